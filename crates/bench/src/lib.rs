@@ -1,0 +1,1 @@
+//! Benchmarks against real peers and against measured floors.

@@ -1,0 +1,1 @@
+//! HTTP/1.1 without sockets: parsing, framing, conditions, ranges, negotiation.

@@ -1,0 +1,1 @@
+//! What cores share: color inboxes, tokens, ready queues, parking words.

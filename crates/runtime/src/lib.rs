@@ -1,0 +1,1 @@
+//! A colored-event runtime for multicore machines: pinned cores, colors, handlers, tasks.

@@ -1,0 +1,1 @@
+//! One core's scheduler and the policies, without threads or clocks.

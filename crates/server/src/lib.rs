@@ -1,0 +1,1 @@
+//! The web server: files and their metadata cache, connections, logs.

@@ -1,0 +1,1 @@
+//! The machine as data: cpus, caches, memory nodes, distances.
