@@ -1,1 +1,28 @@
-//! What cores share: color inboxes, tokens, ready queues, parking words.
+//! What cores share: color queues and their tokens, ready queues, parking words.
+//!
+//! Owns every lock-free protocol of the runtime and the `unsafe` that goes with them. Knows neither handlers, nor
+//! policies, nor I/O: an [`Event`] is something that can be run once, a [`ColorQueue`] runs its events one at a time in
+//! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
+//! lets a core sleep without losing a wake-up.
+//!
+//! Read in this order: `event`, `color` (the count-token protocol), `colored`, `ready`, `parking`. `PROTOCOL.md` beside
+//! this folder gives the argument; the model checks in `model/` run the production files under loom
+//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`).
+
+mod color;
+mod colored;
+mod event;
+mod parking;
+mod ready;
+mod sync;
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use color::{Activation, ColorId, ColorQueue, Ran, Token};
+pub use colored::{Colored, current_color};
+pub use event::{Event, Repeat, Repeating, Run};
+pub use parking::{Parking, Sleep};
+pub use ready::ReadyQueue;

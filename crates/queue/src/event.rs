@@ -1,0 +1,156 @@
+//! One event: a type-erased, owning pointer to something that can be run, with the link of the queue it stands in.
+//!
+//! Two kinds. An [`Event::once`] is allocated for one run and freed by it. A [`Repeating`] event is shared (a task is
+//! one): it can be posted again and again without allocation, and its `posted` bit keeps it from standing in a queue
+//! twice. Leaves out colors and order: `color.rs`. Checked in `model/repeat.rs` (no lost post) and `tests.rs` (drops).
+#![allow(unsafe_code)]
+
+use crate::sync::{AtomicBool, Ordering};
+// std's cell also under loom: the link must stay the first bytes of the event.
+use std::{cell::UnsafeCell, ptr::NonNull, sync::Arc};
+
+/// Code and data that run once, on a color.
+pub trait Run: Send + 'static {
+    /// Runs to completion; must not block. A panic ends this event and is counted by the color's activation.
+    fn run(self);
+}
+
+/// What runs each time a [`Repeating`] event comes to its turn.
+pub trait Repeat: Send + Sync + Sized + 'static {
+    /// Runs to completion; must not block. Posts that arrive from now on queue the event again.
+    fn run(event: &Arc<Repeating<Self>>);
+}
+
+/// First field of every event, so that a pointer to one is a pointer to the whole.
+#[repr(C)]
+pub(crate) struct Header {
+    /// Next event in whatever list holds this one. Written by the list's owner only: the pusher before it publishes
+    /// the event, then the holder of the color's token.
+    pub(crate) next: *mut Header,
+    vtable: &'static Vtable,
+}
+
+struct Vtable {
+    run: unsafe fn(NonNull<Header>),
+    discard: unsafe fn(NonNull<Header>),
+}
+
+/// An event waiting for its turn. Dropping it without running it cancels it: its data is dropped.
+pub struct Event(NonNull<Header>);
+
+// SAFETY: an event owns data that is `Send` (`Run` and `Repeat` demand it), and nobody else reaches it meanwhile.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// An event that runs `body` once.
+    pub fn once<T: Run>(body: T) -> Self {
+        let node = Box::new(Once {
+            header: Header { next: std::ptr::null_mut(), vtable: &Once::<T>::VTABLE },
+            body,
+        });
+        // SAFETY: `Box::into_raw` is never null.
+        Self(unsafe { NonNull::new_unchecked(Box::into_raw(node).cast()) })
+    }
+
+    /// Runs the event.
+    pub fn run(self) {
+        let header = self.0;
+        std::mem::forget(self);
+        // SAFETY: the header is live and owned by us; its vtable was made for its type. `run` takes the ownership.
+        unsafe { (header.as_ref().vtable.run)(header) }
+    }
+
+    pub(crate) fn into_raw(self) -> NonNull<Header> {
+        let header = self.0;
+        std::mem::forget(self);
+        header
+    }
+
+    /// # Safety
+    /// `header` came out of [`Event::into_raw`] and no other `Event` has been made of it since.
+    pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: as in `run`; `discard` takes the ownership instead.
+        unsafe { (self.0.as_ref().vtable.discard)(self.0) }
+    }
+}
+
+#[repr(C)]
+struct Once<T> {
+    header: Header,
+    body: T,
+}
+
+impl<T: Run> Once<T> {
+    const VTABLE: Vtable = Vtable { run: Self::run, discard: Self::discard };
+
+    unsafe fn run(header: NonNull<Header>) {
+        // SAFETY: the vtable is only installed by `Event::once::<T>`, whose box this pointer is.
+        let node = unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) };
+        let Once { body, .. } = *node;
+        body.run();
+    }
+
+    unsafe fn discard(header: NonNull<Header>) {
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) });
+    }
+}
+
+/// An event that can be posted any number of times and stands in at most one queue.
+#[repr(C)]
+pub struct Repeating<T> {
+    header: UnsafeCell<Header>,
+    /// Set by whoever posts, cleared by the run before it starts. While set, the event is queued and one strong count
+    /// belongs to the queue.
+    posted: AtomicBool,
+    /// What the event runs on.
+    pub body: T,
+}
+
+// SAFETY: `header` is touched only by the one `Event` that the `posted` bit allows; `body` is Send + Sync by bound.
+unsafe impl<T: Repeat> Send for Repeating<T> {}
+// SAFETY: as above.
+unsafe impl<T: Repeat> Sync for Repeating<T> {}
+
+impl<T: Repeat> Repeating<T> {
+    const VTABLE: Vtable = Vtable { run: Self::run_raw, discard: Self::discard };
+
+    /// A new event, not posted yet.
+    pub fn new(body: T) -> Arc<Self> {
+        let header = Header { next: std::ptr::null_mut(), vtable: &Self::VTABLE };
+        Arc::new(Self { header: UnsafeCell::new(header), posted: AtomicBool::new(false), body })
+    }
+
+    /// The event to push, unless it stands in a queue already: then its coming run will see what the caller did
+    /// before this call.
+    pub fn post(self: &Arc<Self>) -> Option<Event> {
+        // AcqRel pairs with the swap in `run_raw`: the run that follows sees what happened before any post.
+        if self.posted.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let raw = Arc::into_raw(Arc::clone(self)).cast_mut();
+        // The header is the first field of a `repr(C)` struct. `into_raw` is never null.
+        Some(Event(NonNull::new(raw.cast()).expect("an Arc is never null")))
+    }
+
+    unsafe fn run_raw(header: NonNull<Header>) {
+        // SAFETY: `post` made this pointer from `Arc::into_raw` and gave its count to the event.
+        let this = unsafe { Arc::from_raw(header.cast::<Self>().as_ptr()) };
+        // Acquire: see what was done before the posts that found the bit set. Release: a post that finds it clear
+        // reuses the link, which was read before this point.
+        this.posted.swap(false, Ordering::AcqRel);
+        T::run(&this);
+    }
+
+    unsafe fn discard(header: NonNull<Header>) {
+        // SAFETY: as in `run_raw`.
+        let this = unsafe { Arc::from_raw(header.cast::<Self>().as_ptr()) };
+        this.posted.swap(false, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,131 @@
+//! The count-token protocol: exclusion, one token, nothing lost, order per producer; state reachable on its color only.
+
+use super::{Journal, Note, Within, color};
+use crate::{Activation, ColorQueue, Colored, Event, Run, Token};
+use loom::thread;
+use std::sync::Arc;
+
+struct World {
+    color: Arc<ColorQueue>,
+    journal: Journal,
+    within: Arc<Within>,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { color: color(), journal: Journal::default(), within: Arc::default() })
+    }
+
+    fn push(&self, producer: u8, number: u8) -> Option<Token> {
+        self.color.push(Event::once(Note {
+            producer,
+            number,
+            journal: self.journal.clone(),
+            within: self.within.clone(),
+        }))
+    }
+
+    /// Pushes `count` events; whoever gets a token runs it at once, as a core would.
+    fn produce(&self, producer: u8, count: u8, batch: usize) {
+        for number in 0..count {
+            if let Some(token) = self.push(producer, number) {
+                run_out(token, batch);
+            }
+        }
+    }
+
+    /// All of `counts[p]` events of each producer ran once, each producer's in order.
+    fn assert_complete(&self, counts: &[u8]) {
+        let journal = self.journal.lock().unwrap();
+        for (producer, &count) in counts.iter().enumerate() {
+            let seen: Vec<u8> = journal
+                .iter()
+                .filter(|(p, _)| usize::from(*p) == producer)
+                .map(|(_, number)| *number)
+                .collect();
+            assert_eq!(seen, (0..count).collect::<Vec<_>>(), "producer {producer}");
+        }
+        assert!(self.color.is_empty());
+    }
+}
+
+fn run_out(mut token: Token, batch: usize) {
+    while let (_, Activation::Again(again)) = token.run(batch) {
+        token = again;
+    }
+}
+
+/// Two producers, each running whatever token it is given: a token made twice would run the color twice at once and
+/// trip loom's cell; a token not made would leave events behind.
+#[test]
+fn two_producers_run_what_they_are_given() {
+    loom::model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let thread = thread::spawn(move || other.produce(1, 2, 1));
+        world.produce(0, 2, 2);
+        thread.join().unwrap();
+        world.assert_complete(&[2, 2]);
+    });
+}
+
+#[test]
+fn three_producers_one_event_each() {
+    loom::model(|| {
+        let world = World::new();
+        let threads: Vec<_> = (1..3)
+            .map(|producer| {
+                let world = world.clone();
+                thread::spawn(move || world.produce(producer, 1, 4))
+            })
+            .collect();
+        world.produce(0, 1, 4);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        world.assert_complete(&[1, 1, 1]);
+    });
+}
+
+struct Add(Arc<Colored<Vec<u8>>>, u8);
+
+impl Run for Add {
+    fn run(self) {
+        self.0.with(|values| values.push(self.1));
+    }
+}
+
+/// State of a color is handed from core to core by the token alone.
+#[test]
+fn colored_state_follows_the_token() {
+    loom::model(|| {
+        let color = color();
+        let state = Arc::new(Colored::new(color.id(), Vec::new()));
+        let (other_color, other_state) = (color.clone(), state.clone());
+        let push = |color: &Arc<ColorQueue>, state: &Arc<Colored<Vec<u8>>>, value| {
+            if let Some(token) = color.push(Event::once(Add(state.clone(), value))) {
+                run_out(token, 8);
+            }
+        };
+        let thread = thread::spawn(move || push(&other_color, &other_state, 2));
+        push(&color, &state, 1);
+        thread.join().unwrap();
+        let state = Arc::into_inner(state).expect("events were dropped with their references");
+        assert_eq!(state.into_inner().len(), 2);
+    });
+}
+
+/// Events pushed while others are discarded are discarded or remain; none is lost or freed twice.
+#[test]
+fn discard_races_with_a_push() {
+    loom::model(|| {
+        let world = World::new();
+        let token = world.push(0, 0).expect("the first event makes the token");
+        let other = world.clone();
+        let thread = thread::spawn(move || other.push(1, 0));
+        let discarded = token.discard();
+        let left = thread.join().unwrap().map_or(0, Token::discard);
+        assert_eq!(discarded + left, 2);
+        assert_eq!(Arc::strong_count(&world.journal), 1, "every event was dropped");
+    });
+}

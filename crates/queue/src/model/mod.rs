@@ -1,0 +1,49 @@
+//! Model checks: the production files of this crate under loom, every interleaving within the preemption bound.
+//!
+//! Run by `cargo xtask test`, alone by `RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release --lib`.
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
+
+mod color;
+mod parking;
+mod repeat;
+
+use crate::{ColorId, ColorQueue, Run};
+use std::{
+    num::NonZeroU64,
+    sync::{Arc, Mutex},
+};
+
+pub(crate) fn color() -> Arc<ColorQueue> {
+    ColorQueue::new(ColorId(NonZeroU64::MIN), 0)
+}
+
+/// What ran, in order. std's lock on purpose: it must not add orderings for loom to rely on.
+pub(crate) type Journal = Arc<Mutex<Vec<(u8, u8)>>>;
+
+/// Writes its name into the journal; `within` fails if two events are inside at once.
+pub(crate) struct Note {
+    pub(crate) producer: u8,
+    pub(crate) number: u8,
+    pub(crate) journal: Journal,
+    pub(crate) within: Arc<Within>,
+}
+
+impl Run for Note {
+    fn run(self) {
+        // loom's cell reports two accesses that are not ordered by the protocol, not only those that overlap.
+        self.within.0.with_mut(|runs| unsafe { *runs += 1 });
+        self.journal.lock().unwrap().push((self.producer, self.number));
+    }
+}
+
+/// A cell that loom watches: it reports two accesses that no protocol orders.
+pub(crate) struct Within(loom::cell::UnsafeCell<u32>);
+
+// SAFETY: that accesses are exclusive is what the models check.
+unsafe impl Sync for Within {}
+
+impl Default for Within {
+    fn default() -> Self {
+        Self(loom::cell::UnsafeCell::new(0))
+    }
+}

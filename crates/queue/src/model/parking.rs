@@ -1,0 +1,99 @@
+//! Parking: a token that is queued while the core goes to sleep is found or the core is woken.
+
+use super::{Journal, Note, color};
+use crate::{Event, Parking, ReadyQueue};
+use loom::{
+    sync::{Arc, Condvar, Mutex},
+    thread,
+};
+
+/// Stands for the driver's wait: a wake-up that comes before the wait is kept, as an eventfd keeps it.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.changed.wait(rung).unwrap();
+        }
+        *rung = false;
+    }
+}
+
+#[derive(Default)]
+struct Core {
+    ready: ReadyQueue,
+    parking: Parking,
+    bell: Bell,
+}
+
+impl Core {
+    fn post(&self, producer: u8, journal: &Journal) {
+        let within = std::sync::Arc::default();
+        let event = Event::once(Note { producer, number: 0, journal: journal.clone(), within });
+        self.ready.push(color().push(event).expect("the color is new"));
+        if self.parking.must_wake() {
+            self.bell.ring();
+        }
+    }
+
+    /// The core's loop, until it has run `count` events. loom reports a deadlock if a wake-up is lost.
+    fn run(&self, count: usize) {
+        let mut ran = 0;
+        while ran < count {
+            if let Some(token) = self.ready.pop() {
+                ran += token.run(1).0.events;
+                continue;
+            }
+            let sleep = self.parking.announce();
+            if self.ready.is_empty() {
+                self.bell.wait();
+            }
+            self.parking.awake(sleep);
+        }
+    }
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    loom::model(|| {
+        let core = Arc::new(Core::default());
+        let journal = Journal::default();
+        let (poster, posted) = (core.clone(), journal.clone());
+        let thread = thread::spawn(move || {
+            poster.post(0, &posted);
+            poster.post(0, &posted);
+        });
+        core.run(2);
+        thread.join().unwrap();
+        assert_eq!(journal.lock().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost_with_two_posters() {
+    loom::model(|| {
+        let core = Arc::new(Core::default());
+        let journal = Journal::default();
+        let threads: Vec<_> = (0..2)
+            .map(|producer| {
+                let (core, journal) = (core.clone(), journal.clone());
+                thread::spawn(move || core.post(producer, &journal))
+            })
+            .collect();
+        core.run(2);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(journal.lock().unwrap().len(), 2);
+    });
+}

@@ -1,0 +1,48 @@
+//! Repeating events: a post during a run is never lost, and the event never stands in a queue twice.
+
+use super::color;
+use crate::{Activation, ColorQueue, Repeat, Repeating, Token};
+use loom::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+use std::sync::Arc;
+
+/// Like a task: a poster stores a flag and posts, the run looks at the flag.
+struct Flagged {
+    raised: AtomicUsize,
+    seen: AtomicUsize,
+}
+
+impl Repeat for Flagged {
+    fn run(event: &Arc<Repeating<Self>>) {
+        let raised = event.body.raised.load(Ordering::Relaxed);
+        event.body.seen.fetch_max(raised, Ordering::Relaxed);
+    }
+}
+
+fn post(color: &Arc<ColorQueue>, event: &Arc<Repeating<Flagged>>) {
+    event.body.raised.fetch_add(1, Ordering::Relaxed);
+    let Some(queued) = event.post() else { return };
+    let mut next: Option<Token> = color.push(queued);
+    while let Some(token) = next {
+        next = match token.run(1).1 {
+            Activation::Again(token) => Some(token),
+            Activation::Empty => None,
+        };
+    }
+}
+
+#[test]
+fn a_post_during_the_run_is_not_lost() {
+    loom::model(|| {
+        let color = color();
+        let event = Repeating::new(Flagged { raised: AtomicUsize::new(0), seen: AtomicUsize::new(0) });
+        let (other_color, other_event) = (color.clone(), event.clone());
+        let thread = thread::spawn(move || post(&other_color, &other_event));
+        post(&color, &event);
+        thread.join().unwrap();
+        assert_eq!(event.body.seen.load(Ordering::Relaxed), 2, "the last run saw every post");
+        assert_eq!(Arc::strong_count(&event), 1);
+    });
+}

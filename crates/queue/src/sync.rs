@@ -1,0 +1,55 @@
+//! The one place that says whose atomics these are: std's, or loom's under `--cfg loom`.
+//!
+//! Every other file of this crate imports its primitives from here, so the model checker runs the production files and
+//! not copies of them.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence},
+    },
+};
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence},
+};
+
+#[cfg(not(loom))]
+pub(crate) use cell::UnsafeCell;
+
+#[cfg(not(loom))]
+mod cell {
+    /// std's cell with loom's interface, so that loom can watch each access.
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+}
+
+/// Runs `f`; gives whether it panicked. Under loom a panic is the checker's verdict and goes through.
+#[cfg(not(loom))]
+pub(crate) fn panics(f: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+}
+
+#[cfg(loom)]
+pub(crate) fn panics(f: impl FnOnce()) -> bool {
+    f();
+    false
+}
