@@ -1,0 +1,80 @@
+//! The floor: the least work a server can do for one HTTP exchange, so that what is left is the kernel's TCP.
+//!
+//! It takes every receive for exactly one request, looks at none of its bytes, and answers with one canned response of
+//! the size it was told. It is one pinned thread, knows no other path, no time-outs and no limits, and must never face
+//! anything but a load generator that neither pipelines nor splits requests.
+//! The harness checks status and byte count of its answers before every run, as it does for the real servers.
+
+mod epoll;
+mod response;
+mod uring;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use response::Response;
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// How the floor talks to the kernel.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Io {
+    /// Readiness, then one receive and one send per request.
+    Epoll,
+    /// Multishot receive into a buffer ring, sends submitted in batches.
+    Uring,
+}
+
+/// Answers every receive with the same bytes.
+#[derive(Debug, Parser)]
+#[command(name = "vermeil-floor")]
+struct Args {
+    /// The kernel interface to use.
+    #[arg(long)]
+    io: Io,
+    /// The address to listen on.
+    #[arg(long)]
+    listen: SocketAddr,
+    /// The cpu to stay on.
+    #[arg(long)]
+    cpu: usize,
+    /// The status code of the canned response.
+    #[arg(long)]
+    status: u16,
+    /// Bytes of the response's head, blank line included.
+    #[arg(long)]
+    head: usize,
+    /// Bytes of the response's body; with --file, the size of the file.
+    #[arg(long)]
+    body: u64,
+    /// Send the body from this file with sendfile instead of from memory.
+    #[arg(long)]
+    file: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vermeil-floor: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> io::Result<()> {
+    let response = Response::new(args.status, args.head, args.body, args.file.as_deref())?;
+    let mut cpus = CpuSet::new();
+    cpus.set(args.cpu);
+    sched_setaffinity(None, &cpus)?;
+    let listener = TcpListener::bind(args.listen)?;
+    // Accepted sockets inherit it: a response's tail must not wait for an acknowledgement (Nagle).
+    set_tcp_nodelay(&listener, true)?;
+    match args.io {
+        Io::Epoll => epoll::run(&listener, &response),
+        Io::Uring => uring::run(&listener, &response),
+    }
+}
