@@ -1,1 +1,3 @@
 //! The web server: files and their metadata cache, connections, logs.
+
+pub mod log;

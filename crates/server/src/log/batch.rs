@@ -1,0 +1,176 @@
+//! One core's end of the access log: records go into a batch, batches go to the log thread.
+//!
+//! Owns the batch buffer and the handing over, which never waits: a full channel costs the batch, not the core.
+//! Leaves out formatting and writing (`writer.rs`) and the clock: the core says when it is.
+//! Tested in `tests.rs`: drops are counted, buffers come back, dropping a `CoreLog` loses nothing.
+
+use super::record::{RECORD_BYTES_MAX, Record, encode};
+use super::{LogCounts, Shared};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes of records a core collects before it hands them over. Guess: about 300 records, so that the cost of handing
+/// over (about a microsecond with the wake-up) is a few nanoseconds a record; fits in the second-level cache.
+pub const BATCH_BYTES: usize = 64 * 1024;
+/// How old a record may get before it is handed over, in milliseconds. Guess: a person following a log does not notice.
+pub const FLUSH_MS: u64 = 250;
+
+/// Empty buffers that wait for their core. Guess: one on its way back while one is filled.
+const SPARES: usize = 2;
+
+/// What goes to the log thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    Batch(Batch),
+    /// Look at the requests in `Shared`.
+    Wake,
+}
+
+/// Records of one core, and the way home for the buffer.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) records: u64,
+    pub(super) home: SyncSender<Vec<u8>>,
+}
+
+/// One core's end of the log; lives on the core. Dropping it hands its records over, waiting a moment if it must.
+#[derive(Debug)]
+pub struct CoreLog {
+    /// `None` when nothing is recorded: the log is off, or it ended because its reader went away.
+    link: Option<Link>,
+}
+
+#[derive(Debug)]
+struct Link {
+    bytes: Vec<u8>,
+    records: u64,
+    flushed_ms: u64,
+    messages: SyncSender<Message>,
+    spares: Receiver<Vec<u8>>,
+    home: SyncSender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+impl CoreLog {
+    /// A log that keeps nothing.
+    pub fn off() -> Self {
+        Self { link: None }
+    }
+
+    pub(super) fn new(messages: SyncSender<Message>, shared: Arc<Shared>) -> Self {
+        let (home, spares) = mpsc::sync_channel(SPARES);
+        let (bytes, records, flushed_ms) = (Vec::new(), 0, 0);
+        Self { link: Some(Link { bytes, records, flushed_ms, messages, spares, home, shared }) }
+    }
+
+    /// Whether records go anywhere: if not, the caller need not gather them.
+    pub fn is_on(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Takes `record` into the batch. Never waits; long fields are cut at their bounds and marked.
+    #[inline]
+    pub fn record(&mut self, record: &Record<'_>) {
+        let Some(link) = &mut self.link else { return };
+        if link.bytes.capacity() - link.bytes.len() < RECORD_BYTES_MAX && !link.make_room() {
+            self.link = None;
+            return;
+        }
+        encode(&mut link.bytes, record);
+        link.records += 1;
+    }
+
+    /// Hands the batch over if it holds records and the last flush is [`FLUSH_MS`] ago. `now_ms`: any clock that only
+    /// goes forward, the same at every call.
+    pub fn flush_if_due(&mut self, now_ms: u64) {
+        if self.due_ms().is_none_or(|due_ms| now_ms < due_ms) {
+            return;
+        }
+        let Some(link) = &mut self.link else { return };
+        link.flushed_ms = now_ms;
+        if !link.hand_over() {
+            self.link = None;
+        }
+    }
+
+    /// When [`flush_if_due`](Self::flush_if_due) has something to do, perhaps in the past; `None` while the batch is
+    /// empty, so that an idle core needs no timer.
+    pub fn due_ms(&self) -> Option<u64> {
+        let link = self.link.as_ref()?;
+        (link.records > 0).then_some(link.flushed_ms.saturating_add(FLUSH_MS))
+    }
+
+    /// What became of all cores' records so far.
+    pub fn counts(&self) -> LogCounts {
+        self.link.as_ref().map_or_else(LogCounts::default, |link| link.shared.counts())
+    }
+}
+
+impl Link {
+    /// Empties the batch or gives it its first buffer; false when the log has ended.
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        if self.records > 0 && !self.hand_over() {
+            return false;
+        }
+        if self.bytes.capacity() == 0 {
+            self.bytes = self.spares.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH_BYTES));
+        }
+        true
+    }
+
+    /// Sends the batch, or drops its records and keeps the buffer; false when the log has ended.
+    fn hand_over(&mut self) -> bool {
+        let message = self.take_batch();
+        match self.messages.try_send(message) {
+            Ok(()) => true,
+            Err(TrySendError::Full(message)) => {
+                self.drop_batch(message);
+                true
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+
+    fn take_batch(&mut self) -> Message {
+        let bytes = std::mem::take(&mut self.bytes);
+        let records = std::mem::take(&mut self.records);
+        Message::Batch(Batch { bytes, records, home: self.home.clone() })
+    }
+
+    fn drop_batch(&mut self, message: Message) {
+        if let Message::Batch(batch) = message {
+            self.shared.dropped.fetch_add(batch.records, Ordering::Relaxed);
+            self.bytes = batch.bytes;
+            self.bytes.clear();
+        }
+    }
+
+    /// Sends the last batch, waiting for room: the core serves no more, so nobody waits behind it.
+    fn hand_over_last(&mut self) {
+        let end = Instant::now() + self.shared.patience.close;
+        let mut message = self.take_batch();
+        while let Err(TrySendError::Full(unsent)) = self.messages.try_send(message) {
+            if Instant::now() >= end {
+                self.drop_batch(unsent);
+                return;
+            }
+            message = unsent;
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for CoreLog {
+    fn drop(&mut self) {
+        if let Some(link) = &mut self.link
+            && link.records > 0
+        {
+            link.hand_over_last();
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The access log and the operational notices: what a core has to tell, written without making a core wait.
+//!
+//! ```text
+//! core ── record ──▶ CoreLog (batch, 64 KiB) ── try_send ──▶ bounded channel ──▶ thread `vermeil-log` ──▶ file, stdout
+//!              ◀───────────── empty batch buffers come back ─────────────────┘
+//! ```
+//!
+//! Owns: the record of a request ([`Record`]), the batches, the line format, the log thread, files and their rotation.
+//! Leaves out: which requests are recorded (the connection decides), signals (the caller turns them into
+//! [`Log::reopen`]), and clocks: times are arguments, except on the log thread.
+//!
+//! Lines of one core stand in the order of their records; lines of different cores may be out of order by up to
+//! [`FLUSH_MS`]. What cannot be written in time is dropped, whole records at a time, and counted.
+//! Tested in `tests.rs` (the whole path against files, FIFOs and `/dev/full`) and beside each file.
+
+mod batch;
+mod combined;
+mod notices;
+mod record;
+mod sink;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
+pub use notices::{INTERVAL_MS, NoticeKind, Notices};
+pub use record::{LINE_BYTES_MAX, REFERER_BYTES_MAX, Record, USER_AGENT_BYTES_MAX};
+
+use batch::Message;
+use sink::Sink;
+use writer::Writer;
+
+/// Batches that may wait for the log thread, per core: with [`BATCH_BYTES`] it bounds the log's memory at 512 KiB
+/// waiting per core. Guess: at 200,000 requests a second and 200 bytes a record, one core fills eight in 13 ms, which
+/// is longer than the log thread is away from its queue on a healthy disk.
+pub const BATCHES_WAITING_PER_CORE: usize = 8;
+
+/// How long after it should have given up the log thread is taken to hang in a write that the kernel does not finish
+/// (a dead network disk). Guess.
+const HUNG_AFTER: Duration = Duration::from_secs(1);
+
+/// Where the access log goes.
+///
+/// As text: `off`, `-` (standard output) or a path; a file that is named `off` or `-` is written `./off`, `./-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Nothing is recorded.
+    Off,
+    /// Standard output, until it is closed.
+    Stdout,
+    /// Appended to this file, which is created with mode 0640 (less the umask) if missing.
+    File(PathBuf),
+}
+
+impl FromStr for LogTarget {
+    type Err = LogTargetError;
+
+    fn from_str(text: &str) -> Result<Self, LogTargetError> {
+        match text {
+            "" => Err(LogTargetError),
+            "off" => Ok(Self::Off),
+            "-" => Ok(Self::Stdout),
+            path => Ok(Self::File(PathBuf::from(path))),
+        }
+    }
+}
+
+impl fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Stdout => f.write_str("-"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The text names no log target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a log is `off`, `-` for standard output, or a file")]
+pub struct LogTargetError;
+
+/// The access log cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file cannot be opened for appending.
+    #[error("cannot open the access log {}: {source}; choose another with --log FILE, or --log off", path.display())]
+    Open {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Standard output cannot be duplicated.
+    #[error(
+        "cannot write the access log to standard output: {0}; choose a file with --log FILE, or --log off"
+    )]
+    Stdout(io::Error),
+    /// The log thread cannot be started.
+    #[error("cannot start the log thread: {0}; raise the limit of processes, or run with --log off")]
+    Thread(io::Error),
+}
+
+/// What became of the records so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Lines written whole.
+    pub written: u64,
+    /// Records lost because the log could not keep up or could not be written.
+    pub dropped: u64,
+}
+
+/// What the cores, the log thread and the owner share: counters and two requests.
+#[derive(Debug)]
+struct Shared {
+    /// Written by the log thread only.
+    written: AtomicU64,
+    /// Written by cores and by the log thread.
+    dropped: AtomicU64,
+    /// Set by [`Log::reopen`], cleared by the log thread.
+    reopen: AtomicBool,
+    /// Set by [`Log::close`], never cleared.
+    closing: AtomicBool,
+    patience: Patience,
+}
+
+impl Shared {
+    fn new(patience: Patience) -> Arc<Self> {
+        Arc::new(Self {
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            reopen: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            patience,
+        })
+    }
+
+    fn counts(&self) -> LogCounts {
+        LogCounts {
+            written: self.written.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// How patient the log thread is.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// From a failed write or open to the next try.
+    retry: Duration,
+    /// How long the last batch waits for room, and closing for a reader that does not read.
+    close: Duration,
+}
+
+impl Patience {
+    /// Guesses: a full disk is not emptied faster than once a second; at exit, a log nobody takes is worth two seconds.
+    const USUAL: Self = Self { retry: Duration::from_secs(1), close: Duration::from_secs(2) };
+}
+
+/// The access log: owns the log thread. Made before the cores, closed after them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vermeil_server::log::{Log, LogTarget, Notices};
+///
+/// let log = Log::start(&LogTarget::Off, 2, Arc::new(Notices::stderr()))?;
+/// let on_core_0 = log.core();
+/// drop(on_core_0);
+/// assert_eq!(log.close().dropped, 0);
+/// # Ok::<(), vermeil_server::log::LogError>(())
+/// ```
+#[derive(Debug)]
+pub struct Log {
+    thread: Option<LogThread>,
+    shared: Arc<Shared>,
+    notices: Arc<Notices>,
+}
+
+#[derive(Debug)]
+struct LogThread {
+    messages: SyncSender<Message>,
+    handle: thread::JoinHandle<()>,
+}
+
+impl Log {
+    /// Opens `target` and starts the log thread for `cores` cores; with [`LogTarget::Off`] there is no thread.
+    ///
+    /// Call it from a thread that is not pinned: the log thread inherits the cpus it may run on.
+    ///
+    /// # Errors
+    /// The file cannot be opened (a FIFO nobody reads yet is no error: it is tried again), or no thread can be started.
+    pub fn start(target: &LogTarget, cores: usize, notices: Arc<Notices>) -> Result<Self, LogError> {
+        Self::start_with(target, cores, notices, Patience::USUAL)
+    }
+
+    fn start_with(
+        target: &LogTarget,
+        cores: usize,
+        notices: Arc<Notices>,
+        patience: Patience,
+    ) -> Result<Self, LogError> {
+        match target {
+            LogTarget::Off => Ok(Self { thread: None, shared: Shared::new(patience), notices }),
+            LogTarget::Stdout => {
+                let sink = Sink::stdout().map_err(LogError::Stdout)?;
+                Self::start_sink(sink, cores, notices, patience)
+            }
+            LogTarget::File(path) => {
+                let sink =
+                    Sink::file(path).map_err(|source| LogError::Open { path: path.clone(), source })?;
+                Self::start_sink(sink, cores, notices, patience)
+            }
+        }
+    }
+
+    fn start_sink(
+        sink: Sink,
+        cores: usize,
+        notices: Arc<Notices>,
+        patience: Patience,
+    ) -> Result<Self, LogError> {
+        let shared = Shared::new(patience);
+        let (messages, inbox) = mpsc::sync_channel(cores.max(1) * BATCHES_WAITING_PER_CORE);
+        let writer = Writer::new(sink, inbox, shared.clone(), notices.clone());
+        let handle = thread::Builder::new()
+            .name("vermeil-log".to_owned())
+            .spawn(move || writer.run())
+            .map_err(LogError::Thread)?;
+        Ok(Self { thread: Some(LogThread { messages, handle }), shared, notices })
+    }
+
+    /// One core's end of the log.
+    pub fn core(&self) -> CoreLog {
+        match &self.thread {
+            Some(thread) => CoreLog::new(thread.messages.clone(), self.shared.clone()),
+            None => CoreLog::off(),
+        }
+    }
+
+    /// Opens the file anew before the next line, so that a rotated log goes on in a new file. Returns at once.
+    pub fn reopen(&self) {
+        if let Some(thread) = &self.thread {
+            // Pairs with the swap in `Writer::tend`.
+            self.shared.reopen.store(true, Ordering::Release);
+            wake(thread);
+        }
+    }
+
+    /// What became of the records so far.
+    pub fn counts(&self) -> LogCounts {
+        self.shared.counts()
+    }
+
+    /// Writes everything the cores handed over and ends the log thread.
+    ///
+    /// Drop every [`CoreLog`] first: dropping hands its records over. Nothing is lost unless the log cannot be
+    /// written; then what remains is dropped, counted, and said. A reader or a disk that does not answer is waited
+    /// for two seconds, three at most.
+    pub fn close(mut self) -> LogCounts {
+        if let Some(thread) = self.thread.take() {
+            // Pairs with the load in `Writer::is_closing`.
+            self.shared.closing.store(true, Ordering::Release);
+            wake(&thread);
+            drop(thread.messages);
+            let wait = self.shared.patience.close + HUNG_AFTER;
+            let ended = wait_until(wait, || thread.handle.is_finished());
+            if !ended || thread.handle.join().is_err() {
+                self.notices.say(
+                    NoticeKind::LogTrouble,
+                    format_args!("the access log did not end: its last lines may be missing"),
+                );
+            }
+        }
+        self.notices.say_rest();
+        self.shared.counts()
+    }
+}
+
+/// A busy log thread looks at the requests by itself, so a full channel needs no message.
+fn wake(thread: &LogThread) {
+    let _ = thread.messages.try_send(Message::Wake);
+    thread.handle.thread().unpark();
+}
+
+/// Polls `done` every millisecond for at most `wait`.
+fn wait_until(wait: Duration, done: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + wait;
+    while !done() {
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}

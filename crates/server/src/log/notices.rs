@@ -1,0 +1,248 @@
+//! Operational lines on standard error: said at once, then at most every few seconds per kind, always counted.
+//!
+//! Owns the kinds, their counts and their pace. Leaves out levels, targets and formats: an operator reads these lines;
+//! what a program reads is the status. A line never holds its sender up: if standard error cannot take it, it is
+//! counted among the unsaid.
+//! Tested below on an invented clock.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How long a kind stays silent after a line, in milliseconds; the lines in between are counted and the next one tells
+/// how many. Guess: quick enough to follow a fault, slow enough that a fault cannot fill a disk.
+pub const INTERVAL_MS: u64 = 10_000;
+
+/// Bytes of a line; more are cut. What a pipe takes in one piece is 4096 (`PIPE_BUF`); people read less.
+const LINE_BYTES_MAX: usize = 1000;
+const KINDS: usize = NoticeKind::ALL.len();
+/// `said_ms` of a kind that was never said.
+const NEVER: u64 = 0;
+
+/// What a notice is about. Each kind has its own pace and count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeKind {
+    /// A file changed while it was sent, so the connection was cut.
+    FileChanged,
+    /// A file that should be served cannot be read.
+    FileUnreadable,
+    /// The kernel cannot tell of changes in the served folder.
+    WatchTrouble,
+    /// A connection could not be accepted.
+    AcceptTrouble,
+    /// The limit of connections was reached.
+    ConnectionsFull,
+    /// The log file or standard output cannot be written.
+    LogTrouble,
+    /// Records of the access log were dropped.
+    LogDropped,
+}
+
+impl NoticeKind {
+    /// All kinds, in the order of their counts.
+    pub const ALL: [Self; 7] = [
+        Self::FileChanged,
+        Self::FileUnreadable,
+        Self::WatchTrouble,
+        Self::AcceptTrouble,
+        Self::ConnectionsFull,
+        Self::LogTrouble,
+        Self::LogDropped,
+    ];
+
+    /// A name for people and for the status page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FileChanged => "file changed while sent",
+            Self::FileUnreadable => "file unreadable",
+            Self::WatchTrouble => "changes not watched",
+            Self::AcceptTrouble => "connection not accepted",
+            Self::ConnectionsFull => "connections at their limit",
+            Self::LogTrouble => "log not written",
+            Self::LogDropped => "log records dropped",
+        }
+    }
+}
+
+/// Says operational lines: `vermeil: file changed while sent: /x (connection cut)`. Shared by all threads.
+#[derive(Debug)]
+pub struct Notices {
+    origin: Instant,
+    kinds: [Kind; KINDS],
+    output: Output,
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    count: AtomicU64,
+    unsaid: AtomicU64,
+    /// Milliseconds since `origin`, from 1; [`NEVER`] at first.
+    said_ms: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Output {
+    Stderr,
+    Kept(Mutex<Vec<String>>),
+}
+
+impl Notices {
+    /// Notices on standard error.
+    pub fn stderr() -> Self {
+        Self::new(Output::Stderr)
+    }
+
+    /// Notices kept in memory, for tests.
+    pub fn kept() -> Self {
+        Self::new(Output::Kept(Mutex::default()))
+    }
+
+    fn new(output: Output) -> Self {
+        Self { origin: Instant::now(), kinds: Default::default(), output }
+    }
+
+    /// Counts a notice of `kind` and says it unless the kind was said less than [`INTERVAL_MS`] ago. Control characters
+    /// are escaped, so a line may quote a peer.
+    pub fn say(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
+        self.say_at(self.now_ms(), kind, line);
+    }
+
+    /// Counts and says a notice whose pace the caller keeps.
+    pub(super) fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
+        self.kind(kind).count.fetch_add(1, Ordering::Relaxed);
+        self.put(&text(line, 0));
+    }
+
+    /// How often a notice of `kind` was given, said or not.
+    pub fn count(&self, kind: NoticeKind) -> u64 {
+        self.kind(kind).count.load(Ordering::Relaxed)
+    }
+
+    /// Says how many notices of each kind were not said. For the end.
+    pub fn say_rest(&self) {
+        for kind in NoticeKind::ALL {
+            let unsaid = self.kind(kind).unsaid.swap(0, Ordering::Relaxed);
+            if unsaid > 0 {
+                self.put(&format!("vermeil: {}: {unsaid} more", kind.name()));
+            }
+        }
+    }
+
+    /// The lines kept so far; empty for notices on standard error.
+    pub fn lines(&self) -> Vec<String> {
+        match &self.output {
+            Output::Stderr => Vec::new(),
+            Output::Kept(lines) => lines.lock().expect("no holder panics").clone(),
+        }
+    }
+
+    fn kind(&self, kind: NoticeKind) -> &Kind {
+        &self.kinds[kind as usize]
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.origin.elapsed().as_millis() as u64 + 1
+    }
+
+    fn say_at(&self, now_ms: u64, kind: NoticeKind, line: fmt::Arguments<'_>) {
+        let state = self.kind(kind);
+        state.count.fetch_add(1, Ordering::Relaxed);
+        let said_ms = state.said_ms.load(Ordering::Relaxed);
+        let silent = said_ms != NEVER && now_ms < said_ms.saturating_add(INTERVAL_MS);
+        let won = !silent
+            && state.said_ms.compare_exchange(said_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !won {
+            state.unsaid.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let unsaid = state.unsaid.swap(0, Ordering::Relaxed);
+        if !self.put(&text(line, unsaid)) {
+            state.unsaid.fetch_add(unsaid + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// False if standard error would have made us wait, or is gone.
+    fn put(&self, line: &str) -> bool {
+        match &self.output {
+            Output::Kept(lines) => {
+                lines.lock().expect("no holder panics").push(line.to_owned());
+                true
+            }
+            Output::Stderr => {
+                let stderr = std::io::stderr();
+                let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
+                ready.is_ok_and(|ready| ready > 0) && writeln!(stderr.lock(), "{line}").is_ok()
+            }
+        }
+    }
+}
+
+/// The line: prefix, escaped text cut at [`LINE_BYTES_MAX`], what was not said since the last one.
+fn text(line: fmt::Arguments<'_>, unsaid: u64) -> String {
+    let mut said = String::from("vermeil: ");
+    for character in line.to_string().chars() {
+        if said.len() >= LINE_BYTES_MAX {
+            said.push_str("...");
+            break;
+        }
+        if character.is_control() {
+            said.extend(character.escape_default());
+        } else {
+            said.push(character);
+        }
+    }
+    if unsaid > 0 {
+        write!(said, " (and {unsaid} more not said)").expect("a string takes every character");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use NoticeKind::{FileChanged, LogDropped};
+
+    #[test]
+    fn the_first_is_said_at_once_the_next_are_counted_then_summed_up() {
+        let notices = Notices::kept();
+        for now_ms in [5, 6, 7, 5 + INTERVAL_MS - 1, 5 + INTERVAL_MS, 6 + INTERVAL_MS] {
+            notices.say_at(now_ms, FileChanged, format_args!("at {now_ms}"));
+        }
+        notices.say_at(8, LogDropped, format_args!("another kind"));
+        notices.say_rest();
+        assert_eq!(
+            notices.lines(),
+            [
+                "vermeil: at 5",
+                "vermeil: at 10005 (and 3 more not said)",
+                "vermeil: another kind",
+                "vermeil: file changed while sent: 1 more"
+            ]
+        );
+        assert_eq!((notices.count(FileChanged), notices.count(LogDropped)), (6, 1));
+    }
+
+    #[test]
+    fn a_quoted_peer_cannot_forge_a_line_or_drive_the_terminal() {
+        let notices = Notices::kept();
+        notices.say_at(1, FileChanged, format_args!("/a\nvermeil: all is well\u{1b}[2J\u{9b}é"));
+        assert_eq!(notices.lines(), ["vermeil: /a\\nvermeil: all is well\\u{1b}[2J\\u{9b}é"]);
+    }
+
+    #[test]
+    fn a_line_is_cut_at_its_bound() {
+        let notices = Notices::kept();
+        notices.say_at(1, FileChanged, format_args!("{}", "\n".repeat(10_000)));
+        assert!(notices.lines()[0].len() <= LINE_BYTES_MAX + 10);
+    }
+
+    #[test]
+    fn each_kind_has_its_place() {
+        for (place, kind) in NoticeKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, place);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The record of one request, and its compact form in a batch.
+//!
+//! Owns the bounds of what is kept of a request and the byte layout between a core and the log thread; the layout never
+//! leaves the process. Leaves out the line format (`combined.rs`) and the batches (`batch.rs`).
+//! Tested below: what is encoded decodes to the same record, cut at the bounds.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bytes kept of a request line. Guess: half of the longest line accepted by default; longer ones are seldom people.
+pub const LINE_BYTES_MAX: usize = 4096;
+/// Bytes kept of a `Referer`. Guess: what browsers send across sites is an origin; 1 KiB holds nearly every full URL.
+pub const REFERER_BYTES_MAX: usize = 1024;
+/// Bytes kept of a `User-Agent`. Guess: browsers send 80 to 250.
+pub const USER_AGENT_BYTES_MAX: usize = 512;
+
+/// The most bytes one record takes in a batch.
+pub(super) const RECORD_BYTES_MAX: usize =
+    HEAD_BYTES + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
+
+const HEAD_BYTES: usize = 41;
+/// Marks a field that was not sent.
+const ABSENT: u16 = u16::MAX;
+/// Set in a length whose field was longer than its bound.
+const CUT: u16 = 1 << 15;
+
+/// One answered request, as the access log tells it. Bytes are the peer's, unchanged: the log escapes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The peer; an IPv4 address mapped into IPv6 is written as IPv4.
+    pub peer: IpAddr,
+    /// When the answer was finished or given up: seconds since 1970-01-01 UTC.
+    pub unix_seconds: u64,
+    /// Method, target and version as received, without line end; empty if none was received.
+    pub request_line: &'a [u8],
+    /// The answer's status.
+    pub status: u16,
+    /// Bytes of body sent, framing and headers not counted.
+    pub body_bytes: u64,
+    /// The `Referer` field, if sent.
+    pub referer: Option<&'a [u8]>,
+    /// The `User-Agent` field, if sent.
+    pub user_agent: Option<&'a [u8]>,
+}
+
+/// A field as kept: its bytes, and whether there were more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) cut: bool,
+}
+
+/// A record as the log thread reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptRecord<'a> {
+    pub(super) peer: IpAddr,
+    pub(super) unix_seconds: u64,
+    pub(super) status: u16,
+    pub(super) body_bytes: u64,
+    pub(super) request_line: Kept<'a>,
+    pub(super) referer: Option<Kept<'a>>,
+    pub(super) user_agent: Option<Kept<'a>>,
+}
+
+/// The kept part of a field and the length word that says so.
+fn keep(field: &[u8], bytes_max: usize) -> (&[u8], u16) {
+    match field.get(..bytes_max) {
+        Some(kept) if field.len() > bytes_max => (kept, bytes_max as u16 | CUT),
+        _ => (field, field.len() as u16),
+    }
+}
+
+fn keep_if_sent(field: Option<&[u8]>, bytes_max: usize) -> (&[u8], u16) {
+    field.map_or((&[], ABSENT), |field| keep(field, bytes_max))
+}
+
+/// Appends `record` to `batch`: a fixed head, then the three fields. At most [`RECORD_BYTES_MAX`] bytes.
+pub(super) fn encode(batch: &mut Vec<u8>, record: &Record<'_>) {
+    let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
+    let (referer, referer_len) = keep_if_sent(record.referer, REFERER_BYTES_MAX);
+    let (agent, agent_len) = keep_if_sent(record.user_agent, USER_AGENT_BYTES_MAX);
+    let (family, address) = match record.peer.to_canonical() {
+        IpAddr::V4(v4) => {
+            let mut address = [0; 16];
+            address[..4].copy_from_slice(&v4.octets());
+            (4, address)
+        }
+        IpAddr::V6(v6) => (6, v6.octets()),
+    };
+    let mut head = [0; HEAD_BYTES];
+    head[0] = family;
+    head[1..17].copy_from_slice(&address);
+    head[17..25].copy_from_slice(&record.unix_seconds.to_ne_bytes());
+    head[25..33].copy_from_slice(&record.body_bytes.to_ne_bytes());
+    head[33..35].copy_from_slice(&record.status.to_ne_bytes());
+    head[35..37].copy_from_slice(&line_len.to_ne_bytes());
+    head[37..39].copy_from_slice(&referer_len.to_ne_bytes());
+    head[39..41].copy_from_slice(&agent_len.to_ne_bytes());
+    batch.extend_from_slice(&head);
+    batch.extend_from_slice(line);
+    batch.extend_from_slice(referer);
+    batch.extend_from_slice(agent);
+}
+
+/// The first record of `batch` and the rest behind it; `None` at the end.
+///
+/// # Panics
+/// If `batch` was not written by [`encode`]: a bug of this folder.
+pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
+    if batch.is_empty() {
+        return None;
+    }
+    let (head, rest) = batch.split_first_chunk::<HEAD_BYTES>().expect("a batch holds whole records");
+    let address: [u8; 16] = part(head, 1);
+    let peer = match head[0] {
+        4 => IpAddr::V4(Ipv4Addr::new(address[0], address[1], address[2], address[3])),
+        _ => IpAddr::V6(Ipv6Addr::from(address)),
+    };
+    let (request_line, rest) = take(rest, u16::from_ne_bytes(part(head, 35)));
+    let (referer, rest) = take(rest, u16::from_ne_bytes(part(head, 37)));
+    let (user_agent, rest) = take(rest, u16::from_ne_bytes(part(head, 39)));
+    let record = KeptRecord {
+        peer,
+        unix_seconds: u64::from_ne_bytes(part(head, 17)),
+        status: u16::from_ne_bytes(part(head, 33)),
+        body_bytes: u64::from_ne_bytes(part(head, 25)),
+        request_line: request_line.unwrap_or(Kept { bytes: &[], cut: false }),
+        referer,
+        user_agent,
+    };
+    Some((record, rest))
+}
+
+fn part<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
+    *head[at..].first_chunk().expect("the head holds its fields")
+}
+
+fn take(rest: &[u8], length: u16) -> (Option<Kept<'_>>, &[u8]) {
+    if length == ABSENT {
+        return (None, rest);
+    }
+    let (bytes, rest) = rest.split_at(usize::from(length & !CUT));
+    (Some(Kept { bytes, cut: length & CUT != 0 }), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const _: () = assert!(LINE_BYTES_MAX < CUT as usize, "a cut length must differ from an absent field");
+
+    fn kept(field: &[u8], bytes_max: usize) -> Kept<'_> {
+        Kept { bytes: &field[..field.len().min(bytes_max)], cut: field.len() > bytes_max }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_decodes_to_the_same_record(
+            peer: IpAddr,
+            unix_seconds: u64,
+            status: u16,
+            body_bytes: u64,
+            line in proptest::collection::vec(any::<u8>(), 0..2 * LINE_BYTES_MAX),
+            referer in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * REFERER_BYTES_MAX)),
+            agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
+        ) {
+            let record = Record {
+                peer, unix_seconds, request_line: &line, status, body_bytes,
+                referer: referer.as_deref(), user_agent: agent.as_deref(),
+            };
+            let mut batch = Vec::new();
+            encode(&mut batch, &record);
+            prop_assert!(batch.len() <= RECORD_BYTES_MAX);
+            let one = batch.len();
+            encode(&mut batch, &record);
+            let (decoded, rest) = decode(&batch).unwrap();
+            prop_assert_eq!(rest, &batch[one..]);
+            prop_assert_eq!(decoded, KeptRecord {
+                peer: peer.to_canonical(), unix_seconds, status, body_bytes,
+                request_line: kept(&line, LINE_BYTES_MAX),
+                referer: referer.as_deref().map(|field| kept(field, REFERER_BYTES_MAX)),
+                user_agent: agent.as_deref().map(|field| kept(field, USER_AGENT_BYTES_MAX)),
+            });
+        }
+    }
+
+    #[test]
+    fn an_empty_batch_holds_no_record() {
+        assert_eq!(decode(&[]), None);
+    }
+}

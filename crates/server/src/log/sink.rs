@@ -1,0 +1,145 @@
+//! Where the bytes of the access log go: standard output, or a file that may be renamed under us.
+//!
+//! Owns the descriptor and the promise that a write does not hang on a pipe nobody reads. Leaves out lines, retries and
+//! counting (`writer.rs`). A pipe of others (standard output) must not be made non-blocking, since that would change it
+//! for everybody who holds it: it is asked first, and given no more than it takes in one piece.
+//! Tested in `tests.rs` through the whole log.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Mode of a new log file: requests are the operator's business, and his group's.
+const FILE_MODE: u32 = 0o640;
+/// A pipe that polls as writable takes this much without waiting (`PIPE_BUF` in pipe(7)).
+const PIPE_BYTES: usize = 4096;
+
+/// What came of a write.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// So many bytes are written, at least one.
+    Wrote(usize),
+    /// Nobody takes the bytes now.
+    Stuck,
+    /// Nobody will ever take them.
+    Gone,
+    /// The write failed; another may succeed.
+    Failed(io::Error),
+}
+
+/// The open end of the log.
+#[derive(Debug)]
+pub(super) struct Sink {
+    /// `None`: standard output, which cannot be opened again.
+    path: Option<PathBuf>,
+    /// `None` while the file cannot be opened.
+    file: Option<File>,
+    /// Ask before each write.
+    may_block: bool,
+}
+
+impl Sink {
+    pub(super) fn stdout() -> io::Result<Self> {
+        Self::inherited(io::stdout().as_fd().try_clone_to_owned()?)
+    }
+
+    /// A sink on a descriptor that others hold too.
+    pub(super) fn inherited(end: OwnedFd) -> io::Result<Self> {
+        let file = File::from(end);
+        let may_block = !file.metadata()?.is_file();
+        Ok(Self { path: None, file: Some(file), may_block })
+    }
+
+    /// Opens `path` for appending. A FIFO without reader is no error: it is opened later.
+    pub(super) fn file(path: &Path) -> io::Result<Self> {
+        let mut sink = Self { path: Some(path.to_owned()), file: None, may_block: false };
+        match sink.reopen() {
+            Err(error) if Errno::from_io_error(&error) != Some(Errno::NXIO) => Err(error),
+            _ => Ok(sink),
+        }
+    }
+
+    /// Opens the path anew. On failure the old file stays. Nothing to do for standard output.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        // Non-blocking: a FIFO must not hold us in open(2), and the description is ours alone.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(FILE_MODE)
+            .custom_flags(flags.bits() as i32)
+            .open(path)?;
+        self.may_block = !file.metadata()?.is_file();
+        self.file = Some(file);
+        Ok(())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether the path no longer leads to the open file: it was renamed, removed or replaced.
+    pub(super) fn has_moved(&self) -> bool {
+        let (Some(path), Some(file)) = (&self.path, &self.file) else { return false };
+        match (std::fs::metadata(path), file.metadata()) {
+            (Ok(named), Ok(open)) => (named.dev(), named.ino()) != (open.dev(), open.ino()),
+            (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+            (_, Err(_)) => false,
+        }
+    }
+
+    /// Writes some of `bytes`, which must not be empty; waits at most `wait` for a reader.
+    pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> Progress {
+        let Some(file) = &mut self.file else {
+            return Progress::Failed(io::ErrorKind::NotConnected.into());
+        };
+        let mut piece = bytes;
+        if self.may_block {
+            if !is_writable(file, wait) {
+                return Progress::Stuck;
+            }
+            piece = &bytes[..bytes.len().min(PIPE_BYTES)];
+        }
+        match file.write(piece) {
+            Ok(0) => Progress::Failed(io::ErrorKind::WriteZero.into()),
+            Ok(written) => Progress::Wrote(written),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn failed(&mut self, error: io::Error) -> Progress {
+        match error.kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Progress::Stuck,
+            io::ErrorKind::BrokenPipe if self.path.is_none() => Progress::Gone,
+            io::ErrorKind::BrokenPipe => {
+                // The FIFO's next reader needs a new descriptor.
+                self.file = None;
+                Progress::Failed(error)
+            }
+            _ => Progress::Failed(error),
+        }
+    }
+}
+
+impl fmt::Display for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "the access log {}", path.display()),
+            None => f.write_str("the access log on standard output"),
+        }
+    }
+}
+
+/// Errors count as writable: the write will tell.
+fn is_writable(file: &File, wait: Duration) -> bool {
+    let timeout = Timespec::try_from(wait).expect("a wait is seconds at most");
+    !matches!(poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&timeout)), Ok(0))
+}

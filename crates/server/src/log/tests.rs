@@ -1,0 +1,363 @@
+//! The log as a whole: cores on one side, files, FIFOs and `/dev/full` on the other.
+
+use super::*;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Short, so that the tests that wait for a reader that never comes do not wait long.
+const IMPATIENT: Patience = Patience { retry: Duration::from_millis(5), close: Duration::from_millis(50) };
+const DEADLINE: Duration = Duration::from_secs(20);
+
+struct World {
+    folder: TempDir,
+    notices: Arc<Notices>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), notices: Arc::new(Notices::kept()) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn start(&self, path: &Path) -> Log {
+        Log::start_with(&LogTarget::File(path.to_owned()), 1, self.notices.clone(), IMPATIENT).unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn said(&self, words: &str) -> usize {
+        self.notices.lines().iter().filter(|line| line.contains(words)).count()
+    }
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    assert!(wait_until(DEADLINE, done), "waited too long until {what}");
+}
+
+fn record(core: &mut CoreLog, target: &str) {
+    core.record(&Record {
+        peer: "127.0.0.1".parse().unwrap(),
+        unix_seconds: 971_186_136,
+        request_line: format!("GET /{target} HTTP/1.1").as_bytes(),
+        status: 200,
+        body_bytes: 5,
+        referer: None,
+        user_agent: Some(b"test"),
+    });
+}
+
+/// Hands the batch over now: time is what the caller says.
+fn flush(core: &mut CoreLog) {
+    core.flush_if_due(u64::MAX);
+}
+
+fn targets(text: &str) -> Vec<&str> {
+    assert!(text.is_empty() || text.ends_with('\n'), "a torn line: {text}");
+    text.lines()
+        .map(|line| line.split_once("\"GET /").unwrap().1.split_once(" HTTP/1.1\" 200 5 ").unwrap().0)
+        .collect()
+}
+
+fn make_fifo(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+        .unwrap();
+}
+
+fn open_reader(path: &Path) -> File {
+    File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap())
+}
+
+#[test]
+fn targets_as_text() {
+    for (text, target) in [
+        ("off", LogTarget::Off),
+        ("-", LogTarget::Stdout),
+        ("./off", LogTarget::File("./off".into())),
+        ("/var/log/vermeil.log", LogTarget::File("/var/log/vermeil.log".into())),
+    ] {
+        assert_eq!(text.parse(), Ok(target.clone()));
+        assert_eq!(target.to_string(), text);
+    }
+    assert_eq!("".parse::<LogTarget>(), Err(LogTargetError));
+}
+
+#[test]
+fn everything_is_written_at_close_in_the_order_of_each_core() {
+    const CORES: usize = 3;
+    const RECORDS: usize = 5_000;
+    let world = World::new();
+    let log = Log::start(&LogTarget::File(world.path("log")), CORES, world.notices.clone()).unwrap();
+    thread::scope(|scope| {
+        for core in 0..CORES {
+            let mut core_log = log.core();
+            scope.spawn(move || {
+                // Fewer batches than the channel holds, so nothing is dropped however slow the log thread is.
+                for number in 0..RECORDS {
+                    record(&mut core_log, &format!("{core}/{number}"));
+                }
+            });
+        }
+    });
+    let counts = log.close();
+    assert_eq!(counts, LogCounts { written: (CORES * RECORDS) as u64, dropped: 0 });
+    let text = world.read("log");
+    let lines = targets(&text);
+    for core in 0..CORES {
+        let of_core = lines.iter().filter(|target| target.starts_with(&format!("{core}/")));
+        assert!(of_core.eq((0..RECORDS).map(|number| format!("{core}/{number}")).collect::<Vec<_>>().iter()));
+    }
+    assert_eq!(world.notices.lines(), [""; 0]);
+}
+
+#[test]
+fn a_new_file_is_not_for_everybody() {
+    let world = World::new();
+    let log = world.start(&world.path("log"));
+    log.close();
+    let mode = fs::metadata(world.path("log")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777 & !0o640, 0, "{mode:o}");
+}
+
+#[test]
+fn an_old_file_is_appended_to() {
+    let world = World::new();
+    for target in ["one", "two"] {
+        let log = world.start(&world.path("log"));
+        record(&mut log.core(), target);
+        log.close();
+    }
+    assert_eq!(targets(&world.read("log")), ["one", "two"]);
+}
+
+#[test]
+fn a_log_that_is_off_costs_nothing_and_never_falls_due() {
+    let log = Log::start(&LogTarget::Off, 1, Arc::new(Notices::kept())).unwrap();
+    let mut core = log.core();
+    record(&mut core, "x");
+    assert!(!core.is_on());
+    assert_eq!(core.due_ms(), None);
+    log.reopen();
+    assert_eq!(log.close(), LogCounts::default());
+}
+
+#[test]
+fn a_missing_folder_is_said_with_its_cure() {
+    let world = World::new();
+    let target = LogTarget::File(world.path("missing/log"));
+    let error = Log::start(&target, 1, world.notices.clone()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot open the access log {target}: No such file or directory (os error 2); choose another with \
+             --log FILE, or --log off"
+        )
+    );
+}
+
+#[test]
+fn a_batch_falls_due_when_it_is_old() {
+    let world = World::new();
+    let log = world.start(&world.path("log"));
+    let mut core = log.core();
+    assert_eq!(core.due_ms(), None);
+    core.flush_if_due(10_000);
+    record(&mut core, "first");
+    core.flush_if_due(10_000);
+    assert_eq!(core.due_ms(), None, "the first record after a silence is late already");
+    record(&mut core, "second");
+    assert_eq!(core.due_ms(), Some(10_000 + FLUSH_MS));
+    core.flush_if_due(10_000 + FLUSH_MS - 1);
+    assert_eq!(core.due_ms(), Some(10_000 + FLUSH_MS));
+    core.flush_if_due(10_000 + FLUSH_MS);
+    assert_eq!(core.due_ms(), None);
+    until("both lines are written", || log.counts().written == 2);
+}
+
+#[test]
+fn a_reader_that_never_reads_costs_records_not_time() {
+    let world = World::new();
+    let fifo = world.path("fifo");
+    make_fifo(&fifo);
+    let _silent_reader = open_reader(&fifo);
+    let log = world.start(&fifo);
+    let mut core = log.core();
+    let mut records = 0;
+    // Far more than pipe, batches and channel hold; each call returns at once, or this test would never end.
+    while log.counts().dropped == 0 {
+        record(&mut core, "x");
+        records += 1;
+        assert!(records < 1_000_000, "nothing was dropped");
+    }
+    assert!(records > 1000, "the channel holds batches before anything is dropped");
+    drop(core);
+    let counts = log.close();
+    assert_eq!(counts.written + counts.dropped, records);
+    assert!(world.said("records dropped so far") >= 1, "{:?}", world.notices.lines());
+    assert!(world.notices.lines().last().unwrap().contains(&format!("{} records dropped", counts.dropped)));
+}
+
+#[test]
+fn a_slow_reader_gets_whole_lines() {
+    let world = World::new();
+    let fifo = world.path("fifo");
+    make_fifo(&fifo);
+    let mut reader = open_reader(&fifo);
+    let log = world.start(&fifo);
+    let mut core = log.core();
+    let mut records = 0;
+    while log.counts().dropped == 0 {
+        record(&mut core, &records.to_string());
+        records += 1;
+    }
+    let mut text = String::new();
+    let mut read_some = |text: &mut String| {
+        let mut piece = [0; 1000];
+        if let Ok(bytes) = reader.read(&mut piece) {
+            text.push_str(std::str::from_utf8(&piece[..bytes]).unwrap());
+        }
+    };
+    let end = Instant::now() + DEADLINE;
+    while !text.contains("/last ") && Instant::now() < end {
+        record(&mut core, "last");
+        flush(&mut core);
+        read_some(&mut text);
+    }
+    assert!(text.contains("/last "));
+    let whole = &text[..=text.rfind('\n').unwrap()];
+    let numbers = targets(whole).into_iter().map_while(|target| target.parse::<u64>().ok());
+    assert!(numbers.is_sorted(), "dropped records leave gaps, not disorder");
+}
+
+#[test]
+fn a_fifo_without_reader_is_no_error_and_is_written_when_one_comes() {
+    let world = World::new();
+    let fifo = world.path("fifo");
+    make_fifo(&fifo);
+    let log = world.start(&fifo);
+    let mut core = log.core();
+    record(&mut core, "early");
+    flush(&mut core);
+    until("the missing reader is said", || world.said("cannot write the access log") == 1);
+    let mut reader = open_reader(&fifo);
+    until("the line is written", || log.counts().written == 1);
+    drop(core);
+    log.close();
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(targets(&text), ["early"]);
+}
+
+#[test]
+fn a_log_renamed_away_goes_on_in_a_new_file_when_asked() {
+    let world = World::new();
+    let log = world.start(&world.path("log"));
+    let mut core = log.core();
+    record(&mut core, "before");
+    flush(&mut core);
+    until("the first line is written", || log.counts().written == 1);
+    fs::rename(world.path("log"), world.path("log.1")).unwrap();
+    log.reopen();
+    record(&mut core, "after");
+    drop(core);
+    log.close();
+    assert_eq!(targets(&world.read("log.1")), ["before"]);
+    assert_eq!(targets(&world.read("log")), ["after"]);
+}
+
+#[test]
+fn a_log_renamed_away_is_noticed_without_being_asked() {
+    let world = World::new();
+    let log = world.start(&world.path("log"));
+    let mut core = log.core();
+    fs::rename(world.path("log"), world.path("log.1")).unwrap();
+    let old = fs::metadata(world.path("log.1")).unwrap().ino();
+    let end = Instant::now() + DEADLINE;
+    while !world.path("log").exists() && Instant::now() < end {
+        record(&mut core, "x");
+        flush(&mut core);
+    }
+    assert_ne!(fs::metadata(world.path("log")).unwrap().ino(), old);
+    drop(core);
+    assert_eq!(log.close().written as usize, targets(&(world.read("log.1") + &world.read("log"))).len());
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_nothing_hangs() {
+    let world = World::new();
+    let log = world.start(Path::new("/dev/full"));
+    let mut core = log.core();
+    record(&mut core, "lost");
+    flush(&mut core);
+    until("the full disk is said", || world.notices.count(NoticeKind::LogTrouble) > 0);
+    for _ in 0..3 {
+        record(&mut core, "lost");
+    }
+    drop(core);
+    assert_eq!(log.close(), LogCounts { written: 0, dropped: 4 });
+    let trouble = "vermeil: cannot write the access log /dev/full: No space left on device (os error 28); its \
+                   records are dropped until it can be written";
+    assert_eq!(world.notices.lines()[0], trouble);
+    assert_eq!(world.said("cannot write"), 1);
+    assert_eq!(world.said("4 records dropped"), 1);
+}
+
+#[test]
+fn a_disk_that_is_emptied_is_written_again_from_where_it_failed() {
+    let world = World::new();
+    let link = world.path("log");
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    let log = world.start(&link);
+    let mut core = log.core();
+    record(&mut core, "kept");
+    flush(&mut core);
+    until("the full disk is said", || world.said("cannot write") == 1);
+    fs::remove_file(&link).unwrap();
+    log.reopen();
+    until("the line is written", || log.counts().written == 1);
+    drop(core);
+    assert_eq!(log.close().dropped, 0);
+    assert_eq!(targets(&world.read("log")), ["kept"]);
+}
+
+#[test]
+fn a_closed_standard_output_ends_the_log_and_says_so_once() {
+    let world = World::new();
+    let (reader, ours) = std::io::pipe().unwrap();
+    let sink = Sink::inherited(ours.into()).unwrap();
+    let log = Log::start_sink(sink, 1, world.notices.clone(), IMPATIENT).unwrap();
+    drop(reader);
+    let mut core = log.core();
+    let end = Instant::now() + DEADLINE;
+    while core.is_on() && Instant::now() < end {
+        record(&mut core, "x");
+        flush(&mut core);
+    }
+    assert!(!core.is_on());
+    log.close();
+    assert_eq!(world.said("standard output is closed: the access log ends here"), 1);
+}
+
+#[test]
+fn a_standard_output_that_is_not_read_is_not_made_non_blocking_and_does_not_hold_closing_up() {
+    let world = World::new();
+    let (_silent_reader, ours) = std::io::pipe().unwrap();
+    let shared_end = ours.try_clone().unwrap();
+    let log =
+        Log::start_sink(Sink::inherited(ours.into()).unwrap(), 1, world.notices.clone(), IMPATIENT).unwrap();
+    let mut core = log.core();
+    while log.counts().dropped == 0 {
+        record(&mut core, "x");
+    }
+    drop(core);
+    log.close();
+    assert!(!rustix::fs::fcntl_getfl(&shared_end).unwrap().contains(OFlags::NONBLOCK));
+}

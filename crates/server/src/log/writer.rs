@@ -1,0 +1,242 @@
+//! The log thread: takes batches, formats them, writes them, sends the empty buffers home.
+//!
+//! Owns the order "a line is written whole before the next", the retries, the drops at the end, and what is said about
+//! trouble. While the log cannot be written the thread keeps the text it has and takes no more batches: the channel
+//! fills, and the cores drop and count. Memory is bounded by the channel and one formatted batch, which is at most
+//! four times as long as the batch (every byte escaped).
+//! Leaves out descriptors (`sink.rs`) and the line format (`combined.rs`). Tested in `tests.rs`.
+
+use super::batch::{BATCH_BYTES, Batch, Message};
+use super::combined::LineWriter;
+use super::record::decode;
+use super::sink::{Progress, Sink};
+use super::{NoticeKind, Notices, Shared};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the path is compared with the open file while lines are written. Guess: a rotation loses nothing by being
+/// noticed a second late, its lines go to the old file.
+const MOVE_CHECK: Duration = Duration::from_secs(1);
+/// How often a thread that waits for a reader looks at the requests of its owner. Guess.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+/// How often dropped records are said. Guess: as often as an operator wants to read it again.
+const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
+
+/// The log thread's state.
+#[derive(Debug)]
+pub(super) struct Writer {
+    sink: Sink,
+    inbox: Receiver<Message>,
+    shared: Arc<Shared>,
+    notices: Arc<Notices>,
+    lines: LineWriter,
+    text: Vec<u8>,
+    move_checked: Instant,
+    /// Whether the last write failed: said once, and once more when it works again.
+    in_trouble: bool,
+    dropped_said: u64,
+    dropped_said_at: Option<Instant>,
+    /// When to stop waiting; set when the owner is first seen closing.
+    patient_until: Option<Instant>,
+    /// Set when the end of a closing log was given up; what comes after would follow a torn line.
+    gave_up: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        sink: Sink,
+        inbox: Receiver<Message>,
+        shared: Arc<Shared>,
+        notices: Arc<Notices>,
+    ) -> Self {
+        Self {
+            sink,
+            inbox,
+            shared,
+            notices,
+            lines: LineWriter::new(),
+            text: Vec::with_capacity(2 * BATCH_BYTES),
+            move_checked: Instant::now(),
+            in_trouble: false,
+            dropped_said: 0,
+            dropped_said_at: None,
+            patient_until: None,
+            gave_up: false,
+        }
+    }
+
+    /// Until every sender is gone, the owner closes, or nobody reads standard output any more.
+    pub(super) fn run(mut self) {
+        while let Some(message) = self.next() {
+            self.tend();
+            if let Message::Batch(batch) = message
+                && self.write_batch(batch).is_break()
+            {
+                let end = format_args!("standard output is closed: the access log ends here");
+                self.notices.say(NoticeKind::LogTrouble, end);
+                break;
+            }
+            self.say_dropped(DROPPED_SAID_EVERY);
+        }
+        self.say_dropped(Duration::ZERO);
+    }
+
+    /// The next message; `None` at the end. A closing log ends when its queue is empty, whoever still holds a sender.
+    fn next(&self) -> Option<Message> {
+        match self.is_closing() {
+            true => self.inbox.try_recv().ok(),
+            // Whoever makes a request also sends a message, unless there are messages already.
+            false => self.inbox.recv().ok(),
+        }
+    }
+
+    fn is_closing(&self) -> bool {
+        // Pairs with the store in `Log::close`.
+        self.shared.closing.load(Ordering::Acquire)
+    }
+
+    /// Formats and writes `batch`; breaks when nobody will ever read.
+    fn write_batch(&mut self, batch: Batch) -> ControlFlow<()> {
+        let Batch { mut bytes, records, home } = batch;
+        let mut text = std::mem::take(&mut self.text);
+        let mut rest = bytes.as_slice();
+        while let Some((record, behind)) = decode(rest) {
+            self.lines.write(&mut text, &record);
+            rest = behind;
+        }
+        bytes.clear();
+        // A core that has enough spares, or is gone, does not take it: then it is freed.
+        let _ = home.try_send(bytes);
+
+        let (written_bytes, flow) = self.write_text(&text);
+        let unwritten = &text[written_bytes..];
+        let dropped = unwritten.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
+        self.shared.written.fetch_add(records - dropped, Ordering::Relaxed);
+        text.clear();
+        self.text = text;
+        flow
+    }
+
+    /// Writes `text`, waiting and trying again as long as the owner is not closing. How many bytes are written; breaks
+    /// when nobody will ever read.
+    fn write_text(&mut self, text: &[u8]) -> (usize, ControlFlow<()>) {
+        let mut at = 0;
+        while at < text.len() && !self.gave_up {
+            match self.sink.write(&text[at..], LOOK_AROUND) {
+                Progress::Wrote(bytes) => {
+                    at += bytes;
+                    self.end_trouble();
+                    continue;
+                }
+                Progress::Stuck => {}
+                Progress::Gone => return (at, ControlFlow::Break(())),
+                Progress::Failed(error) => self.begin_trouble(&error),
+            }
+            if self.must_give_up() {
+                self.gave_up = true;
+                break;
+            }
+            self.say_dropped(DROPPED_SAID_EVERY);
+            if self.in_trouble {
+                // `Log::reopen` and `Log::close` unpark.
+                thread::park_timeout(self.shared.patience.retry);
+            }
+            if self.tend().is_new_file() {
+                at = line_start(text, at);
+            }
+        }
+        (at, ControlFlow::Continue(()))
+    }
+
+    /// Opens the file anew if that was asked for, if it was moved away, or if it is not open.
+    fn tend(&mut self) -> Tended {
+        let mut anew = !self.sink.is_open();
+        // Pairs with the store in `Log::reopen`.
+        anew |= self.shared.reopen.swap(false, Ordering::Acquire);
+        if self.move_checked.elapsed() >= MOVE_CHECK {
+            self.move_checked = Instant::now();
+            anew |= self.sink.has_moved();
+        }
+        if !anew {
+            return Tended::SameFile;
+        }
+        match self.sink.reopen() {
+            Ok(()) => Tended::NewFile,
+            Err(error) if self.sink.is_open() => {
+                let line =
+                    format_args!("cannot open {} anew: {error}; its lines go on in the old file", self.sink);
+                self.notices.say(NoticeKind::LogTrouble, line);
+                Tended::SameFile
+            }
+            Err(error) => {
+                self.begin_trouble(&error);
+                Tended::SameFile
+            }
+        }
+    }
+
+    /// Whether a closing log has waited long enough. A log that cannot be written is not waited for.
+    fn must_give_up(&mut self) -> bool {
+        if !self.is_closing() {
+            return false;
+        }
+        let now = Instant::now();
+        let until = *self.patient_until.get_or_insert(now + self.shared.patience.close);
+        self.in_trouble || now >= until
+    }
+
+    fn begin_trouble(&mut self, error: &io::Error) {
+        if !self.in_trouble {
+            self.in_trouble = true;
+            let line = format_args!(
+                "cannot write {}: {error}; its records are dropped until it can be written",
+                self.sink
+            );
+            self.notices.say(NoticeKind::LogTrouble, line);
+        }
+    }
+
+    fn end_trouble(&mut self) {
+        if self.in_trouble {
+            self.in_trouble = false;
+            self.notices.say(NoticeKind::LogTrouble, format_args!("{} is written again", self.sink));
+        }
+    }
+
+    /// Says how many records were dropped, if more than last time and not said within `every`.
+    fn say_dropped(&mut self, every: Duration) {
+        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        if dropped == self.dropped_said || self.dropped_said_at.is_some_and(|at| at.elapsed() < every) {
+            return;
+        }
+        self.dropped_said = dropped;
+        self.dropped_said_at = Some(Instant::now());
+        let line =
+            format_args!("{}: {dropped} records dropped so far: it is not taken fast enough", self.sink);
+        self.notices.say_unpaced(NoticeKind::LogDropped, line);
+    }
+}
+
+/// What [`Writer::tend`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tended {
+    SameFile,
+    NewFile,
+}
+
+impl Tended {
+    fn is_new_file(self) -> bool {
+        self == Self::NewFile
+    }
+}
+
+/// Where the line begins that byte `at` belongs to: a line begun in one file starts over in the next.
+fn line_start(text: &[u8], at: usize) -> usize {
+    text[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)
+}
