@@ -217,8 +217,8 @@ impl Writer {
         }
         self.dropped_said = dropped;
         self.dropped_said_at = Some(Instant::now());
-        let line =
-            format_args!("{}: {dropped} records dropped so far: it is not taken fast enough", self.sink);
+        let why = if self.in_trouble { "it cannot be written" } else { "it is not taken fast enough" };
+        let line = format_args!("{}: {dropped} records dropped so far, {why}", self.sink);
         self.notices.say_unpaced(NoticeKind::LogDropped, line);
     }
 }

@@ -125,7 +125,7 @@ fn parse(line: &str) -> Option<Parsed> {
     let (referer, rest) = quoted(rest)?;
     let (agent, rest) = quoted(rest.strip_prefix(' ')?)?;
     rest.is_empty().then_some(())?;
-    let status = (status.len() >= 3).then(|| status.parse().ok())??;
+    let status = status.parse().ok()?;
     let body_bytes = if bytes == "-" { 0 } else { bytes.parse().ok()? };
     Some(Parsed {
         peer: peer.parse().ok()?,

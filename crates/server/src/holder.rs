@@ -1,0 +1,140 @@
+//! Who holds a port: the process behind a listening socket, so that "address in use" can name it.
+//!
+//! Owns the reading of `/proc/net/tcp`, `/proc/net/tcp6` (proc_pid_net(5)) and `/proc/PID/fd`. Leaves out binding and
+//! what is said about it. Sees the network namespace of this process; without rights over the holder's process its
+//! descriptors cannot be read, and it stays unknown. Tested in `holder/tests.rs` on invented `/proc` folders and on a
+//! real socket.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+/// `TCP_LISTEN` of the kernel's `include/net/tcp_states.h`, as `/proc/net/tcp` writes it.
+const STATE_LISTEN: &str = "0A";
+
+/// The process that holds a port. As text: `nginx (pid 123)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Process id; of several that share the socket, the lowest: the parent, as a rule.
+    pub pid: u32,
+    /// The process's own name for itself (`/proc/PID/comm`), at most 15 bytes.
+    pub command: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.command.escape_debug(), self.pid)
+    }
+}
+
+/// The process that listens where `addr` cannot be bound: on the same port, at the same address or at a wildcard that
+/// covers it. `None` if there is none, or if this process may not know.
+pub fn who_listens(addr: SocketAddr) -> Option<Holder> {
+    who_listens_in(Path::new("/proc"), addr)
+}
+
+fn who_listens_in(proc: &Path, addr: SocketAddr) -> Option<Holder> {
+    let mut listeners = Vec::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        if let Ok(text) = fs::read_to_string(proc.join(table)) {
+            listeners.extend(text.lines().filter_map(parse_listener));
+        }
+    }
+    let mut conflicts: Vec<_> = listeners
+        .into_iter()
+        .filter_map(|listener| Some((conflict(listener.addr, addr)?, listener.inode)))
+        .collect();
+    conflicts.sort_unstable();
+    let owners = owners(proc);
+    conflicts.into_iter().find_map(|(_, inode)| {
+        let &pid = owners.get(&inode)?;
+        let command = fs::read_to_string(proc.join(format!("{pid}/comm"))).unwrap_or_default();
+        Some(Holder { pid, command: command.trim_end().to_owned() })
+    })
+}
+
+/// A line of `/proc/net/tcp` or `tcp6` that tells of a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listener {
+    addr: SocketAddr,
+    inode: u64,
+}
+
+/// `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …`
+fn parse_listener(line: &str) -> Option<Listener> {
+    let mut fields = line.split_ascii_whitespace();
+    let local = fields.nth(1)?;
+    let state = fields.nth(1)?;
+    let inode = fields.nth(5)?.parse().ok()?;
+    (state == STATE_LISTEN).then_some(())?;
+    let (ip, port) = local.split_once(':')?;
+    let addr = SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?);
+    Some(Listener { addr, inode })
+}
+
+/// Words of 32 bits, each printed as the number that the bytes in network order are to this machine.
+fn parse_ip(hex: &str) -> Option<IpAddr> {
+    let mut bytes = [0; 16];
+    let words = hex.len() / 8;
+    (hex.is_ascii() && hex.len().is_multiple_of(8) && matches!(words, 1 | 4)).then_some(())?;
+    for (word, place) in bytes.chunks_exact_mut(4).take(words).enumerate() {
+        let number = u32::from_str_radix(&hex[word * 8..][..8], 16).ok()?;
+        place.copy_from_slice(&number.to_ne_bytes());
+    }
+    match words {
+        1 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
+        _ => Some(Ipv6Addr::from(bytes).into()),
+    }
+}
+
+/// How surely a listener keeps `wanted` from being bound; the surest first. A wildcard of IPv6 covers IPv4 unless the
+/// socket is for IPv6 only, which `/proc` does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Conflict {
+    SameAddress,
+    Wildcard,
+    OtherFamilyWildcard,
+}
+
+fn conflict(listening: SocketAddr, wanted: SocketAddr) -> Option<Conflict> {
+    let (has, wants) = (listening.ip().to_canonical(), wanted.ip().to_canonical());
+    if listening.port() != wanted.port() {
+        None
+    } else if has == wants {
+        Some(Conflict::SameAddress)
+    } else if has.is_ipv4() == wants.is_ipv4() {
+        (has.is_unspecified() || wants.is_unspecified()).then_some(Conflict::Wildcard)
+    } else {
+        let ipv6 = if has.is_ipv6() { has } else { wants };
+        ipv6.is_unspecified().then_some(Conflict::OtherFamilyWildcard)
+    }
+}
+
+/// The lowest process id per socket inode, over all processes whose descriptors may be read.
+fn owners(proc: &Path) -> HashMap<u64, u32> {
+    let mut owners = HashMap::new();
+    let Ok(entries) = fs::read_dir(proc) else { return owners };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let Ok(descriptors) = fs::read_dir(entry.path().join("fd")) else { continue };
+        for descriptor in descriptors.flatten() {
+            let Ok(target) = fs::read_link(descriptor.path()) else { continue };
+            if let Some(inode) = target.to_str().and_then(parse_socket_link) {
+                owners.entry(inode).and_modify(|owner: &mut u32| *owner = pid.min(*owner)).or_insert(pid);
+            }
+        }
+    }
+    owners
+}
+
+/// `socket:[12345]`
+fn parse_socket_link(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
