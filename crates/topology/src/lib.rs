@@ -1,1 +1,45 @@
-//! The machine as data: cpus, caches, memory nodes, distances.
+//! The machine as data: cpus, caches, memory nodes and the distances between them; what of it this process may use;
+//! which cpus a server's cores go to; and the machine drawn as a tree.
+//!
+//! This crate touches nothing but the folder or the text it is handed, and knows no runtime. Three sources give the
+//! same [`Machine`]: the running system ([`sysfs::read`]), an hwloc XML export ([`xml::parse`]) and a synthetic
+//! description ([`synthetic::parse`]), so that everything that depends on a machine's shape can be tried on machines
+//! one does not have.
+//!
+//! ```
+//! use vermeil_topology::{Allowed, CoreSelection, CpuId, Distance, render, synthetic};
+//!
+//! let machine = synthetic::parse("node:2 l3:1 core:2 pu:2")?;
+//! assert_eq!(machine.distance(CpuId(0), CpuId(2)), Some(Distance::L3));
+//! let allowed = Allowed::everything(&machine);
+//! let cores: CoreSelection = "2".parse()?;
+//! assert_eq!(cores.resolve(&machine, &allowed)?, [CpuId(0), CpuId(2)]);
+//! print!("{}", render::tree(&machine, &allowed));
+//! # Ok::<(), vermeil_topology::Error>(())
+//! ```
+
+mod cpuset;
+mod error;
+mod machine;
+
+mod draft;
+pub mod synthetic;
+pub mod sysfs;
+pub mod xml;
+
+mod cgroup;
+mod selection;
+
+pub mod render;
+
+pub use cgroup::{Allowed, allowed, cores_for};
+pub use cpuset::{CPUS_MAX, CpuSet};
+pub use error::Error;
+pub use machine::{
+    CAPACITY_MAX, Cache, CacheKind, Core, CoreClass, CoreId, CpuId, Distance, Machine, Node, NodeId, Package,
+    PackageId, Pu,
+};
+pub use selection::CoreSelection;
+
+#[cfg(test)]
+mod fixture;

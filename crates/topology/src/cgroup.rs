@@ -1,0 +1,192 @@
+//! What this process may use of the machine: affinity, cgroup cpusets and cgroup cpu quotas (cgroups v1 and v2;
+//! kernel: `Documentation/admin-guide/cgroup-v1/cpusets.rst`, `cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
+//!
+//! Owns finding the process's cgroups (`/proc/self/cgroup`), where they are mounted (`/proc/self/mountinfo`) and what
+//! they and their parents limit. Inside a container the path is `/` and the mount shows the container's own part; that
+//! falls out of the same walk. Leaves out asking the kernel for the affinity mask. Tested in `cgroup/tests.rs`.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::{CpuSet, Machine};
+
+#[cfg(test)]
+mod tests;
+
+/// The period of a quota whose file does not name one, in microseconds (the kernel's default).
+const PERIOD_US_DEFAULT: f64 = 100_000.0;
+
+/// What a process may use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Allowed {
+    /// The cpus it may run on.
+    pub cpus: CpuSet,
+    /// How much cpu time it gets, in cpus: 1.5 is 1.5 seconds each second. `None` is no limit.
+    pub cpu_limit: Option<f64>,
+    /// What was found and where, one line each, for people.
+    pub reasons: Vec<String>,
+}
+
+impl Allowed {
+    /// Everything a machine has: for machines that are only described.
+    pub fn everything(machine: &Machine) -> Allowed {
+        Allowed { cpus: machine.cpus().clone(), cpu_limit: None, reasons: Vec::new() }
+    }
+}
+
+/// How many cores a server should run: as many as there are cpus, or the quota rounded up if that is less, at least 1.
+pub fn cores_for(allowed: &Allowed) -> usize {
+    let limit = allowed.cpu_limit.map_or(usize::MAX, |limit| limit.ceil() as usize);
+    allowed.cpus.len().min(limit).max(1)
+}
+
+/// What this process may use, from the files below `root`, normally `/`. `affinity` is its mask, as
+/// `sched_getaffinity` has it.
+///
+/// Of quotas in nested cgroups the smallest counts. Files that are missing or make no sense limit nothing.
+pub fn allowed(root: &Path, affinity: &CpuSet) -> Allowed {
+    let mut allowed = Allowed {
+        cpus: affinity.clone(),
+        cpu_limit: None,
+        reasons: vec![format!("affinity mask: cpus {affinity}")],
+    };
+    for hierarchy in hierarchies(root) {
+        if let Some((cpus, path)) = hierarchy.cpuset() {
+            allowed.reasons.push(format!("cgroup cpuset: cpus {cpus} ({})", shown(root, &path)));
+            let both = allowed.cpus.intersection(&cpus);
+            // The mask is the kernel's word; a cpuset that contradicts it was changed meanwhile.
+            if !both.is_empty() {
+                allowed.cpus = both;
+            }
+        }
+        if let Some((limit, path)) = hierarchy.quota() {
+            allowed.reasons.push(format!("cgroup quota: {limit} cpus ({})", shown(root, &path)));
+            allowed.cpu_limit = Some(allowed.cpu_limit.map_or(limit, |other| other.min(limit)));
+        }
+    }
+    allowed
+}
+
+fn shown(root: &Path, path: &Path) -> String {
+    format!("/{}", path.strip_prefix(root).unwrap_or(path).display())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// The process's place in one cgroup tree: its own folder first, then its parents as far as they are visible.
+struct Hierarchy {
+    version: Version,
+    folders: Vec<PathBuf>,
+}
+
+impl Hierarchy {
+    /// The nearest folder's cpuset: it holds what the parents leave.
+    fn cpuset(&self) -> Option<(CpuSet, PathBuf)> {
+        let names: &[&str] = match self.version {
+            Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
+            Version::V2 => &["cpuset.cpus.effective"],
+        };
+        let paths = self.folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        let read = |path: PathBuf| {
+            let cpus: CpuSet = fs::read_to_string(&path).ok()?.parse().ok()?;
+            (!cpus.is_empty()).then_some((cpus, path))
+        };
+        paths.filter_map(read).next()
+    }
+
+    /// The smallest quota on the way up, in cpus.
+    fn quota(&self) -> Option<(f64, PathBuf)> {
+        let read = |folder: &PathBuf| match self.version {
+            Version::V1 => {
+                let path = folder.join("cpu.cfs_quota_us");
+                let quota = fs::read_to_string(&path).ok()?;
+                let period = fs::read_to_string(folder.join("cpu.cfs_period_us")).unwrap_or_default();
+                Some((cpus_of(&format!("{quota} {period}"))?, path))
+            }
+            Version::V2 => {
+                let path = folder.join("cpu.max");
+                Some((cpus_of(&fs::read_to_string(&path).ok()?)?, path))
+            }
+        };
+        self.folders.iter().filter_map(read).min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+}
+
+/// `QUOTA PERIOD` in microseconds as cpus; `max` and negative quotas are no limit.
+fn cpus_of(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let quota = words.next()?.parse::<i64>().ok()? as f64;
+    let period =
+        words.next().and_then(|word| word.parse::<i64>().ok()).map_or(PERIOD_US_DEFAULT, |us| us as f64);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+/// The process's cgroups that can limit cpus.
+fn hierarchies(root: &Path) -> Vec<Hierarchy> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let mountinfo = read("proc/self/mountinfo");
+    let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
+    let hierarchy = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let version = if controllers.is_empty() { Version::V2 } else { Version::V1 };
+        let matters = controllers.split(',').any(|name| matches!(name, "" | "cpu" | "cpuset"));
+        let mount = mounts.iter().find(|mount| mount.holds(version, controllers))?;
+        matters.then(|| Hierarchy { version, folders: mount.folders(root, path) })
+    };
+    read("proc/self/cgroup").lines().filter_map(hierarchy).collect()
+}
+
+/// A mounted cgroup tree (one line of `mountinfo`, see proc(5)).
+struct Mount {
+    version: Version,
+    /// Which part of the tree is mounted.
+    part: String,
+    /// Where.
+    point: String,
+    /// The controllers among the options of a v1 tree.
+    options: Vec<String>,
+}
+
+impl Mount {
+    fn parse(line: &str) -> Option<Mount> {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(3);
+        let mut filesystem = filesystem.split(' ');
+        let version = match filesystem.next()? {
+            "cgroup" => Version::V1,
+            "cgroup2" => Version::V2,
+            _ => return None,
+        };
+        let options = filesystem.nth(1)?.split(',').map(str::to_owned).collect();
+        Some(Mount { version, part: unescape(mount.next()?), point: unescape(mount.next()?), options })
+    }
+
+    fn holds(&self, version: Version, controllers: &str) -> bool {
+        let mounted = |name| self.options.iter().any(|option| option == name);
+        self.version == version && (version == Version::V2 || controllers.split(',').all(mounted))
+    }
+
+    /// The folders of cgroup `path`, its own first. A path outside of the mounted part (a parent's, seen from inside a
+    /// container) counts as the top of what is mounted.
+    fn folders(&self, root: &Path, path: &str) -> Vec<PathBuf> {
+        let top = root.join(self.point.trim_start_matches('/'));
+        let inside = Path::new(path).strip_prefix(&self.part).unwrap_or(Path::new(""));
+        let plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
+        let inside = if plain { inside } else { Path::new("") };
+        inside.ancestors().map(|part| top.join(part)).collect()
+    }
+}
+
+/// Undoes the octal escapes of mountinfo (`\040` is a space).
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+}

@@ -1,0 +1,127 @@
+//! From what a source says to a [`Machine`] that keeps its promises.
+//!
+//! Sources may be incomplete (no caches, no nodes), repeat themselves (sysfs names a shared cache once per cpu) or
+//! contradict themselves (a hand-written XML). Here gaps are filled and the first claim to a cpu wins. Tested through
+//! every source, and for arbitrary overlaps in `draft/tests.rs`.
+
+use std::collections::BTreeMap;
+
+use crate::{Cache, CacheKind, Core, CoreClass, CoreId, CpuSet, Error, Machine, Node, NodeId, Package, Pu};
+use crate::{CpuId, machine::CAPACITY_MAX};
+
+#[cfg(test)]
+mod tests;
+
+/// Distances assumed where the firmware gives none, as the kernel does (`LOCAL_DISTANCE`, `REMOTE_DISTANCE`).
+const DISTANCE_LOCAL: u32 = 10;
+const DISTANCE_REMOTE: u32 = 20;
+
+/// A machine as a source tells it: any order, overlaps and gaps allowed.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) cpus: CpuSet,
+    pub(crate) offline: CpuSet,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) packages: Vec<Package>,
+    pub(crate) caches: Vec<Cache>,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) distances: BTreeMap<(NodeId, NodeId), u32>,
+}
+
+impl Core {
+    /// A core as most are; the id is given when the machine is finished.
+    pub(crate) fn of(cpus: CpuSet) -> Core {
+        Core { id: CoreId(0), cpus, class: CoreClass::Performance, capacity: CAPACITY_MAX }
+    }
+}
+
+impl Draft {
+    /// The finished machine.
+    pub(crate) fn finish(mut self) -> Result<Machine, Error> {
+        if self.cpus.is_empty() {
+            return Err(Error::NoCpu);
+        }
+        self.settle_nodes();
+        self.settle_cores();
+        self.settle_caches();
+        claim(&mut self.packages, &self.cpus, |package| &mut package.cpus);
+        self.packages.retain(|package| !package.cpus.is_empty());
+        self.packages.sort_by_key(|package| package.cpus.first());
+        Ok(Machine {
+            pus: self.pus(),
+            node_distances: self.matrix(),
+            offline: self.offline.difference(&self.cpus),
+            cpus: self.cpus,
+            nodes: self.nodes,
+            packages: self.packages,
+            caches: self.caches,
+            cores: self.cores,
+        })
+    }
+
+    /// Nodes without cpus stay (memory only); cpus without a node go to the first that has any, or the first, or a new one.
+    fn settle_nodes(&mut self) {
+        self.nodes.sort_by_key(|node| node.id);
+        let left = claim(&mut self.nodes, &self.cpus, |node| &mut node.cpus);
+        if left.is_empty() {
+            return;
+        }
+        let home = self.nodes.iter().position(|node| !node.cpus.is_empty()).unwrap_or(0);
+        match self.nodes.get_mut(home) {
+            Some(node) => node.cpus = node.cpus.union(&left),
+            None => self.nodes.push(Node { id: NodeId(0), cpus: left, memory_bytes: 0 }),
+        }
+    }
+
+    /// A cpu that no core claims is a core of its own.
+    fn settle_cores(&mut self) {
+        let left = claim(&mut self.cores, &self.cpus, |core| &mut core.cpus);
+        self.cores.retain(|core| !core.cpus.is_empty());
+        self.cores.extend(left.iter().map(|cpu| Core::of(CpuSet::from_iter([cpu]))));
+        self.cores.sort_by_key(|core| core.cpus.first());
+        for (core, index) in self.cores.iter_mut().zip(0..) {
+            core.id = CoreId(index);
+        }
+    }
+
+    fn settle_caches(&mut self) {
+        let mut left: BTreeMap<(u8, CacheKind), CpuSet> = BTreeMap::new();
+        for cache in &mut self.caches {
+            let free = left.entry((cache.level, cache.kind)).or_insert_with(|| self.cpus.clone());
+            cache.cpus = cache.cpus.intersection(free);
+            *free = free.difference(&cache.cpus);
+        }
+        self.caches.retain(|cache| !cache.cpus.is_empty());
+        self.caches.sort_by_key(|cache| (std::cmp::Reverse(cache.level), cache.cpus.first(), cache.kind));
+    }
+
+    fn pus(&self) -> Vec<Pu> {
+        let core_of = owners(self.cores.iter().map(|core| (core.id, &core.cpus)));
+        let node_of = owners(self.nodes.iter().map(|node| (node.id, &node.cpus)));
+        self.cpus.iter().map(|cpu| Pu { cpu, core: core_of[&cpu], node: node_of[&cpu] }).collect()
+    }
+
+    fn matrix(&self) -> Vec<Vec<u32>> {
+        let entry = |from: NodeId, to: NodeId| {
+            let assumed = if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE };
+            self.distances.get(&(from, to)).copied().unwrap_or(assumed)
+        };
+        let row = |from: &Node| self.nodes.iter().map(|to| entry(from.id, to.id)).collect();
+        self.nodes.iter().map(row).collect()
+    }
+}
+
+/// Makes the items' sets disjoint and within `cpus`, the first claim winning; returns what nobody claimed.
+fn claim<T>(items: &mut [T], cpus: &CpuSet, set: impl Fn(&mut T) -> &mut CpuSet) -> CpuSet {
+    let mut free = cpus.clone();
+    for item in items {
+        let claimed = set(item);
+        *claimed = claimed.intersection(&free);
+        free = free.difference(claimed);
+    }
+    free
+}
+
+fn owners<'a, I: Copy>(sets: impl Iterator<Item = (I, &'a CpuSet)>) -> BTreeMap<CpuId, I> {
+    sets.flat_map(|(id, cpus)| cpus.iter().map(move |cpu| (cpu, id))).collect()
+}

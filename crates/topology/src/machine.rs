@@ -1,0 +1,232 @@
+//! The machine as data: nodes, packages, caches, cores, cpus, and how far apart they are.
+//!
+//! Owns the types and the questions one asks them. Leaves out where the data comes from (`sysfs`, `xml`, `synthetic`)
+//! and how gaps in it are filled (`draft`, which also keeps the invariants stated on [`Machine`]). Tested in
+//! `machine/tests.rs`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::CpuSet;
+
+#[cfg(test)]
+mod tests;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// The operating system's number of a cpu (a hardware thread), as in `sched_setaffinity`.
+    CpuId;
+    /// The operating system's number of a memory node, as in `set_mempolicy`. Numbers may have gaps.
+    NodeId;
+    /// The number of a package (socket), as the machine reports it.
+    PackageId;
+    /// A physical core: its index in [`Machine::cores`].
+    CoreId;
+}
+
+/// A memory node. Nodes share no cpu; a node without cpus is memory only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// The system's number.
+    pub id: NodeId,
+    /// The cpus to which this memory is local.
+    pub cpus: CpuSet,
+    /// Its memory in bytes, 0 where the source does not say.
+    pub memory_bytes: u64,
+}
+
+/// A package, that is a socket. Packages share no cpu.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Package {
+    /// The number the machine reports.
+    pub id: PackageId,
+    /// Its online cpus.
+    pub cpus: CpuSet,
+}
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Data and instructions.
+    Unified,
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+}
+
+/// A cache. Two caches of one level and kind share no cpu.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cache {
+    /// 1 is nearest to the cpu.
+    pub level: u8,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Its size, where known.
+    pub bytes: Option<u64>,
+    /// Its line size, where known.
+    pub line_bytes: Option<u32>,
+    /// The online cpus that share it.
+    pub cpus: CpuSet,
+}
+
+/// What a core of a hybrid machine is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoreClass {
+    /// The machine's normal or big cores.
+    Performance,
+    /// Small cores, built to save power or area.
+    Efficient,
+}
+
+/// A physical core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Core {
+    /// Its index in [`Machine::cores`].
+    pub id: CoreId,
+    /// Its online hardware threads (SMT siblings), at least one.
+    pub cpus: CpuSet,
+    /// Big or small; all cores of a machine that is not hybrid are [`CoreClass::Performance`].
+    pub class: CoreClass,
+    /// Computing capacity in the kernel's unit: [`CAPACITY_MAX`] is the machine's fastest core.
+    pub capacity: u32,
+}
+
+/// The capacity of a machine's fastest core (`SCHED_CAPACITY_SCALE` in the kernel).
+pub const CAPACITY_MAX: u32 = 1024;
+
+/// A processing unit: one hardware thread, one cpu of the operating system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pu {
+    /// The system's number.
+    pub cpu: CpuId,
+    /// The physical core it belongs to.
+    pub core: CoreId,
+    /// The node whose memory is local to it.
+    pub node: NodeId,
+}
+
+/// How far apart two cpus are, nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Distance {
+    /// One and the same cpu.
+    SameCpu,
+    /// Hardware threads of one physical core.
+    Smt,
+    /// Cores that share a data cache of level 1 or 2.
+    L2,
+    /// Cores of one node that share a cache of level 3 or above.
+    L3,
+    /// Cores of one node that share no cache.
+    Node,
+    /// Cores of two nodes, with the firmware's distance between them (ACPI SLIT: 10 is local, 20 twice as far).
+    Remote(u32),
+}
+
+/// A machine. Every online cpu is one [`Pu`], in exactly one core and one node, and in at most one package and one
+/// cache of each level and kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    pub(crate) cpus: CpuSet,
+    pub(crate) offline: CpuSet,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) packages: Vec<Package>,
+    pub(crate) caches: Vec<Cache>,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) pus: Vec<Pu>,
+    pub(crate) node_distances: Vec<Vec<u32>>,
+}
+
+impl Machine {
+    /// The online cpus.
+    pub fn cpus(&self) -> &CpuSet {
+        &self.cpus
+    }
+
+    /// Cpus that are there but switched off. They appear nowhere else.
+    pub fn offline(&self) -> &CpuSet {
+        &self.offline
+    }
+
+    /// The memory nodes by ascending number, at least one.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The packages by ascending first cpu; empty where the source does not name any.
+    pub fn packages(&self) -> &[Package] {
+        &self.packages
+    }
+
+    /// The caches from the highest level down, each level by ascending first cpu.
+    pub fn caches(&self) -> &[Cache] {
+        &self.caches
+    }
+
+    /// The physical cores by ascending first cpu, at least one.
+    pub fn cores(&self) -> &[Core] {
+        &self.cores
+    }
+
+    /// The cpus by ascending number, at least one.
+    pub fn pus(&self) -> &[Pu] {
+        &self.pus
+    }
+
+    /// What is known about a cpu; `None` if it is offline or does not exist.
+    pub fn pu(&self, cpu: CpuId) -> Option<&Pu> {
+        self.pus.binary_search_by_key(&cpu, |pu| pu.cpu).ok().map(|index| &self.pus[index])
+    }
+
+    /// The distance matrix, one row and one column per node in the order of [`Machine::nodes`], in the firmware's
+    /// unit (ACPI SLIT: 10 is local). It need not be symmetric.
+    pub fn node_distances(&self) -> &[Vec<u32>] {
+        &self.node_distances
+    }
+
+    /// How far `to` is from `from`; `None` if either is not an online cpu of this machine.
+    pub fn distance(&self, from: CpuId, to: CpuId) -> Option<Distance> {
+        let (a, b) = (self.pu(from)?, self.pu(to)?);
+        Some(if a.cpu == b.cpu {
+            Distance::SameCpu
+        } else if a.core == b.core {
+            Distance::Smt
+        } else if a.node != b.node {
+            Distance::Remote(self.node_distance(a.node, b.node)?)
+        } else {
+            match self.shared_cache_level(a.cpu, b.cpu) {
+                Some(1 | 2) => Distance::L2,
+                Some(_) => Distance::L3,
+                None => Distance::Node,
+            }
+        })
+    }
+
+    fn node_distance(&self, from: NodeId, to: NodeId) -> Option<u32> {
+        let index = |id| self.nodes.iter().position(|node| node.id == id);
+        Some(self.node_distances[index(from)?][index(to)?])
+    }
+
+    /// The lowest level of a cache for data that both cpus use.
+    fn shared_cache_level(&self, a: CpuId, b: CpuId) -> Option<u8> {
+        let data = self.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+        data.filter(|cache| cache.cpus.contains(a) && cache.cpus.contains(b)).map(|cache| cache.level).min()
+    }
+}

@@ -1,0 +1,145 @@
+//! Which cpus a server's cores are pinned to: `--cores all|N|LIST`.
+//!
+//! Owns reading the option and the order in which cpus are taken. Leaves out pinning. Tested on described machines in
+//! `selection/tests.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Allowed, Core, CpuId, CpuSet, Error, Machine, NodeId, cores_for};
+
+#[cfg(test)]
+mod tests;
+
+/// Which cpus to run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CoreSelection {
+    /// `all`: every allowed cpu, or as many as the cpu quota pays for.
+    All,
+    /// `N`: that many.
+    Count(usize),
+    /// `LIST`, such as `0-3,^1`: exactly these. One cpu alone is written as a range, `3-3`.
+    List(CpuSet),
+}
+
+impl fmt::Display for CoreSelection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CoreSelection::All => f.write_str("all"),
+            CoreSelection::Count(count) => count.fmt(f),
+            CoreSelection::List(cpus) if cpus.len() == 1 => write!(f, "{cpus}-{cpus}"),
+            CoreSelection::List(cpus) => cpus.fmt(f),
+        }
+    }
+}
+
+impl FromStr for CoreSelection {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<CoreSelection, Error> {
+        let text = text.trim();
+        let refuse =
+            |problem: &str| Err(Error::Cores { asked: text.to_owned(), problem: problem.to_owned() });
+        if text.eq_ignore_ascii_case("all") {
+            return Ok(CoreSelection::All);
+        }
+        match text.parse() {
+            Ok(0) => return refuse("a server needs at least one core"),
+            Ok(count) => return Ok(CoreSelection::Count(count)),
+            Err(_) => {}
+        }
+        if !text.starts_with(|c: char| c.is_ascii_digit() || c == '^') {
+            return refuse("write all, a number of cores, or a list of cpus such as 0-7,^3");
+        }
+        let cpus: CpuSet = text.parse()?;
+        if cpus.is_empty() { refuse("the list leaves no cpu") } else { Ok(CoreSelection::List(cpus)) }
+    }
+}
+
+impl CoreSelection {
+    /// The cpus to pin cores to, one core each, no cpu twice, at least one.
+    ///
+    /// A list is taken in ascending order. Otherwise physical cores come before second hardware threads, then near
+    /// ones together: node by node from the one with most allowed cores, big cores before small ones, one shared
+    /// cache before the next. A number may exceed the cpu quota, not the allowed cpus.
+    ///
+    /// # Errors
+    /// [`Error::Cores`], naming the cpu that is missing, offline or not allowed, and those that may be used.
+    pub fn resolve(&self, machine: &Machine, allowed: &Allowed) -> Result<Vec<CpuId>, Error> {
+        let usable = allowed.cpus.intersection(machine.cpus());
+        let refuse = |problem: String| {
+            let why = if allowed.reasons.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", allowed.reasons.join("; "))
+            };
+            Err(Error::Cores {
+                asked: self.to_string(),
+                problem: format!("{problem}; cpus that may be used: {usable}{why}"),
+            })
+        };
+        let count = match self {
+            CoreSelection::List(cpus) => {
+                return match cpus.difference(&usable).first() {
+                    Some(cpu) => refuse(format!("cpu {cpu} {}", fault_of(cpu, machine))),
+                    None => Ok(cpus.iter().collect()),
+                };
+            }
+            CoreSelection::Count(count) => *count,
+            CoreSelection::All => cores_for(&Allowed { cpus: usable.clone(), ..allowed.clone() }),
+        };
+        if count > usable.len() {
+            return refuse(format!("{count} cpus asked for, {} allowed", usable.len()));
+        }
+        let mut order = preference(machine, &usable);
+        order.truncate(count);
+        Ok(order)
+    }
+}
+
+fn fault_of(cpu: CpuId, machine: &Machine) -> &'static str {
+    if machine.cpus().contains(cpu) {
+        "is not allowed to this process"
+    } else if machine.offline().contains(cpu) {
+        "is offline"
+    } else {
+        "does not exist on this machine"
+    }
+}
+
+/// All usable cpus, the best first.
+fn preference(machine: &Machine, usable: &CpuSet) -> Vec<CpuId> {
+    let nodes = node_order(machine, usable);
+    let mut keyed: Vec<_> = Vec::with_capacity(usable.len());
+    for core in machine.cores() {
+        for (thread, cpu) in core.cpus.intersection(usable).iter().enumerate() {
+            let node = machine.pu(cpu).map(|pu| nodes[&pu.node]);
+            keyed.push((thread, node, core.class, outer_cache(machine, core), core.id, cpu));
+        }
+    }
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(.., cpu)| cpu).collect()
+}
+
+/// Names the outermost cache of a core by the first cpu it serves.
+fn outer_cache(machine: &Machine, core: &Core) -> Option<CpuId> {
+    let of_core = machine.caches().iter().find(|cache| core.cpus.is_subset(&cache.cpus))?;
+    of_core.cpus.first()
+}
+
+/// The rank of each node: the one with most usable cores first, then by distance from it.
+fn node_order(machine: &Machine, usable: &CpuSet) -> BTreeMap<NodeId, usize> {
+    let cores = |cpus: &CpuSet| {
+        machine
+            .cores()
+            .iter()
+            .filter(|core| !core.cpus.intersection(usable).intersection(cpus).is_empty())
+            .count()
+    };
+    let most = |index: &usize| (cores(&machine.nodes()[*index].cpus), std::cmp::Reverse(*index));
+    let first = (0..machine.nodes().len()).max_by_key(most).unwrap_or(0);
+    let mut order: Vec<usize> = (0..machine.nodes().len()).collect();
+    order.sort_by_key(|&index| (index != first, machine.node_distances()[first][index], index));
+    order.into_iter().map(|index| machine.nodes()[index].id).zip(0..).collect()
+}
