@@ -1,1 +1,34 @@
 //! HTTP/1.1 without sockets: parsing, framing, conditions, ranges, negotiation.
+//!
+//! Bytes in, decisions out. Nothing here reads a socket, a file or a clock: times are arguments, buffers belong to
+//! the caller, and parsing allocates nothing. What a message may be is RFC 9110 (semantics) and RFC 9112 (HTTP/1.1);
+//! where those leave a choice between lenient and strict, this crate is strict, because every leniency is a way for
+//! two programs to disagree about where a request ends (request smuggling).
+//!
+//! Start with [`Conversation`]: it turns the bytes of one connection into requests, bodies and refusals. Then, for a
+//! request of a file: [`path::decode`], [`Preconditions::evaluate`], [`ranges::parse`], [`negotiate::choose`], and
+//! [`response::HeadWriter`] for the answer.
+//!
+//! One rule holds everywhere input is read: *the verdict depends on the bytes, never on how they were cut*. A prefix
+//! of the input gives either "more" or exactly the verdict of the whole. `tests/corpus.rs` and `tests/mutation.rs`
+//! check it on every cut of a corpus and of its mutations.
+
+pub mod body;
+pub mod conditions;
+pub mod conversation;
+pub mod limits;
+pub mod negotiate;
+pub mod path;
+pub mod ranges;
+pub mod rejection;
+pub mod request;
+pub mod response;
+mod scan;
+
+pub use body::BodyReader;
+pub use conditions::{Preconditions, Validators, Verdict};
+pub use conversation::{Conversation, Event};
+pub use limits::Limits;
+pub use rejection::Rejection;
+pub use request::{Framing, Method, Parsed, Request, Target, TargetForm, Version, parse};
+pub use response::{HttpDate, Status};

@@ -1,0 +1,192 @@
+//! Chunked framing as a machine over bytes (RFC 9112 §7.1).
+//!
+//! ```text
+//! Size ─▶ SizeEnd ─▶ Data ─▶ DataCr ─▶ DataLf ─▶ Size …          a chunk
+//!   └▶ Extension(…) ─▶ SizeEnd                                    its extensions, checked and dropped
+//! SizeEnd of size 0 ─▶ Trailer(Start) ⇄ Trailer(Name, Value, End) ─▶ Trailer(LastLf) ─▶ done
+//! ```
+//!
+//! Every line ends in CRLF; a bare LF after a chunk size or in an extension is how chunk parsers were made to disagree. Trailer
+//! fields obey the syntax of header fields and mean nothing (RFC 9110 §6.5.1).
+
+use super::Step;
+use crate::limits::Limits;
+use crate::rejection::Rejection;
+use crate::scan;
+
+/// Where in the framing the next byte stands, and what may still come.
+#[derive(Clone, Debug)]
+pub(super) struct Chunks {
+    phase: Phase,
+    /// Bytes of the present chunk that are still to come.
+    left: u64,
+    /// Content still allowed.
+    content_left: u64,
+    extension_bytes_left: usize,
+    trailer_bytes_left: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Size { digits: u8 },
+    Extension(Extension),
+    SizeEnd,
+    Data,
+    DataCr,
+    DataLf,
+    Trailer(Trailer),
+    Done,
+}
+
+/// Inside `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`.
+#[derive(Clone, Copy, Debug)]
+enum Extension {
+    BeforeSemicolon,
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Token,
+    Quoted,
+    Escape,
+    AfterQuoted,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Trailer {
+    Start,
+    Name,
+    Value,
+    End,
+    LastLf,
+}
+
+/// Hexadecimal digits of a chunk size: as many as 64 bits have, leading zeros included.
+const SIZE_DIGITS_MAX: u8 = 16;
+
+impl Chunks {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            phase: Phase::Size { digits: 0 },
+            left: 0,
+            content_left: limits.body_bytes,
+            extension_bytes_left: limits.chunk_extension_bytes,
+            trailer_bytes_left: limits.trailer_bytes,
+        }
+    }
+
+    /// Consumes framing up to a run of content, and that run; or all of `input`.
+    pub(super) fn read(&mut self, input: &[u8]) -> Result<Step, Rejection> {
+        for (at, &byte) in input.iter().enumerate() {
+            match self.phase {
+                Phase::Data => return Ok(self.data(at, input.len())),
+                Phase::Done => return Ok(Step { consumed: at, data: at..at, done: true }),
+                _ => self.phase = self.frame(byte)?,
+            }
+        }
+        let done = matches!(self.phase, Phase::Done);
+        Ok(Step { consumed: input.len(), data: input.len()..input.len(), done })
+    }
+
+    fn data(&mut self, at: usize, end: usize) -> Step {
+        let len = usize::try_from(self.left).map_or(end - at, |left| left.min(end - at));
+        self.left -= len as u64;
+        if self.left == 0 {
+            self.phase = Phase::DataCr;
+        }
+        Step { consumed: at + len, data: at..at + len, done: false }
+    }
+
+    /// The phase after `byte`, which is not content.
+    fn frame(&mut self, byte: u8) -> Result<Phase, Rejection> {
+        match self.phase {
+            Phase::Size { digits } => self.size(digits, byte),
+            Phase::Extension(extension) => self.extension(extension, byte),
+            Phase::SizeEnd if byte == b'\n' => self.size_end(),
+            Phase::SizeEnd => Err(Rejection::BareCr),
+            Phase::DataCr if byte == b'\r' => Ok(Phase::DataLf),
+            Phase::DataLf if byte == b'\n' => Ok(Phase::Size { digits: 0 }),
+            Phase::DataCr | Phase::DataLf => Err(Rejection::ChunkEnd),
+            Phase::Trailer(trailer) => self.trailer(trailer, byte),
+            Phase::Data | Phase::Done => unreachable!("not framing"),
+        }
+    }
+
+    fn size(&mut self, digits: u8, byte: u8) -> Result<Phase, Rejection> {
+        match (char::from(byte).to_digit(16), byte) {
+            (Some(digit), _) if digits < SIZE_DIGITS_MAX => {
+                self.left = self.left << 4 | u64::from(digit);
+                Ok(Phase::Size { digits: digits + 1 })
+            }
+            (None, b'\r') if digits > 0 => Ok(Phase::SizeEnd),
+            (None, b';') if digits > 0 => self.extension(Extension::BeforeSemicolon, byte),
+            (None, b' ' | b'\t') if digits > 0 => self.extension(Extension::BeforeSemicolon, byte),
+            (None, b'\n') if digits > 0 => Err(Rejection::BareLf),
+            _ => Err(Rejection::ChunkSize),
+        }
+    }
+
+    fn extension(&mut self, extension: Extension, byte: u8) -> Result<Phase, Rejection> {
+        use Extension::*;
+        let ends_line = byte == b'\r' && matches!(extension, Name | Token | AfterQuoted);
+        if ends_line {
+            return Ok(Phase::SizeEnd);
+        }
+        spend(&mut self.extension_bytes_left, Rejection::ChunkExtensionsTooLong)?;
+        let next = match (extension, byte) {
+            (BeforeSemicolon | BeforeName | AfterName | BeforeValue, b' ' | b'\t') => extension,
+            (BeforeSemicolon | Name | AfterName | Token | AfterQuoted, b';') => BeforeName,
+            (Name, b' ' | b'\t') => AfterName,
+            (Token | AfterQuoted, b' ' | b'\t') => BeforeSemicolon,
+            (Name | AfterName, b'=') => BeforeValue,
+            (BeforeName | Name, _) if scan::is_token(byte) => Name,
+            (BeforeValue, b'"') => Quoted,
+            (BeforeValue | Token, _) if scan::is_token(byte) => Token,
+            (Quoted, b'"') => AfterQuoted,
+            (Quoted, b'\\') => Escape,
+            (Quoted | Escape, _) if scan::is_text(byte) => Quoted,
+            (_, b'\n') => return Err(Rejection::BareLf),
+            _ => return Err(Rejection::ChunkExtension),
+        };
+        Ok(Phase::Extension(next))
+    }
+
+    fn size_end(&mut self) -> Result<Phase, Rejection> {
+        match self.content_left.checked_sub(self.left) {
+            None => Err(Rejection::BodyTooLong),
+            Some(_) if self.left == 0 => Ok(Phase::Trailer(Trailer::Start)),
+            Some(content_left) => {
+                self.content_left = content_left;
+                Ok(Phase::Data)
+            }
+        }
+    }
+
+    fn trailer(&mut self, trailer: Trailer, byte: u8) -> Result<Phase, Rejection> {
+        if let (Trailer::LastLf, b'\n') = (trailer, byte) {
+            return Ok(Phase::Done);
+        }
+        if let (Trailer::Start, b'\r') = (trailer, byte) {
+            return Ok(Phase::Trailer(Trailer::LastLf));
+        }
+        spend(&mut self.trailer_bytes_left, Rejection::TrailersTooLong)?;
+        let next = match (trailer, byte) {
+            (Trailer::Start, b' ' | b'\t') => return Err(Rejection::LineFolding),
+            (Trailer::Name, b':') => Trailer::Value,
+            (Trailer::Start | Trailer::Name, _) if scan::is_token(byte) => Trailer::Name,
+            (Trailer::Value, b'\r') => Trailer::End,
+            (Trailer::Value, _) if scan::is_text(byte) => Trailer::Value,
+            (Trailer::End, b'\n') => Trailer::Start,
+            (Trailer::End | Trailer::LastLf, _) => return Err(Rejection::BareCr),
+            (Trailer::Start | Trailer::Value, b'\n') => return Err(Rejection::BareLf),
+            (Trailer::Start | Trailer::Name, _) => return Err(Rejection::FieldName),
+            (Trailer::Value, _) => return Err(Rejection::FieldValue),
+        };
+        Ok(Phase::Trailer(next))
+    }
+}
+
+fn spend(bytes_left: &mut usize, over: Rejection) -> Result<(), Rejection> {
+    *bytes_left = bytes_left.checked_sub(1).ok_or(over)?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Conditional requests: does the client have it already, and is it still what the client thinks it is?
+//!
+//! [`Preconditions::evaluate`] is the precedence of RFC 9110 §13.2.2 for methods that read ([`Method::Get`] and
+//! [`Method::Head`]; the others ignore these fields or never get here); [`Preconditions::range_applies`] is `If-Range`. Tags that
+//! we send are strong. The whole table of cases is in `conditions/tests.rs`.
+//!
+//! [`Method::Get`]: crate::Method::Get
+//! [`Method::Head`]: crate::Method::Head
+
+use std::time::UNIX_EPOCH;
+
+use crate::response::HttpDate;
+use crate::scan;
+
+#[cfg(test)]
+mod tests;
+
+/// The conditional fields of a request, as they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions<'a> {
+    /// `If-Match`
+    pub if_match: Option<&'a [u8]>,
+    /// `If-None-Match`
+    pub if_none_match: Option<&'a [u8]>,
+    /// `If-Modified-Since`
+    pub if_modified_since: Option<&'a [u8]>,
+    /// `If-Unmodified-Since`
+    pub if_unmodified_since: Option<&'a [u8]>,
+    /// `If-Range`
+    pub if_range: Option<&'a [u8]>,
+}
+
+/// What is known about the representation that would be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Validators<'a> {
+    /// The strong entity tag that is sent, with its quotes.
+    pub etag: &'a [u8],
+    /// The `Last-Modified` that is sent.
+    pub last_modified: &'a HttpDate,
+}
+
+/// What the conditions say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer as if there were no conditions.
+    Proceed,
+    /// 304: the client's copy is current.
+    NotModified,
+    /// 412: the representation is not the one the client means.
+    PreconditionFailed,
+}
+
+impl Preconditions<'_> {
+    /// Whether there is nothing to evaluate (`If-Range` aside, which needs a range to matter).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.if_none_match.is_none()
+            && self.if_modified_since.is_none()
+            && self.if_match.is_none()
+            && self.if_unmodified_since.is_none()
+    }
+
+    /// Evaluates the conditions of a `GET` or `HEAD` for a representation that exists. Fields with invalid dates are
+    /// ignored, malformed tags match nothing.
+    #[inline]
+    pub fn evaluate(&self, current: &Validators<'_>) -> Verdict {
+        if self.is_empty() { Verdict::Proceed } else { self.evaluate_some(current) }
+    }
+
+    fn evaluate_some(&self, current: &Validators<'_>) -> Verdict {
+        let unchanged = match (self.if_match, self.if_unmodified_since) {
+            (Some(tags), _) => has_tag(tags, current.etag, Comparison::Strong),
+            (None, Some(date)) => is_unmodified_since(date, current.last_modified).unwrap_or(true),
+            (None, None) => true,
+        };
+        if !unchanged {
+            return Verdict::PreconditionFailed;
+        }
+        let client_is_current = match (self.if_none_match, self.if_modified_since) {
+            (Some(tags), _) => has_tag(tags, current.etag, Comparison::Weak),
+            (None, Some(date)) => is_unmodified_since(date, current.last_modified).unwrap_or(false),
+            (None, None) => false,
+        };
+        if client_is_current { Verdict::NotModified } else { Verdict::Proceed }
+    }
+
+    /// Whether `Range` is to be obeyed: there is no `If-Range`, or what it names is exactly what would be sent. A date must be the
+    /// one sent, not merely a later one (RFC 9110 §13.1.5). A weak tag never matches.
+    pub fn range_applies(&self, current: &Validators<'_>) -> bool {
+        let Some(validator) = self.if_range else { return true };
+        if validator == current.etag {
+            return true;
+        }
+        let is_tag = validator.starts_with(b"\"") || validator.starts_with(b"W/");
+        !is_tag && parse_date(validator) == Some(current.last_modified.seconds())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element is not looked at.
+fn has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
+    if tags == etag || tags == b"*" {
+        return true;
+    }
+    let mut rest = tags;
+    while let Some(element) = next_tag(&mut rest) {
+        if element.tag == etag && (comparison == Comparison::Weak || !element.weak) {
+            return true;
+        }
+    }
+    false
+}
+
+struct ListedTag<'a> {
+    /// With its quotes.
+    tag: &'a [u8],
+    weak: bool,
+}
+
+/// Takes the next entity tag off a list (RFC 9110 §8.8.3). Commas may stand inside the quotes, quotes may not.
+fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
+    while let [b' ' | b'\t' | b',', after @ ..] = *rest {
+        *rest = after;
+    }
+    let (weak, quoted) = match rest.strip_prefix(b"W/") {
+        Some(quoted) => (true, quoted),
+        None => (false, *rest),
+    };
+    let opaque = quoted.strip_prefix(b"\"")?;
+    let len = opaque.iter().position(|&b| b == b'"')?;
+    let (tag, after) = quoted.split_at(len + 2);
+    let after = scan::trim(after);
+    if !matches!(after, [] | [b',', ..]) {
+        return None;
+    }
+    *rest = after;
+    Some(ListedTag { tag, weak })
+}
+
+/// Whether nothing changed after `date`; `None` if it is not a date.
+fn is_unmodified_since(date: &[u8], last_modified: &HttpDate) -> Option<bool> {
+    if date == last_modified.as_bytes() {
+        return Some(true);
+    }
+    Some(last_modified.seconds() <= parse_date(date)?)
+}
+
+/// Seconds since 1970 of a date in one of the three forms of RFC 9110 §5.6.7.
+fn parse_date(text: &[u8]) -> Option<i64> {
+    let time = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
+}

@@ -1,0 +1,181 @@
+//! One connection's input as a machine: heads, bodies, and when it is over.
+//!
+//! ```text
+//! Head ── request without content ──▶ Head                 (or Closed, if it was the last)
+//! Head ── request with content ─────▶ Body ── its end ──▶ Head (or Closed)
+//! any  ── something refused ────────▶ Closed
+//! ```
+//!
+//! The machine owns no bytes. Its user keeps a buffer, shows it the unread part, and drops what an event consumed. This
+//! is what the server runs and what the tests cut to pieces: `tests/corpus.rs`, `tests/mutation.rs`. Each request, its
+//! order and its number are checked in `conversation/tests.rs`.
+
+use std::ops::Range;
+
+use crate::body::BodyReader;
+use crate::limits::Limits;
+use crate::rejection::Rejection;
+use crate::request::{Framing, Parsed, Request, parse};
+
+#[cfg(test)]
+mod tests;
+
+/// The input side of one connection.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    state: State,
+    /// Whether the connection goes on after the present request.
+    goes_on: bool,
+    requests: u32,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Waiting for a head; of the buffer, `seen` bytes have been found to be a valid prefix of one.
+    Head {
+        seen: usize,
+    },
+    Body(BodyReader),
+    Closed,
+}
+
+/// What the bytes shown to [`Conversation::next`] amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a box would allocate per request")]
+pub enum Event<'a> {
+    /// Nothing yet. Come back with more bytes behind the same ones.
+    NeedMore,
+    /// A request. Answer it; if its framing is not [`Framing::None`], body events follow, else the next request.
+    Request {
+        /// The request. Its `keep_alive` is false also if the limit of requests is reached: what it says is what the
+        /// answer must say.
+        request: Request<'a>,
+        /// Bytes to drop from the buffer.
+        consumed: usize,
+    },
+    /// A part of the content of the last request.
+    Body {
+        /// Bytes to drop from the buffer.
+        consumed: usize,
+        /// Which of them are content.
+        data: Range<usize>,
+        /// Whether the content is complete.
+        done: bool,
+    },
+    /// The input must be refused: answer with the error and close. If it comes amid the content of a request that has
+    /// been answered already, just close.
+    Reject(Rejection),
+    /// Nothing more is read from this connection: the last answer has been, or is, the last.
+    Closed,
+}
+
+impl Default for Conversation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Conversation {
+    /// A connection that has just been accepted.
+    pub fn new() -> Self {
+        Self { state: State::Head { seen: 0 }, goes_on: true, requests: 0 }
+    }
+
+    /// Requests read so far.
+    pub fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    /// Whether bytes of a request have been read, or are waited for: the difference between an idle connection and
+    /// one that a header or body timeout is for.
+    pub fn is_amid_request(&self) -> bool {
+        match self.state {
+            State::Head { seen } => seen > 0,
+            State::Body(_) => true,
+            State::Closed => false,
+        }
+    }
+
+    /// No more is to be read: the answer to the present request is the last one. For a server that drains, or
+    /// that answers with a final status while the client waits for `100 Continue`.
+    pub fn close(&mut self) {
+        self.goes_on = false;
+        self.state = State::Closed;
+    }
+
+    /// Looks at `buf`, the bytes received and not yet consumed. Call again after each event but
+    /// [`Event::NeedMore`], until there is nothing left to do; `limits` must stay the same.
+    #[inline]
+    pub fn next<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Event<'a> {
+        match &mut self.state {
+            State::Head { seen } if !is_worth_parsing(buf, *seen, limits) => Event::NeedMore,
+            State::Head { .. } => self.head(buf, limits),
+            State::Body(reader) => {
+                let read = reader.read(buf);
+                self.body(read)
+            }
+            State::Closed => Event::Closed,
+        }
+    }
+
+    #[inline]
+    fn head<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Event<'a> {
+        let (mut request, consumed) = match parse(buf, limits) {
+            Parsed::Complete { request, consumed } => (request, consumed),
+            Parsed::Incomplete => {
+                self.state = State::Head { seen: buf.len() };
+                return Event::NeedMore;
+            }
+            Parsed::Rejected(rejection) => return self.reject(rejection),
+        };
+        self.requests += 1;
+        request.keep_alive &= self.requests < limits.requests_per_connection;
+        self.goes_on = request.keep_alive;
+        if request.body == Framing::None {
+            self.end_request();
+        } else {
+            match BodyReader::new(request.body, limits) {
+                Ok(reader) => self.state = State::Body(reader),
+                Err(rejection) => return self.reject(rejection),
+            }
+        }
+        Event::Request { request, consumed }
+    }
+
+    fn body(&mut self, read: Result<crate::body::Step, Rejection>) -> Event<'static> {
+        match read {
+            Err(rejection) => self.reject(rejection),
+            Ok(step) if step.consumed == 0 && !step.done => Event::NeedMore,
+            Ok(step) => {
+                if step.done {
+                    self.end_request();
+                }
+                Event::Body { consumed: step.consumed, data: step.data, done: step.done }
+            }
+        }
+    }
+
+    fn end_request(&mut self) {
+        self.state = if self.goes_on { State::Head { seen: 0 } } else { State::Closed };
+    }
+
+    #[cold]
+    fn reject(&mut self, rejection: Rejection) -> Event<'static> {
+        self.close();
+        Event::Reject(rejection)
+    }
+}
+
+/// Whether parsing `buf` again can be worth its cost, `seen` bytes of it being a valid prefix. Parsing starts over each time,
+/// so a peer that sends its head byte by byte would make it quadratic. New bytes matter if they end a line, of which
+/// there are at most [`Limits::header_count`]; if they fill the buffer; or if they are many, an eighth of what is
+/// known, so that the sum over all attempts stays below nine times the head.
+#[inline]
+fn is_worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
+    const WORTH_SHIFT: u32 = 3;
+    if seen == 0 {
+        return !buf.is_empty();
+    }
+    let Some(new) = buf.get(seen..) else { return true };
+    new.contains(&b'\n') || new.len() > seen >> WORTH_SHIFT || buf.len() >= limits.header_bytes
+}

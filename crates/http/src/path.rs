@@ -1,0 +1,172 @@
+//! From the path of a target to the path below a root: decoded, without dot segments, without empty segments.
+//!
+//! [`decode`] decodes first and removes dot segments afterwards, so no encoding of `..` survives, and what climbs above the
+//! root stays at the root (RFC 3986 §5.2.4). A path that needs no change is not copied. Symbolic links and permissions are
+//! the file system's part; this is only about names. Properties (no `..` in any result, decoding what was encoded
+//! gives it back) are tested in `path/tests.rs`.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
+use crate::response::Status;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest decoded path in bytes: `PATH_MAX` of Linux, so no longer one can be opened.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+/// A path below a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodedPath<'a> {
+    /// Starts with `/`; its segments are not empty, not `.`, not `..`, and hold no NUL. Any other byte may occur, also such as are not
+    /// UTF-8.
+    pub bytes: &'a [u8],
+    /// Whether it ends in `/` and so names a folder.
+    pub is_dir: bool,
+    /// Whether a segment starts with a dot, `.well-known` at the top (RFC 8615) not counted.
+    pub has_dotfile: bool,
+}
+
+/// Why a path names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathError {
+    /// It does not start with `/`.
+    NotAbsolute,
+    /// A `%` without two hexadecimal digits.
+    BadEscape,
+    /// A NUL, encoded or not.
+    Nul,
+    /// An encoded slash. No name of a file holds one, so nothing can be there; treating it as a separator would give
+    /// one file two names of different depth.
+    EncodedSlash,
+    /// More than [`PATH_BYTES_MAX`] bytes.
+    TooLong,
+}
+
+impl PathError {
+    /// The status code of the answer.
+    pub fn status(self) -> Status {
+        match self {
+            Self::NotAbsolute | Self::BadEscape | Self::Nul => Status::BadRequest,
+            Self::EncodedSlash => Status::NotFound,
+            Self::TooLong => Status::UriTooLong,
+        }
+    }
+}
+
+impl std::fmt::Display for PathError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NotAbsolute => "decoding a path: it must start with a slash",
+            Self::BadEscape => "decoding a path: a percent sign must be followed by two hexadecimal digits",
+            Self::Nul => "decoding a path: a name cannot hold the byte NUL",
+            Self::EncodedSlash => "decoding a path: a name cannot hold a slash",
+            Self::TooLong => "decoding a path: it must not be longer than 4096 bytes",
+        })
+    }
+}
+
+impl std::error::Error for PathError {}
+
+/// Decodes `raw`, the path of a target, into `out` if it needs decoding; otherwise the result is `raw` and `out` is left
+/// alone.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+#[inline]
+pub fn decode<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<DecodedPath<'a>, PathError> {
+    if is_plain(raw) {
+        return checked(DecodedPath { bytes: raw, is_dir: raw.ends_with(b"/"), has_dotfile: false });
+    }
+    decode_into(raw, out)?;
+    checked(DecodedPath { bytes: out, is_dir: out.ends_with(b"/"), has_dotfile: has_dotfile(out) })
+}
+
+fn checked(path: DecodedPath<'_>) -> Result<DecodedPath<'_>, PathError> {
+    if path.bytes.len() > PATH_BYTES_MAX { Err(PathError::TooLong) } else { Ok(path) }
+}
+
+/// Whether `raw` is its own decoding and has no segment that starts with a dot.
+#[inline]
+fn is_plain(raw: &[u8]) -> bool {
+    let mut after_slash = false;
+    for &byte in raw {
+        match byte {
+            b'%' | 0 => return false,
+            b'/' | b'.' if after_slash => return false,
+            _ => after_slash = byte == b'/',
+        }
+    }
+    raw.first() == Some(&b'/')
+}
+
+fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+    let Some(mut rest) = raw.strip_prefix(b"/") else { return Err(PathError::NotAbsolute) };
+    out.clear();
+    out.push(b'/');
+    let mut segment_at = out.len();
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match byte {
+            b'/' => segment_at = end_segment(out, segment_at, SegmentEnd::Slash),
+            0 => return Err(PathError::Nul),
+            b'%' => {
+                out.push(escaped_byte(rest)?);
+                rest = &rest[2..];
+            }
+            &byte => out.push(byte),
+        }
+    }
+    end_segment(out, segment_at, SegmentEnd::Path);
+    Ok(())
+}
+
+/// The byte that two hexadecimal digits at the start of `rest` mean.
+fn escaped_byte(rest: &[u8]) -> Result<u8, PathError> {
+    let digit = |i: usize| rest.get(i).and_then(|&b| char::from(b).to_digit(16)).ok_or(PathError::BadEscape);
+    match (digit(0)? << 4 | digit(1)?) as u8 {
+        0 => Err(PathError::Nul),
+        b'/' => Err(PathError::EncodedSlash),
+        byte => Ok(byte),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SegmentEnd {
+    Slash,
+    Path,
+}
+
+/// Applies the segment that starts at `at` to the path before it, and returns where the next one starts. `out` ends in a
+/// slash before each segment.
+fn end_segment(out: &mut Vec<u8>, at: usize, end: SegmentEnd) -> usize {
+    match &out[at..] {
+        b"" | b"." => out.truncate(at),
+        b".." => {
+            let parent = out[..at - 1].iter().rposition(|&b| b == b'/');
+            out.truncate(parent.map_or(at, |slash| slash + 1));
+        }
+        _ if end == SegmentEnd::Slash => out.push(b'/'),
+        _ => {}
+    }
+    out.len()
+}
+
+fn has_dotfile(path: &[u8]) -> bool {
+    const TOP: &[u8] = b".well-known";
+    let mut segments = path[1..].split(|&b| b == b'/');
+    let first = segments.next().unwrap_or_default();
+    (first.starts_with(b".") && first != TOP) || segments.any(|segment| segment.starts_with(b"."))
+}
+
+/// What stands for itself in a path: the unreserved characters, the slash, and of the rest only what can be mistaken for
+/// nothing else. A colon is encoded, lest the name of a file be read as a scheme in a relative reference.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Appends `path` so that it can stand in a `Location` field or a link. A path as [`decode`] gives it never starts with
+/// two slashes, so the result is never a reference to another host.
+pub fn percent_encode_path(path: &[u8], out: &mut Vec<u8>) {
+    for piece in percent_encode(path, ENCODED) {
+        out.extend_from_slice(piece.as_bytes());
+    }
+}

@@ -1,0 +1,159 @@
+//! Byte classes of RFC 9110 §5.6.2 and the loops that skip over them.
+//!
+//! The only loops over input bytes that are hot stand here. [`text_len`] looks at eight bytes at a time, since field
+//! values are most of a browser's request. Lists are split here too. Each loop is compared with its one-line
+//! definition in `scan/tests.rs`.
+
+/// `tchar`: may stand in a method, a field name, a coding.
+const TOKEN: u8 = 1;
+/// May stand in a request target: visible ASCII but `#`, which starts a fragment, which is never sent.
+const TARGET: u8 = 2;
+/// May stand in a registered name or IPv4 address (RFC 3986 §3.2.2), without the comma: it is legal there, nobody's
+/// host has one, and two hosts in one field look just like it.
+const REG_NAME: u8 = 4;
+/// May stand in an IP literal between its brackets.
+const IP_LITERAL: u8 = 8;
+
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        let b = byte as u8;
+        let alphanumeric = b.is_ascii_alphanumeric();
+        let mut class = 0;
+        if alphanumeric || in_set(b, b"!#$%&'*+-.^_`|~") {
+            class |= TOKEN;
+        }
+        if b != b'#' {
+            class |= TARGET;
+        }
+        if alphanumeric || in_set(b, b"-._~!$&'()*+;=") {
+            class |= REG_NAME;
+        }
+        if b.is_ascii_hexdigit() || in_set(b, b":.") {
+            class |= IP_LITERAL;
+        }
+        table[byte] = class;
+        byte += 1;
+    }
+    table
+}
+
+const fn in_set(byte: u8, set: &[u8]) -> bool {
+    let mut i = 0;
+    while i < set.len() {
+        if set[i] == byte {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// Whether `byte` is a `tchar`.
+pub(crate) fn is_token(byte: u8) -> bool {
+    CLASS[byte as usize] & TOKEN != 0
+}
+
+/// Whether `byte` may stand in a registered name.
+pub(crate) fn is_reg_name(byte: u8) -> bool {
+    CLASS[byte as usize] & REG_NAME != 0
+}
+
+/// Whether `byte` may stand in an IP literal.
+pub(crate) fn is_ip_literal(byte: u8) -> bool {
+    CLASS[byte as usize] & IP_LITERAL != 0
+}
+
+/// Whether `byte` may stand in a field value or a quoted string: everything but control bytes, with the tab.
+pub(crate) fn is_text(byte: u8) -> bool {
+    (byte >= 0x20 && byte != 0x7f) || byte == b'\t'
+}
+
+/// How many bytes at the start of `bytes` are `tchar`s.
+#[inline]
+pub(crate) fn token_len(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&b| !is_token(b)).unwrap_or(bytes.len())
+}
+
+/// How many bytes at the start of `bytes` may stand in a request target.
+#[inline]
+pub(crate) fn target_len(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&b| CLASS[b as usize] & TARGET == 0).unwrap_or(bytes.len())
+}
+
+/// How many bytes at the start of `bytes` may stand in a field value.
+#[inline]
+pub(crate) fn text_len(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let found = control_bytes(u64::from_le_bytes(*word));
+            if found != 0 {
+                at += (found.trailing_zeros() / 8) as usize;
+                break;
+            }
+            at += 8;
+        }
+        while let Some(&byte) = bytes.get(at) {
+            if !is_text(byte) {
+                return at;
+            }
+            at += 1;
+            if byte == b'\t' {
+                break;
+            }
+        }
+        if at >= bytes.len() {
+            return bytes.len();
+        }
+    }
+}
+
+/// Marks the high bit of control bytes of `word`, tabs and DEL included. The lowest mark is exact; a borrow may set
+/// marks above it that are not (Hacker's Delight, chapter 6).
+fn control_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    let below_space = word.wrapping_sub(ONES * 0x20) & !word;
+    let is_delete = word ^ (ONES * 0x7f);
+    let deletes = is_delete.wrapping_sub(ONES) & !is_delete;
+    (below_space | deletes) & HIGHS
+}
+
+/// `bytes` without the spaces and tabs around it (OWS of RFC 9110 §5.6.3).
+#[inline]
+pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// The elements of a comma-separated list without quoted strings, trimmed; empty elements are given too.
+pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(trim)
+}
+
+/// A decimal number of digits only, of any length; what does not fit becomes `u64::MAX`. `None` if it is anything else.
+pub(crate) fn decimal_saturating(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number: u64 = 0;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    }
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests;

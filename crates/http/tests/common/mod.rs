@@ -1,0 +1,141 @@
+//! What the tests of whole conversations share: the corpus, and a peer that cuts its input anywhere.
+
+use vermeil_http::{Conversation, Event, Framing, Limits, Parsed, Request, parse};
+
+mod framing;
+mod heads;
+
+/// One entry of the corpus: bytes, and in one line what becomes of them (see [`converse`]).
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) input: &'static [u8],
+    pub(crate) expected: &'static str,
+}
+
+/// All entries.
+pub(crate) fn corpus() -> Vec<Case> {
+    let tables = [heads::VALID, heads::MALFORMED, framing::VALID, framing::MALFORMED, framing::SMUGGLING];
+    let entries = tables.into_iter().flatten();
+    entries.map(|&(name, input, expected)| Case { name, input, expected }).collect()
+}
+
+/// Runs a connection as a server does, with `input` arriving in `pieces`, and tells what happened:
+///
+/// - a request: `METHOD TARGET HOST keep|close`, then ` continue` if it waits for that, then ` body=` with its content;
+/// - a refusal: the status code and the kind;
+/// - `more` if the input ends amid something.
+///
+/// After `@` stands where in the input each of them ended.
+pub(crate) fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> String {
+    let mut conversation = Conversation::new();
+    let mut transcript = Transcript::default();
+    let mut buf = Vec::new();
+    for piece in pieces {
+        buf.extend_from_slice(piece);
+        while let Some(consumed) = transcript.step(&mut conversation, &buf, limits) {
+            buf.drain(..consumed);
+        }
+    }
+    if conversation.is_amid_request() {
+        transcript.lines.push("more".to_owned());
+    }
+    transcript.lines.join("; ")
+}
+
+#[derive(Default)]
+struct Transcript {
+    lines: Vec<String>,
+    position: usize,
+    body: Vec<u8>,
+    ended: bool,
+}
+
+impl Transcript {
+    /// Handles one event; `None` if there is nothing to do before more bytes arrive.
+    fn step(&mut self, conversation: &mut Conversation, buf: &[u8], limits: &Limits) -> Option<usize> {
+        match conversation.next(buf, limits) {
+            Event::NeedMore | Event::Closed => None,
+            Event::Request { request, consumed } => {
+                self.position += consumed;
+                self.lines.push(describe(&request));
+                if request.body == Framing::None {
+                    self.end();
+                }
+                Some(consumed)
+            }
+            Event::Body { consumed, data, done } => {
+                assert!(data.end <= consumed && consumed <= buf.len());
+                self.position += consumed;
+                self.body.extend_from_slice(&buf[data]);
+                if done {
+                    let body = std::mem::take(&mut self.body);
+                    let line = self.lines.last_mut().expect("a body follows a request");
+                    line.push_str(&format!(" body={}", body.escape_ascii()));
+                    self.end();
+                }
+                Some(consumed)
+            }
+            Event::Reject(rejection) => {
+                assert!(!self.ended, "a refusal is the last thing that happens");
+                self.ended = true;
+                self.lines.push(format!("{} {rejection:?}", rejection.status().code()));
+                None
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let position = self.position;
+        self.lines.last_mut().expect("something ended").push_str(&format!(" @{position}"));
+    }
+}
+
+fn describe(request: &Request<'_>) -> String {
+    let method = request.method.as_bytes().escape_ascii();
+    let target = request.target.raw.escape_ascii();
+    let host = request.host.unwrap_or(b"-").escape_ascii();
+    let keep = if request.keep_alive { "keep" } else { "close" };
+    let wait = if request.expect_continue { " continue" } else { "" };
+    format!("{method} {target} {host} {keep}{wait}")
+}
+
+/// The same line without the positions, which tables do not repeat.
+pub(crate) fn without_positions(line: &str) -> String {
+    line.split("; ")
+        .map(|part| part.rsplit_once(" @").map_or(part, |(before, _)| before))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// Every prefix of `input` gives "incomplete" or what the whole gives, and once decided it stays so.
+pub(crate) fn check_prefixes(input: &[u8], limits: &Limits) {
+    let whole = parse(input, limits);
+    let mut decided = false;
+    for len in 0..input.len() {
+        match parse(&input[..len], limits) {
+            Parsed::Incomplete => assert!(!decided, "undecided again at {len} of {}", input.escape_ascii()),
+            verdict => {
+                assert_eq!(verdict, whole, "at {len} of {}", input.escape_ascii());
+                decided = true;
+            }
+        }
+    }
+}
+
+/// What is accepted here, httparse reads the same way.
+pub(crate) fn check_against_httparse(input: &[u8], limits: &Limits) {
+    let Parsed::Complete { request, consumed } = parse(input, limits) else { return };
+    let mut headers = [httparse::EMPTY_HEADER; 128];
+    let mut other = httparse::Request::new(&mut headers);
+    let status = other.parse(input);
+    assert_eq!(status, Ok(httparse::Status::Complete(consumed)), "{}", input.escape_ascii());
+    assert_eq!(other.method.map(str::as_bytes), Some(request.method.as_bytes()));
+    assert_eq!(other.path.map(str::as_bytes), Some(request.target.raw));
+    assert_eq!(
+        other.version.map(|minor| format!("HTTP/1.{minor}")).as_deref(),
+        Some(request.version.as_str())
+    );
+    let theirs: Vec<_> = other.headers.iter().map(|h| (h.name.as_bytes(), h.value)).collect();
+    assert_eq!(theirs, request.fields.collect::<Vec<_>>());
+}

@@ -1,0 +1,61 @@
+//! The corpus: every request of `common/heads.rs` and `common/framing.rs` gives the line written beside it, and gives it
+//! however it is cut: whole, in two at every byte, and byte by byte.
+
+mod common;
+
+use common::{Case, check_against_httparse, check_prefixes, converse, corpus, without_positions};
+use vermeil_http::Limits;
+
+#[test]
+fn every_entry_gives_the_line_beside_it() {
+    let limits = Limits::default();
+    let wrong: Vec<String> = corpus()
+        .iter()
+        .filter_map(|Case { name, input, expected }| {
+            let got = without_positions(&converse([*input], &limits));
+            (got != *expected).then(|| format!("{name}:\n  expected {expected}\n  got      {got}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_corpus_is_large_and_its_names_are_unique() {
+    let mut names: Vec<_> = corpus().iter().map(|case| case.name).collect();
+    assert!(names.len() >= 200, "{}", names.len());
+    names.sort_unstable();
+    let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+/// A last byte is added to all, since a machine that waits for the end of a line may see an error in an unfinished line
+/// only when the line ends.
+#[test]
+fn no_cut_changes_a_line() {
+    let limits = Limits::default();
+    for Case { name, input, .. } in corpus() {
+        let input = [input, b"\n"].concat();
+        let whole = converse([&input[..]], &limits);
+        assert_eq!(converse(input.chunks(1), &limits), whole, "{name}, byte by byte");
+        for at in 0..=input.len() {
+            let (first, second) = input.split_at(at);
+            assert_eq!(converse([first, second], &limits), whole, "{name}, cut at {at}");
+        }
+    }
+}
+
+#[test]
+fn no_prefix_contradicts_the_whole() {
+    let limits = Limits::default();
+    for case in corpus() {
+        check_prefixes(case.input, &limits);
+    }
+}
+
+#[test]
+fn httparse_agrees_on_all_that_is_accepted() {
+    let limits = Limits::default();
+    for case in corpus() {
+        check_against_httparse(case.input, &limits);
+    }
+}
