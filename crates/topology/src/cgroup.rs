@@ -62,11 +62,20 @@ pub fn allowed(root: &Path, affinity: &CpuSet) -> Allowed {
             }
         }
         if let Some((limit, path)) = hierarchy.quota() {
-            allowed.reasons.push(format!("cgroup quota: {limit} cpus ({})", shown(root, &path)));
+            allowed.reasons.push(format!(
+                "cgroup quota: {} cpus ({})",
+                hundredths(limit),
+                shown(root, &path)
+            ));
             allowed.cpu_limit = Some(allowed.cpu_limit.map_or(limit, |other| other.min(limit)));
         }
     }
     allowed
+}
+
+/// A limit as people read it: 1.5, 2, 0.33.
+pub(crate) fn hundredths(limit: f64) -> f64 {
+    (limit * 100.0).round() / 100.0
 }
 
 fn shown(root: &Path, path: &Path) -> String {

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
+use crate::cgroup::hundredths;
 use crate::{Allowed, Cache, CacheKind, Core, CoreClass, CpuSet, Machine, Node, Package, Pu, cores_for};
 
 #[cfg(test)]
@@ -33,7 +34,9 @@ pub fn tree(machine: &Machine, allowed: &Allowed) -> String {
     if !machine.offline().is_empty() {
         out += &format!("\noffline: cpus {}\n", machine.offline());
     }
-    let limit = allowed.cpu_limit.map_or("no cpu limit".to_owned(), |limit| format!("cpu limit {limit}"));
+    let limit = allowed
+        .cpu_limit
+        .map_or("no cpu limit".to_owned(), |limit| format!("cpu limit {}", hundredths(limit)));
     let cores = counted(cores_for(allowed), "core");
     out += &format!("\nallowed: cpus {}, {limit}: {cores} for a server\n", allowed.cpus);
     for reason in &allowed.reasons {

@@ -124,8 +124,8 @@ fn preference(machine: &Machine, usable: &CpuSet) -> Vec<CpuId> {
 
 /// Names the outermost cache of a core by the first cpu it serves.
 fn outer_cache(machine: &Machine, core: &Core) -> Option<CpuId> {
-    let of_core = machine.caches().iter().find(|cache| core.cpus.is_subset(&cache.cpus))?;
-    of_core.cpus.first()
+    let first = core.cpus.first()?;
+    machine.caches().iter().find(|cache| cache.cpus.contains(first))?.cpus.first()
 }
 
 /// The rank of each node: the one with most usable cores first, then by distance from it.

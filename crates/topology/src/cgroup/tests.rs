@@ -44,8 +44,11 @@ fn v2_takes_the_smallest_quota_on_the_way_up_and_the_nearest_cpuset() {
 }
 
 #[test]
-fn v2_without_limits() {
+fn v2_without_limits_and_with_an_odd_one() {
     check(&v2("/a").with("sys/fs/cgroup/a/cpu.max", "max 100000"), "0-1", "0-1", None);
+    let third =
+        allowed(v2("/").with("sys/fs/cgroup/cpu.max", "1 3").path(), &"0-1".parse().expect("a cpu list"));
+    assert!(third.reasons[1].starts_with("cgroup quota: 0.33 cpus"), "{:?}", third.reasons);
 }
 
 #[test]
