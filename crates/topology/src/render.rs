@@ -207,7 +207,7 @@ fn draw_distances(out: &mut String, machine: &Machine) {
     let entries = machine.node_distances().iter().flatten().map(|entry| entry.to_string().len());
     let width = ids.iter().map(String::len).chain(entries).max().unwrap_or(0) + 2;
     let mut row = |head: &str, cells: &mut dyn Iterator<Item = String>| {
-        *out += &cells.fold(format!("{head:>width$}"), |row, cell| format!("{row}{cell:>width$}"));
+        *out += &cells.fold(format!("{head:>width$}"), |row, cell| row + &format!("{cell:>width$}"));
         out.push('\n');
     };
     row("", &mut ids.iter().cloned());
