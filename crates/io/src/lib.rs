@@ -1,1 +1,51 @@
-//! The door to Linux: io_uring and epoll drivers behind one interface, sockets, affinity.
+//! The door to Linux: one I/O driver per core thread, io_uring or epoll behind one interface.
+//!
+//! A [`Driver`] lives on the thread of its core and never leaves it. It owns descriptors (listeners, streams, other
+//! sources), knows them by generational keys, and speaks `std::task`: a `poll_*` that cannot answer stores the waker
+//! of its caller and [`Driver::turn`] wakes it. Both implementations give the same answers to the same calls; the
+//! tests in `tests/` run every case on both.
+//!
+//! # The cheap way to answer requests
+//!
+//! With io_uring, sends are queued and leave together with the next [`Driver::turn`], which also waits for what comes
+//! next: one system call per batch of requests. That works only while nobody insists on knowing *now* that a send is
+//! done: a turn that finds a task waiting in [`Driver::poll_sent`] submits without waiting, and a second call has to
+//! wait. So a connection that is kept alive should
+//!
+//! 1. take the buffer of the previous answer back with `poll_sent` (ready at once by then),
+//! 2. `start_send` the next answer,
+//! 3. go on to `poll_recv`, and come back to 1 with the next request.
+//!
+//! A connection that is to be closed, or a body sent in pieces, waits in `poll_sent` as one would expect.
+//!
+//! # Bounds
+//!
+//! Everything a driver holds is bounded by [`DriverOptions`]; what happens at each bound is written there.
+//!
+//! # What is not here
+//!
+//! No HTTP, no colors, no executor. Timers belong to the caller: the time to the next one is the timeout of `turn`.
+
+mod affinity;
+mod driver;
+mod epoll;
+mod error;
+mod file;
+mod incoming;
+mod options;
+mod outgoing;
+mod socket;
+mod table;
+mod unpark;
+mod uring;
+mod waiter;
+
+pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
+pub use driver::Driver;
+pub use error::IoError;
+pub use file::{CacheOnly, Links, OpenFor, open_beneath, read_nowait};
+pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
+pub use outgoing::More;
+pub use socket::{ListenOptions, listen, peer_addr, probe_free, set_nodelay};
+pub use table::{ListenerKey, SourceKey, StreamKey};
+pub use unpark::Unparker;

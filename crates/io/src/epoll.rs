@@ -1,0 +1,275 @@
+//! The epoll driver: try first, wait for edges.
+//!
+//! Every descriptor is registered once. Sockets are watched for edges and carry what is known about them as flags:
+//! operations are tried at once while the flag says they may succeed, so a keep-alive request costs one `recv`, one
+//! `send` and its share of `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not
+//! by its task, which may be waiting for the next request.
+//! Tested in `tests/suite`.
+
+mod stream;
+mod wait;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use crate::error::{listener_closed, stale};
+use crate::socket::accept_now;
+use crate::table::{Id, Table};
+use crate::waiter::Waiter;
+use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
+use stream::Stream;
+use wait::Events;
+
+/// What an event is about; the top byte of its 64 bits.
+mod kind {
+    pub(super) const BELL: u8 = 0;
+    pub(super) const LISTENER: u8 = 1;
+    pub(super) const STREAM: u8 = 2;
+    pub(super) const SOURCE: u8 = 3;
+}
+
+const STREAM_EVENTS: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
+struct Listener {
+    /// `None` once closed.
+    fd: Option<OwnedFd>,
+    /// Whether accepting may succeed.
+    readable: bool,
+    /// What closing has accepted.
+    accepted: VecDeque<OwnedFd>,
+    waiter: Waiter,
+}
+
+struct Source {
+    fd: OwnedFd,
+    ready: bool,
+    waiter: Waiter,
+}
+
+pub(crate) struct Epoll {
+    epoll: OwnedFd,
+    events: Events,
+    unparker: Unparker,
+    listeners: Table<Listener>,
+    streams: Table<Stream>,
+    sources: Table<Source>,
+    recv_bytes_max: usize,
+}
+
+impl Epoll {
+    pub(crate) fn new(options: &DriverOptions) -> Result<Self, IoError> {
+        let because = |step| move |source| IoError::Epoll { step, source };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|error| because("epoll_create")(error.into()))?;
+        let unparker = Unparker::new().map_err(because("eventfd"))?;
+        let bell = EventData::new_u64(Id { index: 0, generation: 0 }.pack(kind::BELL));
+        epoll::add(&epoll, unparker.as_fd(), bell, EventFlags::IN | EventFlags::ET)
+            .map_err(|error| because("watching the eventfd")(error.into()))?;
+        Ok(Self {
+            epoll,
+            events: Events::new(options.epoll_events),
+            unparker,
+            listeners: Table::new(),
+            streams: Table::new(),
+            sources: Table::new(),
+            recv_bytes_max: options.recv_buffer_bytes.max(1) as usize,
+        })
+    }
+
+    pub(crate) fn unparker(&self) -> Unparker {
+        self.unparker.clone()
+    }
+
+    pub(crate) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let count = self.events.wait(self.epoll.as_fd(), timeout)?;
+        for at in 0..count {
+            let (flags, word) = self.events.get(at);
+            let (kind, id) = Id::unpack(word);
+            match kind {
+                kind::STREAM => {
+                    if let Some(stream) = self.streams.get_mut(id) {
+                        stream.on_event(flags);
+                    }
+                }
+                kind::LISTENER => {
+                    if let Some(listener) = self.listeners.get_mut(id) {
+                        listener.readable = true;
+                        listener.waiter.wake();
+                    }
+                }
+                kind::SOURCE => {
+                    if let Some(source) = self.sources.get_mut(id) {
+                        source.ready = true;
+                        source.waiter.wake();
+                    }
+                }
+                _ => debug_assert_eq!(kind, kind::BELL),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Registers `fd` under `id`.
+    fn watch(&self, fd: BorrowedFd<'_>, kind: u8, id: Id, events: EventFlags) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(id.pack(kind)), events)?)
+    }
+
+    pub(crate) fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
+        let listener =
+            Listener { fd: Some(fd), readable: true, accepted: VecDeque::new(), waiter: Waiter::default() };
+        let id = self.listeners.insert(listener);
+        let fd = self.listeners.get(id).and_then(|listener| listener.fd.as_ref()).expect("just inserted");
+        if let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, EventFlags::IN | EventFlags::ET) {
+            self.listeners.remove(id);
+            return Err(error);
+        }
+        Ok(ListenerKey(id))
+    }
+
+    pub(crate) fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: ListenerKey,
+    ) -> Poll<io::Result<OwnedFd>> {
+        let Some(listener) = self.listeners.get_mut(key.0) else {
+            return Poll::Ready(Err(listener_closed()));
+        };
+        if let Some(fd) = listener.accepted.pop_front() {
+            return Poll::Ready(Ok(fd));
+        }
+        let Some(fd) = &listener.fd else {
+            self.listeners.remove(key.0);
+            return Poll::Ready(Err(listener_closed()));
+        };
+        if listener.readable {
+            match accept_now(fd.as_fd()).transpose() {
+                Some(result) => return Poll::Ready(result),
+                None => listener.readable = false,
+            }
+        }
+        listener.waiter.wait(cx);
+        Poll::Pending
+    }
+
+    pub(crate) fn close_listener(&mut self, key: ListenerKey) {
+        let Some(listener) = self.listeners.get_mut(key.0) else { return };
+        let Some(fd) = listener.fd.take() else { return };
+        while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
+            listener.accepted.push_back(connection);
+        }
+        listener.waiter.wake();
+    }
+
+    pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        let id = self.streams.insert(Stream::new(fd));
+        let fd = self.streams.get(id).expect("just inserted").fd();
+        if let Err(error) = self.watch(fd, kind::STREAM, id, STREAM_EVENTS) {
+            self.streams.remove(id);
+            return Err(error);
+        }
+        Ok(StreamKey(id))
+    }
+
+    #[inline]
+    pub(crate) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: StreamKey,
+        buf: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        match self.streams.get_mut(key.0) {
+            Some(stream) => stream.poll_recv(cx, buf, self.recv_bytes_max),
+            None => Poll::Ready(Err(stale("stream"))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
+        if let Some(stream) = self.streams.get_mut(key.0) {
+            stream.start_send(head, body, more);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<Vec<u8>>> {
+        match self.streams.get_mut(key.0) {
+            Some(stream) => stream.poll_sent(cx),
+            None => Poll::Ready(Err(stale("stream"))),
+        }
+    }
+
+    pub(crate) fn poll_sendfile(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: StreamKey,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        match self.streams.get_mut(key.0) {
+            Some(stream) => stream.poll_sendfile(cx, file, offset, count),
+            None => Poll::Ready(Err(stale("stream"))),
+        }
+    }
+
+    pub(crate) fn shutdown_write(&mut self, key: StreamKey) -> io::Result<()> {
+        self.streams.get_mut(key.0).ok_or_else(|| stale("stream"))?.shutdown_write()
+    }
+
+    /// Closing the descriptor takes it out of the epoll set; an event already fetched finds a stale id.
+    pub(crate) fn close_stream(&mut self, key: StreamKey) {
+        self.streams.remove(key.0);
+    }
+
+    pub(crate) fn stream_fd(&self, key: StreamKey) -> Option<BorrowedFd<'_>> {
+        self.streams.get(key.0).map(Stream::fd)
+    }
+
+    pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
+        let id = self.sources.insert(Source { fd, ready: false, waiter: Waiter::default() });
+        let fd = self.sources.get(id).expect("just inserted").fd.as_fd();
+        // One shot and nothing watched yet: each poll that has to wait asks anew, which is what makes it level-like.
+        if let Err(error) = self.watch(fd, kind::SOURCE, id, EventFlags::ONESHOT) {
+            self.sources.remove(id);
+            return Err(error);
+        }
+        Ok(SourceKey(id))
+    }
+
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
+        let Some(source) = self.sources.get_mut(key.0) else {
+            return Poll::Ready(Err(stale("source")));
+        };
+        if std::mem::take(&mut source.ready) {
+            return Poll::Ready(Ok(()));
+        }
+        if !source.waiter.is_waiting() {
+            let data = EventData::new_u64(key.0.pack(kind::SOURCE));
+            let asked = epoll::modify(&self.epoll, &source.fd, data, EventFlags::IN | EventFlags::ONESHOT);
+            if let Err(error) = asked {
+                return Poll::Ready(Err(error.into()));
+            }
+        }
+        source.waiter.wait(cx);
+        Poll::Pending
+    }
+
+    pub(crate) fn source_fd(&self, key: SourceKey) -> Option<BorrowedFd<'_>> {
+        self.sources.get(key.0).map(|source| source.fd.as_fd())
+    }
+
+    pub(crate) fn close_source(&mut self, key: SourceKey) {
+        self.sources.remove(key.0);
+    }
+}

@@ -1,0 +1,169 @@
+//! One socket of the epoll driver.
+//!
+//! Owns the flags that say which operation may succeed, and the send under way. A flag is cleared only by an answer
+//! that guarantees a later edge: "would block", or fewer bytes than asked for while no hang-up is known.
+//! Tested in `tests/suite`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use crate::More;
+use crate::incoming::recv_into;
+use crate::outgoing::{Outgoing, sendfile_now};
+use crate::waiter::Waiter;
+
+enum Sending {
+    Idle,
+    /// Waits for room in the socket's buffer.
+    Blocked(Box<Outgoing>),
+    /// The head, empty.
+    Done(Vec<u8>),
+    Failed(io::Error),
+}
+
+pub(super) struct Stream {
+    fd: OwnedFd,
+    /// Receiving may succeed. True at first: a request usually came with the connection.
+    readable: bool,
+    /// Sending may succeed.
+    writable: bool,
+    /// The peer has finished or the connection is broken: the end must still be read.
+    hung_up: bool,
+    sending: Sending,
+    reader: Waiter,
+    writer: Waiter,
+}
+
+impl Stream {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            readable: true,
+            writable: true,
+            hung_up: false,
+            sending: Sending::Idle,
+            reader: Waiter::default(),
+            writer: Waiter::default(),
+        }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn on_event(&mut self, events: EventFlags) {
+        let broken = EventFlags::HUP | EventFlags::ERR;
+        if events.intersects(EventFlags::RDHUP | broken) {
+            self.hung_up = true;
+        }
+        if events.intersects(EventFlags::IN | EventFlags::RDHUP | broken) {
+            self.readable = true;
+            self.reader.wake();
+        }
+        if events.intersects(EventFlags::OUT | broken) {
+            self.writable = true;
+            if let Sending::Blocked(_) = self.sending {
+                self.carry_on();
+            } else {
+                self.writer.wake();
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        limit: usize,
+    ) -> Poll<io::Result<usize>> {
+        if self.readable {
+            match recv_into(self.fd.as_fd(), buf, limit) {
+                Ok(count) => {
+                    if count < limit && !self.hung_up {
+                        self.readable = count == 0;
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+                Err(Errno::AGAIN) => self.readable = false,
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        self.reader.wait(cx);
+        Poll::Pending
+    }
+
+    #[inline]
+    pub(super) fn start_send(&mut self, head: Vec<u8>, body: Bytes, more: More) {
+        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+        let outgoing = Outgoing::new(head, body, more);
+        if self.writable {
+            self.send(outgoing);
+        } else {
+            self.sending = Sending::Blocked(Box::new(outgoing));
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, mut outgoing: Outgoing) {
+        self.sending = match outgoing.send_now(self.fd.as_fd()) {
+            Ok(true) => Sending::Done(outgoing.into_head()),
+            Ok(false) => {
+                self.writable = false;
+                Sending::Blocked(Box::new(outgoing))
+            }
+            Err(error) => Sending::Failed(error),
+        };
+    }
+
+    /// There is room again for a send that was blocked.
+    fn carry_on(&mut self) {
+        let Sending::Blocked(outgoing) = std::mem::replace(&mut self.sending, Sending::Idle) else { return };
+        self.send(*outgoing);
+        if !matches!(self.sending, Sending::Blocked(_)) {
+            self.writer.wake();
+        }
+    }
+
+    #[inline]
+    pub(super) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        match std::mem::replace(&mut self.sending, Sending::Idle) {
+            Sending::Idle => Poll::Ready(Ok(Vec::new())),
+            Sending::Done(head) => Poll::Ready(Ok(head)),
+            Sending::Failed(error) => Poll::Ready(Err(error)),
+            blocked @ Sending::Blocked(_) => {
+                self.sending = blocked;
+                self.writer.wait(cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(super) fn poll_sendfile(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+        if self.writable {
+            match sendfile_now(self.fd.as_fd(), file, offset, count) {
+                Err(Errno::AGAIN) => self.writable = false,
+                result => return Poll::Ready(result.map_err(io::Error::from)),
+            }
+        }
+        self.writer.wait(cx);
+        Poll::Pending
+    }
+
+    pub(super) fn shutdown_write(&self) -> io::Result<()> {
+        assert!(!matches!(self.sending, Sending::Blocked(_)), "a send of this stream is still under way");
+        Ok(rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write)?)
+    }
+}

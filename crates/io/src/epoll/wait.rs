@@ -1,0 +1,99 @@
+//! Waiting on an epoll set.
+//!
+//! Owns the event buffer and the two system calls: `epoll_pwait2` for timeouts in nanoseconds, and `epoll_wait` in
+//! milliseconds, rounded up, where the first is missing or forbidden. Tested in `tests/suite`.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+
+/// The events of one wait.
+pub(super) struct Events {
+    buffer: Vec<libc::epoll_event>,
+    /// `epoll_pwait2` was refused here.
+    milliseconds_only: bool,
+}
+
+impl Events {
+    pub(super) fn new(capacity: u16) -> Self {
+        let empty = libc::epoll_event { events: 0, u64: 0 };
+        Self { buffer: vec![empty; usize::from(capacity.max(1))], milliseconds_only: false }
+    }
+
+    /// Waits and gives the number of events; a signal counts as none.
+    pub(super) fn wait(&mut self, epoll: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<usize> {
+        let milliseconds = match timeout {
+            None => -1,
+            Some(Duration::ZERO) => 0,
+            Some(timeout) if self.milliseconds_only => round_up(timeout),
+            Some(timeout) => match self.wait_precisely(epoll, timeout) {
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                    self.milliseconds_only = true;
+                    round_up(timeout)
+                }
+                result => return result,
+            },
+        };
+        let (buffer, capacity) = (self.buffer.as_mut_ptr(), self.buffer.len() as i32);
+        // SAFETY: `buffer` has room for `capacity` events, and the kernel writes no more than that.
+        let count = unsafe { libc::epoll_wait(epoll.as_raw_fd(), buffer, capacity, milliseconds) };
+        counted(i64::from(count))
+    }
+
+    fn wait_precisely(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> io::Result<usize> {
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        // SAFETY: `buffer` has room for as many events as are asked for, the timeout outlives the call, and no signal
+        // mask is given.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                epoll.as_raw_fd(),
+                self.buffer.as_mut_ptr(),
+                self.buffer.len() as libc::c_int,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        counted(count)
+    }
+
+    /// The event at `at`, which must be below what `wait` gave.
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> (EventFlags, u64) {
+        let event = self.buffer[at];
+        (EventFlags::from_bits_retain(event.events), event.u64)
+    }
+}
+
+fn round_up(timeout: Duration) -> i32 {
+    i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+}
+
+fn counted(count: i64) -> io::Result<usize> {
+    if let Ok(count) = usize::try_from(count) {
+        return Ok(count);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_round_up_never_down() {
+        assert_eq!(round_up(Duration::from_nanos(1)), 1);
+        assert_eq!(round_up(Duration::from_micros(1000)), 1);
+        assert_eq!(round_up(Duration::from_micros(1001)), 2);
+        assert_eq!(round_up(Duration::MAX), i32::MAX);
+    }
+}

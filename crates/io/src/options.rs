@@ -1,0 +1,101 @@
+//! What a driver is asked to be: which implementation, and its bounds.
+//!
+//! Owns the names, units and defaults of every limit of the crate. Leaves checking them against the machine to the
+//! drivers, which say what they got in `Driver::description`.
+//! Tested here (parsing) and in `tests/suite` (behavior at each bound).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Which implementation a driver uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IoChoice {
+    /// io_uring if every operation needed works here, epoll otherwise.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// epoll, always available.
+    Epoll,
+}
+
+impl fmt::Display for IoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        })
+    }
+}
+
+/// A word that names no [`IoChoice`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown I/O driver '{0}': use auto, uring or epoll")]
+pub struct UnknownIoChoice(String);
+
+impl FromStr for IoChoice {
+    type Err = UnknownIoChoice;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "epoll" => Ok(Self::Epoll),
+            _ => Err(UnknownIoChoice(word.to_owned())),
+        }
+    }
+}
+
+/// The bounds of one driver. Memory per driver with the defaults: about 1.2 MiB with io_uring (touched only as far as
+/// it is used), under 16 KiB with epoll; plus at most 160 bytes per stream.
+#[derive(Debug, Clone)]
+pub struct DriverOptions {
+    /// Which implementation. Default: [`IoChoice::Auto`].
+    pub choice: IoChoice,
+    /// Entries of io_uring's submission queue, rounded up to a power of two. Default 512 (32 KiB). When it is full,
+    /// the queue is submitted early, which costs one more system call. The completion queue has four times as many;
+    /// when that is full, the kernel keeps completions in its own memory until there is room.
+    pub ring_entries: u32,
+    /// Receive buffers shared by all streams of an io_uring driver, rounded up to a power of two, at most 32768.
+    /// Default 256. When they are all in use, streams receive straight into the caller's buffer, one system call each.
+    pub recv_buffers: u16,
+    /// Bytes of one receive buffer, and the most that one `poll_recv` appends. Default 4096: a request's header fits.
+    pub recv_buffer_bytes: u32,
+    /// Receive buffers that one stream may hold before its receiving is suspended until they are read. Default 4.
+    /// A burst that arrives within one turn may pass it.
+    pub recv_parked_max: u16,
+    /// Connections accepted by io_uring but not yet taken through `poll_accept`, per listener, before accepting is
+    /// suspended. Default 256. A burst that arrives within one turn may pass it. (With epoll none are ever held.)
+    pub accept_backlog_max: usize,
+    /// Events that epoll hands over in one turn. Default 512 (6 KiB); what does not fit comes with the next turn.
+    pub epoll_events: u16,
+}
+
+impl Default for DriverOptions {
+    fn default() -> Self {
+        Self {
+            choice: IoChoice::Auto,
+            ring_entries: 512,
+            recv_buffers: 256,
+            recv_buffer_bytes: 4096,
+            recv_parked_max: 4,
+            accept_backlog_max: 256,
+            epoll_events: 512,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_read_what_they_print() {
+        for choice in [IoChoice::Auto, IoChoice::Uring, IoChoice::Epoll] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        let error = "kqueue".parse::<IoChoice>().unwrap_err().to_string();
+        assert!(error.contains("'kqueue'") && error.contains("auto, uring or epoll"), "{error}");
+    }
+}

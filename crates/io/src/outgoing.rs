@@ -1,0 +1,131 @@
+//! Bytes on their way out: a head that is lent and a body that is shared.
+//!
+//! Owns what both drivers do alike: how far a send has come, the two slices left, and sending at once without
+//! waiting. Leaves queuing to the drivers. Tested here and, through the drivers, in `tests/suite`.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+
+/// Whether more bytes follow a send at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum More {
+    /// More follows: the kernel may hold a last, partly filled packet back (`MSG_MORE`).
+    Yes,
+    /// Nothing follows: everything leaves now.
+    No,
+}
+
+/// One send: `head`, then `body`.
+pub(crate) struct Outgoing {
+    head: Vec<u8>,
+    body: Bytes,
+    sent: usize,
+    pub(crate) more: More,
+}
+
+impl Outgoing {
+    pub(crate) fn new(head: Vec<u8>, body: Bytes, more: More) -> Self {
+        Self { head, body, sent: 0, more }
+    }
+
+    /// What is left to send, in order; either slice may be empty.
+    #[inline]
+    pub(crate) fn rest(&self) -> (&[u8], &[u8]) {
+        match self.head.get(self.sent..) {
+            Some(head) => (head, &self.body),
+            None => (&[], &self.body[self.sent - self.head.len()..]),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.sent == self.head.len() + self.body.len()
+    }
+
+    #[inline]
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.sent += count;
+        debug_assert!(self.sent <= self.head.len() + self.body.len());
+    }
+
+    /// Lets go of the body and gives the head back, empty.
+    #[inline]
+    pub(crate) fn into_head(self) -> Vec<u8> {
+        let mut head = self.head;
+        head.clear();
+        head
+    }
+
+    /// Sends until done or until the socket takes no more: `Ok(true)` when done, `Ok(false)` when it would block.
+    pub(crate) fn send_now(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        while !self.is_done() {
+            match self.send_once(fd) {
+                Ok(count) => self.advance(count),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn send_once(&self, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        if self.more == More::Yes {
+            flags |= SendFlags::MORE;
+        }
+        match self.rest() {
+            (head, []) => send(fd, head, flags),
+            ([], body) => send(fd, body, flags),
+            (head, body) => {
+                let parts = [IoSlice::new(head), IoSlice::new(body)];
+                sendmsg(fd, &parts, &mut SendAncillaryBuffer::default(), flags)
+            }
+        }
+    }
+}
+
+/// `sendfile(2)` on a non-blocking socket; "would block" comes back as an error.
+pub(crate) fn sendfile_now(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: &mut u64,
+    count: usize,
+) -> Result<usize, Errno> {
+    loop {
+        match rustix::fs::sendfile(socket, file, Some(&mut *offset), count) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_what_was_not_sent() {
+        let whole = b"headbody";
+        for sent in 0..=whole.len() {
+            let mut outgoing = Outgoing::new(b"head".to_vec(), Bytes::from_static(b"body"), More::No);
+            outgoing.advance(sent);
+            let (head, body) = outgoing.rest();
+            assert_eq!([head, body].concat(), whole[sent..]);
+            assert_eq!(outgoing.is_done(), sent == whole.len());
+        }
+    }
+
+    #[test]
+    fn the_head_comes_back_empty_with_its_memory() {
+        let head = Vec::with_capacity(512);
+        let outgoing = Outgoing::new(head, Bytes::from_static(b"x"), More::No);
+        let head = outgoing.into_head();
+        assert!(head.is_empty() && head.capacity() >= 512);
+    }
+}

@@ -1,0 +1,144 @@
+//! Making listening sockets, and asking sockets about themselves.
+//!
+//! Owns the socket options the server relies on. Steering programs and per-connection tuning are left out; descriptors
+//! come out non-blocking and closed on exec. Tested here.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How to listen.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Connections that the kernel queues before they are accepted. Default 4096, what `net.core.somaxconn` allows
+    /// since Linux 5.4; the kernel silently lowers it to that setting. Beyond it, new connections are dropped and the
+    /// clients try again.
+    pub backlog: u32,
+    /// Prefer connections whose packets this cpu handles (`SO_INCOMING_CPU`). Default: no preference.
+    pub incoming_cpu: Option<usize>,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 4096, incoming_cpu: None }
+    }
+}
+
+/// A non-blocking TCP socket listening at `addr`, which other sockets of the same user may share (`SO_REUSEPORT`): one
+/// per core. IPv6 addresses take IPv6 only. `TCP_NODELAY` is set here once, and accepted sockets inherit it.
+///
+/// # Errors
+/// `AddrInUse` if a stranger listens there, `AddrNotAvailable` if the machine has no such address,
+/// `PermissionDenied` for ports below 1024 without the right to them.
+pub fn listen(addr: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
+    let socket = unbound(addr)?;
+    socket.set_reuse_port(true)?;
+    socket.set_tcp_nodelay(true)?;
+    if let Some(cpu) = options.incoming_cpu {
+        socket.set_cpu_affinity(cpu)?;
+    }
+    socket.bind(&addr.into())?;
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// Whether `listen` would be alone at `addr`. With `SO_REUSEPORT` a second server of the same user would go unnoticed
+/// and share the connections of the first, so ask before the first `listen`.
+///
+/// # Errors
+/// `AddrInUse` if anybody listens there, and what else binding may give.
+pub fn probe_free(addr: SocketAddr) -> io::Result<()> {
+    unbound(addr)?.bind(&addr.into())
+}
+
+fn unbound(addr: SocketAddr) -> io::Result<Socket> {
+    let socket =
+        Socket::new(Domain::for_address(addr), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
+}
+
+/// Who is at the other end. The unspecified IPv6 address for sockets that are not of the Internet.
+///
+/// # Errors
+/// `NotConnected` once the peer is gone.
+pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    let addr = rustix::net::getpeername(fd)?.ok_or(io::ErrorKind::NotConnected)?;
+    Ok(SocketAddr::try_from(addr).unwrap_or_else(|_| SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))
+}
+
+/// Sends small segments at once (`TCP_NODELAY`). Sockets accepted from [`listen`] have it already.
+///
+/// # Errors
+/// The descriptor is not a TCP socket.
+pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_nodelay(fd, true)?)
+}
+
+/// Accepts one connection if one is queued. Connections that died in the queue are skipped, as are errors that Linux
+/// passes on from the network of the new socket (see accept(2), "Error handling").
+pub(crate) fn accept_now(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    loop {
+        match rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok(fd) => return Ok(Some(fd)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) if concerns_one_connection(error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether an error of accepting is over with the connection it concerns.
+pub(crate) fn concerns_one_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::INTR
+            | Errno::CONNABORTED
+            | Errno::NETDOWN
+            | Errno::PROTO
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::NONET
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    fn local(port: u16) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+    }
+
+    #[test]
+    fn a_port_is_shared_by_our_own_sockets_and_found_taken() {
+        let first = TcpListener::from(listen(local(0), &ListenOptions::default()).unwrap());
+        let addr = first.local_addr().unwrap();
+        let _second = listen(addr, &ListenOptions { incoming_cpu: Some(0), ..Default::default() }).unwrap();
+        assert_eq!(probe_free(addr).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(probe_free(local(0)).is_ok());
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_nodelay_and_know_their_peer() {
+        let listener = TcpListener::from(listen(local(0), &ListenOptions::default()).unwrap());
+        assert!(accept_now(listener.as_fd()).unwrap().is_none());
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = accept_now(listener.as_fd()).unwrap().expect("connect has returned");
+        assert_eq!(peer_addr(accepted.as_fd()).unwrap(), client.local_addr().unwrap());
+        let accepted = TcpStream::from(accepted);
+        assert!(accepted.nodelay().unwrap(), "TCP_NODELAY was not inherited");
+        assert!(set_nodelay(client.as_fd()).is_ok());
+    }
+}

@@ -1,0 +1,410 @@
+//! The io_uring driver: everything queued leaves, and everything that happened comes in, with one system call per turn.
+//!
+//! Owns the turn, the tables and what each completion means. Streams receive by multishot operations from shared
+//! buffers. Sends are executed by the kernel while it takes them from the queue, without waiting and, when they succeed
+//! in full, without a completion: once an entry is consumed and no completion is there, the send is done
+//! (`Uring::settle`). So a turn that submits sends can wait for *events* in the same call; completions of its own
+//! sends would end the wait at once. What does not fit is sent again as an operation that completes when every byte is
+//! taken.
+//! Kernel: Linux 6.1 or later; `selftest` tries every operation. Tested in `tests/suite`.
+
+mod buffers;
+mod listener;
+mod outbox;
+mod ring;
+mod selftest;
+mod source;
+mod stream;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{listener_closed, stale};
+use crate::table::{Id, Table};
+use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
+use buffers::Buffers;
+use listener::{Listener, NextConnection};
+use outbox::Outbox;
+use ring::{Completion, Ring, Wait};
+use source::{Source, add_allowed};
+use stream::Stream;
+
+/// What a completion is about; the top byte of its 64 bits.
+mod operation {
+    /// The bell rang.
+    pub(super) const BELL: u8 = 0;
+    /// A connection was accepted.
+    pub(super) const ACCEPT: u8 = 1;
+    /// Bytes came into a shared buffer.
+    pub(super) const RECEIVE: u8 = 2;
+    /// A stream without shared buffers can be read.
+    pub(super) const READABLE: u8 = 3;
+    /// A send at once was not, or not all, taken.
+    pub(super) const SEND_AT_ONCE: u8 = 4;
+    /// A whole send has ended.
+    pub(super) const SEND_WHOLE: u8 = 5;
+    /// A stream has room for sendfile.
+    pub(super) const WRITABLE: u8 = 6;
+    /// A source can be read.
+    pub(super) const SOURCE: u8 = 7;
+    /// A cancellation or close, silent on success: nobody cares.
+    pub(super) const SILENT: u8 = 8;
+
+    /// Whether the ring counts the operation as in flight.
+    pub(super) fn is_counted(operation: u8) -> bool {
+        !matches!(operation, SEND_AT_ONCE | SILENT)
+    }
+}
+
+/// The user data of operations without an id.
+const NOBODY: Id = Id { index: 0, generation: 0 };
+
+/// What the operations of all descriptors share. The ring comes first, since it must be dropped before the buffers.
+struct Shared {
+    ring: Ring,
+    buffers: Buffers,
+    outbox: Outbox,
+    /// Sends at once that are not decided: the count of entries pushed with each, and its stream.
+    queued: VecDeque<(u64, Id)>,
+    /// Whether a task waits for one of them.
+    awaited: bool,
+    /// Streams that held too many buffers when a completion came in.
+    crowded: Vec<Id>,
+    parked_max: u16,
+    accepted_max: usize,
+}
+
+pub(crate) struct Uring {
+    shared: Shared,
+    unparker: Unparker,
+    listeners: Table<Listener>,
+    streams: Table<Stream>,
+    sources: Table<Source>,
+    /// Completions being dispatched; kept for its memory.
+    batch: Vec<Completion>,
+}
+
+impl Uring {
+    /// A driver, after the self-test of the process has passed.
+    pub(crate) fn tested(options: &DriverOptions) -> Result<Self, IoError> {
+        selftest::passed()?;
+        Self::new(options)
+    }
+
+    fn new(options: &DriverOptions) -> Result<Self, IoError> {
+        let because = |step| move |source| IoError::Uring { step, source };
+        let ring = Ring::new(options.ring_entries.max(8)).map_err(because("setup refused"))?;
+        let buffers = Buffers::new(&ring, options.recv_buffers, options.recv_buffer_bytes)
+            .map_err(because("buffer ring refused"))?;
+        let unparker = Unparker::new().map_err(because("eventfd"))?;
+        let shared = Shared {
+            ring,
+            buffers,
+            outbox: Outbox::new(),
+            queued: VecDeque::new(),
+            awaited: false,
+            crowded: Vec::new(),
+            parked_max: options.recv_parked_max.max(1),
+            accepted_max: options.accept_backlog_max.max(1),
+        };
+        let mut uring = Self {
+            shared,
+            unparker,
+            listeners: Table::new(),
+            streams: Table::new(),
+            sources: Table::new(),
+            batch: Vec::new(),
+        };
+        uring.watch_bell();
+        Ok(uring)
+    }
+
+    pub(crate) fn description(&self) -> String {
+        "io_uring (multishot accept, multishot receive, buffer rings)".to_owned()
+    }
+
+    fn watch_bell(&mut self) {
+        self.shared.ring.poll_always(self.unparker.as_fd().as_raw_fd(), NOBODY.pack(operation::BELL));
+    }
+
+    pub(crate) fn unparker(&self) -> Unparker {
+        self.unparker.clone()
+    }
+
+    pub(crate) fn has_unsubmitted(&self) -> bool {
+        self.shared.ring.has_unsubmitted()
+    }
+
+    pub(crate) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.suspend_crowded();
+        let ring = &mut self.shared.ring;
+        let wait = match timeout {
+            Some(Duration::ZERO) => Wait::No,
+            _ if self.shared.awaited || ring.has_completions() => Wait::No,
+            Some(timeout) => Wait::AtMost(timeout),
+            None => Wait::Forever,
+        };
+        if wait != Wait::No || ring.has_unsubmitted() || ring.has_kernel_work() {
+            ring.enter(wait)?;
+        }
+        let mut count = self.dispatch();
+        // Only completions that are in the queue count for `settle`, so what the kernel holds back must come first.
+        while self.shared.ring.has_overflowed() {
+            self.shared.ring.enter(Wait::No)?;
+            count += self.dispatch();
+        }
+        self.settle();
+        Ok(count)
+    }
+
+    /// Stops receiving for streams whose tasks did not read what had come in before this turn.
+    fn suspend_crowded(&mut self) {
+        while let Some(id) = self.shared.crowded.pop() {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.suspend_if_crowded(id, &mut self.shared);
+            }
+        }
+    }
+
+    fn dispatch(&mut self) -> usize {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.shared.ring.collect(&mut batch);
+        let count = batch.len();
+        for completion in batch.drain(..) {
+            self.on_completion(completion);
+        }
+        self.batch = batch;
+        count
+    }
+
+    fn on_completion(&mut self, completion: Completion) {
+        let (operation, id) = Id::unpack(completion.user_data);
+        if !completion.goes_on() && operation::is_counted(operation) {
+            self.shared.ring.landed();
+        }
+        match operation {
+            operation::RECEIVE => self.on_received(id, completion),
+            operation::ACCEPT => {
+                if let Some(listener) = self.listeners.get_mut(id) {
+                    listener.on_accepted(id, completion, &mut self.shared);
+                }
+            }
+            operation::SEND_AT_ONCE | operation::SEND_WHOLE => self.on_sent(id, completion.result),
+            operation::READABLE => {
+                if let Some(stream) = self.streams.get_mut(id) {
+                    stream.on_readable();
+                }
+            }
+            operation::WRITABLE => {
+                if let Some(stream) = self.streams.get_mut(id) {
+                    stream.on_writable();
+                }
+            }
+            operation::SOURCE => {
+                if let Some(source) = self.sources.get_mut(id) {
+                    source.on_ready();
+                }
+            }
+            operation::BELL if !completion.goes_on() => self.watch_bell(),
+            _ => {}
+        }
+    }
+
+    fn on_received(&mut self, id: Id, completion: Completion) {
+        match self.streams.get_mut(id) {
+            Some(stream) => stream.on_received(id, completion, &mut self.shared),
+            None => {
+                if let Some(buffer) = completion.buffer() {
+                    self.shared.buffers.discard(buffer);
+                }
+            }
+        }
+    }
+
+    fn on_sent(&mut self, id: Id, result: i32) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if stream.on_sent(id, result, &mut self.shared).is_gone() {
+            self.streams.remove(id);
+        }
+    }
+
+    /// Declares done the sends at once that were consumed and about which no completion has complained.
+    fn settle(&mut self) {
+        let consumed = self.shared.ring.consumed();
+        while let Some(&(pushed, id)) = self.shared.queued.front() {
+            if pushed > consumed {
+                return;
+            }
+            self.shared.queued.pop_front();
+            if let Some(stream) = self.streams.get_mut(id)
+                && stream.settle(&mut self.shared).is_gone()
+            {
+                self.streams.remove(id);
+            }
+        }
+        self.shared.awaited = false;
+    }
+
+    pub(crate) fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
+        Ok(ListenerKey(self.listeners.insert(Listener::new(fd))))
+    }
+
+    pub(crate) fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: ListenerKey,
+    ) -> Poll<io::Result<OwnedFd>> {
+        let Some(listener) = self.listeners.get_mut(key.0) else {
+            return Poll::Ready(Err(listener_closed()));
+        };
+        match listener.poll_accept(key.0, cx, &mut self.shared) {
+            NextConnection::Accepted(fd) => Poll::Ready(Ok(fd)),
+            NextConnection::Failed(error) => Poll::Ready(Err(error)),
+            NextConnection::Later => Poll::Pending,
+            NextConnection::Never => {
+                self.listeners.remove(key.0);
+                Poll::Ready(Err(listener_closed()))
+            }
+        }
+    }
+
+    pub(crate) fn close_listener(&mut self, key: ListenerKey) {
+        if let Some(listener) = self.listeners.get_mut(key.0) {
+            listener.close(key.0, &mut self.shared);
+        }
+    }
+
+    pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        Ok(StreamKey(self.streams.insert(Stream::new(fd))))
+    }
+
+    /// The stream of a key and what it shares, unless it is closed.
+    #[inline]
+    fn open_stream(&mut self, key: StreamKey) -> io::Result<(&mut Stream, &mut Shared)> {
+        match self.streams.get_mut(key.0) {
+            Some(stream) if stream.is_open() => Ok((stream, &mut self.shared)),
+            _ => Err(stale("stream")),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: StreamKey,
+        buf: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let (stream, shared) = self.open_stream(key)?;
+        stream.poll_recv(key.0, cx, buf, shared)
+    }
+
+    #[inline]
+    pub(crate) fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
+        if let Ok((stream, shared)) = self.open_stream(key) {
+            stream.start_send(key.0, head, body, more, shared);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<Vec<u8>>> {
+        let (stream, shared) = self.open_stream(key)?;
+        stream.poll_sent(cx, shared)
+    }
+
+    pub(crate) fn poll_sendfile(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: StreamKey,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        let (stream, shared) = self.open_stream(key)?;
+        match stream.sendfile(file, offset, count)? {
+            Some(sent) => Poll::Ready(Ok(sent)),
+            None => {
+                stream.wait_writable(key.0, cx, shared);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(crate) fn shutdown_write(&mut self, key: StreamKey) -> io::Result<()> {
+        let (stream, _) = self.open_stream(key)?;
+        stream.shutdown_write()
+    }
+
+    pub(crate) fn close_stream(&mut self, key: StreamKey) {
+        let Ok((stream, shared)) = self.open_stream(key) else { return };
+        if stream.close(key.0, shared).is_gone() {
+            self.streams.remove(key.0);
+        }
+    }
+
+    pub(crate) fn stream_fd(&self, key: StreamKey) -> Option<BorrowedFd<'_>> {
+        self.streams.get(key.0).and_then(Stream::fd)
+    }
+
+    pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
+        add_allowed(fd.as_fd())?;
+        Ok(SourceKey(self.sources.insert(Source::new(fd))))
+    }
+
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
+        match self.sources.get_mut(key.0) {
+            Some(source) => source.poll_readable(key.0, cx, &mut self.shared.ring).map(Ok),
+            None => Poll::Ready(Err(stale("source"))),
+        }
+    }
+
+    pub(crate) fn source_fd(&self, key: SourceKey) -> Option<BorrowedFd<'_>> {
+        self.sources.get(key.0).map(Source::fd)
+    }
+
+    pub(crate) fn close_source(&mut self, key: SourceKey) {
+        if let Some(source) = self.sources.remove(key.0) {
+            source.close(key.0, &mut self.shared.ring);
+        }
+    }
+}
+
+/// Waits at most this long for each round of cancellations, and for so many rounds, before memory is leaked instead.
+const FAREWELL: (Duration, u32) = (Duration::from_millis(100), 50);
+
+impl Drop for Uring {
+    /// Cancels everything and waits until the kernel has let go of our memory.
+    fn drop(&mut self) {
+        let ring = &mut self.shared.ring;
+        for _ in 0..FAREWELL.1 {
+            ring.cancel_all(NOBODY.pack(operation::SILENT));
+            if ring.enter(Wait::AtMost(FAREWELL.0)).is_err() {
+                break;
+            }
+            ring.collect(&mut self.batch);
+            for completion in self.batch.drain(..) {
+                let (operation, _) = Id::unpack(completion.user_data);
+                if operation == operation::ACCEPT {
+                    drop(listener::accepted(completion));
+                }
+                if !completion.goes_on() && operation::is_counted(operation) {
+                    ring.landed();
+                }
+            }
+            if !ring.has_in_flight() && !ring.has_unsubmitted() {
+                return;
+            }
+        }
+        // The kernel may still use this memory: better lost than written to later.
+        std::mem::forget(std::mem::replace(&mut self.streams, Table::new()));
+        self.shared.buffers.leak();
+    }
+}

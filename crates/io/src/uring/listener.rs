@@ -1,0 +1,154 @@
+//! One listening socket of the io_uring driver.
+//!
+//! Owns the connections accepted but not yet taken, and the order of closing: cancel, let what was accepted meanwhile
+//! come in, accept what the kernel still holds, close. Tested in `tests/suite`.
+
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::task::Context;
+
+use rustix::io::Errno;
+
+use super::ring::Completion;
+use super::{NOBODY, Shared, operation};
+use crate::socket::{accept_now, concerns_one_connection};
+use crate::table::Id;
+use crate::waiter::Waiter;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accepting {
+    Idle,
+    Armed,
+    /// Canceled: the last completion is awaited.
+    Suspending,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    StayOpen,
+    Close,
+}
+
+pub(super) struct Listener {
+    /// `None` once closed.
+    fd: Option<OwnedFd>,
+    accepting: Accepting,
+    wish: Wish,
+    accepted: VecDeque<OwnedFd>,
+    /// The error number of the last failure, until it is told.
+    failed: Option<i32>,
+    waiter: Waiter,
+}
+
+/// What `poll_accept` answers.
+pub(super) enum NextConnection {
+    Accepted(OwnedFd),
+    Failed(io::Error),
+    Later,
+    /// Closed, and the last connection was handed over.
+    Never,
+}
+
+impl Listener {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd: Some(fd),
+            accepting: Accepting::Idle,
+            wish: Wish::StayOpen,
+            accepted: VecDeque::new(),
+            failed: None,
+            waiter: Waiter::default(),
+        }
+    }
+
+    pub(super) fn poll_accept(
+        &mut self,
+        id: Id,
+        cx: &mut Context<'_>,
+        shared: &mut Shared,
+    ) -> NextConnection {
+        if let Some(fd) = self.accepted.pop_front() {
+            return NextConnection::Accepted(fd);
+        }
+        if self.fd.is_none() {
+            return NextConnection::Never;
+        }
+        if let Some(error) = self.failed.take() {
+            return NextConnection::Failed(io::Error::from_raw_os_error(error));
+        }
+        self.waiter.wait(cx);
+        if self.accepting == Accepting::Idle {
+            self.arm(id, shared);
+        }
+        NextConnection::Later
+    }
+
+    fn arm(&mut self, id: Id, shared: &mut Shared) {
+        if let Some(fd) = &self.fd {
+            shared.ring.accept(fd.as_raw_fd(), id.pack(operation::ACCEPT));
+            self.accepting = Accepting::Armed;
+        }
+    }
+
+    fn suspend(&mut self, id: Id, shared: &mut Shared) {
+        if self.accepting == Accepting::Armed {
+            self.accepting = Accepting::Suspending;
+            shared.ring.cancel(id.pack(operation::ACCEPT), NOBODY.pack(operation::SILENT));
+        }
+    }
+
+    pub(super) fn on_accepted(&mut self, id: Id, completion: Completion, shared: &mut Shared) {
+        match accepted(completion) {
+            Ok(fd) => self.accepted.push_back(fd),
+            Err(Errno::CANCELED | Errno::AGAIN) => {}
+            Err(error) if concerns_one_connection(error) => {}
+            Err(error) => self.failed = Some(error.raw_os_error()),
+        }
+        if completion.goes_on() {
+            if self.accepted.len() >= shared.accepted_max {
+                self.suspend(id, shared);
+            }
+        } else {
+            self.accepting = Accepting::Idle;
+            if self.wish == Wish::Close {
+                self.finish(shared);
+            }
+        }
+        if !self.accepted.is_empty() || self.failed.is_some() || self.fd.is_none() {
+            self.waiter.wake();
+        } else if self.accepting == Accepting::Idle && self.waiter.is_waiting() {
+            self.arm(id, shared);
+        }
+    }
+
+    pub(super) fn close(&mut self, id: Id, shared: &mut Shared) {
+        self.wish = Wish::Close;
+        if self.accepting == Accepting::Idle {
+            self.finish(shared);
+            self.waiter.wake();
+        } else {
+            self.suspend(id, shared);
+        }
+    }
+
+    /// Takes over what the kernel still holds, and closes.
+    fn finish(&mut self, shared: &mut Shared) {
+        let Some(fd) = self.fd.take() else { return };
+        while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
+            self.accepted.push_back(connection);
+        }
+        shared.ring.close(fd, NOBODY.pack(operation::SILENT));
+    }
+}
+
+/// The connection that came with a completion of accepting.
+pub(super) fn accepted(completion: Completion) -> Result<OwnedFd, Errno> {
+    if completion.result < 0 {
+        return Err(Errno::from_raw_os_error(-completion.result));
+    }
+    // SAFETY: the kernel has just opened the descriptor for us, and no other completion carries it.
+    Ok(unsafe { OwnedFd::from_raw_fd(completion.result) })
+}

@@ -1,0 +1,370 @@
+//! The ring: queuing operations, entering the kernel, collecting completions.
+//!
+//! Owns the two queues and every `unsafe` reason about operations that carry no memory. It counts what the kernel has
+//! consumed, so that the caller knows when a send without a completion has been decided. When the submission queue is
+//! full it is submitted early; if the kernel then takes nothing (it is out of memory), entries spill into a list.
+//! Tested in `tests/suite`.
+
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, types};
+
+use super::outbox::SendOp;
+use crate::outgoing::More;
+
+/// One completion, copied out of the ring.
+#[derive(Clone, Copy)]
+pub(super) struct Completion {
+    pub(super) user_data: u64,
+    pub(super) result: i32,
+    flags: u32,
+}
+
+impl Completion {
+    /// Whether the operation goes on (multishot).
+    pub(super) fn goes_on(self) -> bool {
+        cqueue::more(self.flags)
+    }
+
+    /// The receive buffer that came with it.
+    pub(super) fn buffer(self) -> Option<u16> {
+        cqueue::buffer_select(self.flags)
+    }
+}
+
+/// How a send is issued.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// During submission, without waiting; a completion comes only if it did not send everything.
+    AtOnce,
+    /// Until every byte is taken; a completion always comes.
+    Whole,
+}
+
+/// Whether and how long to wait for a completion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    No,
+    Forever,
+    AtMost(Duration),
+}
+
+/// `struct io_uring_getevents_arg` of the kernel.
+#[repr(C)]
+struct GetEventsArg {
+    sigmask: u64,
+    sigmask_bytes: u32,
+    min_wait_us: u32,
+    timeout: u64,
+}
+
+/// `struct io_uring_rsrc_update` of the kernel.
+#[repr(C)]
+struct RingFdUpdate {
+    index: u32,
+    reserved: u32,
+    fd: u64,
+}
+
+const REGISTER_RING_FDS: libc::c_uint = 20;
+const UNREGISTER_RING_FDS: libc::c_uint = 21;
+
+/// Bytes of one send at most: the kernel's bound (MAX_RW_COUNT), rounded down.
+const SEND_MAX: usize = 1 << 30;
+
+pub(super) struct Ring {
+    io: IoUring,
+    /// What `io_uring_enter` is given: an index registered with the kernel, or the descriptor.
+    enter_fd: RawFd,
+    enter_flags: EnterFlags,
+    registered: bool,
+    spilled: VecDeque<Entry>,
+    /// Entries pushed since the ring was made.
+    pushed: u64,
+    /// Those of them that the kernel has consumed.
+    consumed: u64,
+    /// Operations that will still complete; silent ones do not count.
+    in_flight: usize,
+}
+
+impl Ring {
+    pub(super) fn new(entries: u32) -> io::Result<Self> {
+        let io = build(entries, true).or_else(|_| build(entries, false))?;
+        let (enter_fd, registered) = match register_ring_fd(&io) {
+            Some(index) => (index, true),
+            None => (io.as_raw_fd(), false),
+        };
+        let mut enter_flags = EnterFlags::GETEVENTS;
+        if registered {
+            enter_flags |= EnterFlags::REGISTERED_RING;
+        }
+        if io.params().is_feature_no_iowait() {
+            enter_flags |= EnterFlags::NO_IOWAIT;
+        }
+        Ok(Self {
+            io,
+            enter_fd,
+            enter_flags,
+            registered,
+            spilled: VecDeque::new(),
+            pushed: 0,
+            consumed: 0,
+            in_flight: 0,
+        })
+    }
+
+    pub(super) fn io(&self) -> &IoUring {
+        &self.io
+    }
+
+    /// Accepts connections until canceled.
+    pub(super) fn accept(&mut self, listener: RawFd, user_data: u64) {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let entry = opcode::AcceptMulti::new(types::Fd(listener)).flags(flags).build();
+        self.in_flight += 1;
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Receives into the registered buffers until canceled.
+    pub(super) fn receive(&mut self, stream: RawFd, buffer_group: u16, user_data: u64) {
+        let entry = opcode::RecvMulti::new(types::Fd(stream), buffer_group).build();
+        self.in_flight += 1;
+        // SAFETY: the memory is that of the buffer group, which outlives every receive (see `Buffers`).
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Waits once for `events` of poll(2).
+    pub(super) fn poll(&mut self, fd: RawFd, events: libc::c_short, user_data: u64) {
+        let entry = opcode::PollAdd::new(types::Fd(fd), events as u32).build();
+        self.in_flight += 1;
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Reports input on `fd` again and again.
+    pub(super) fn poll_always(&mut self, fd: RawFd, user_data: u64) {
+        let entry = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).multi(true).build();
+        self.in_flight += 1;
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Cancels one operation, which then completes; silent unless there is nothing to cancel.
+    pub(super) fn cancel(&mut self, target: u64, user_data: u64) {
+        let entry = opcode::AsyncCancel::new(target).build().flags(Flags::SKIP_SUCCESS);
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Cancels everything.
+    pub(super) fn cancel_all(&mut self, user_data: u64) {
+        let entry = opcode::AsyncCancel2::new(types::CancelBuilder::any().all()).build();
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Closes a descriptor with the next submission; silent.
+    pub(super) fn close(&mut self, fd: OwnedFd, user_data: u64) {
+        let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build().flags(Flags::SKIP_SUCCESS);
+        // SAFETY: no memory of ours is involved, and the descriptor is the kernel's to close from here on.
+        unsafe { self.push(entry.user_data(user_data)) };
+    }
+
+    /// Sends what is left of `op` and gives the count of entries pushed so far, see [`Ring::consumed`].
+    ///
+    /// # Safety
+    /// `op` must stay where it is, untouched, until the completion has come, or for [`Attempt::AtOnce`] until the entry
+    /// has been consumed and no completion has come by then.
+    pub(super) unsafe fn send(
+        &mut self,
+        socket: RawFd,
+        op: &mut SendOp,
+        attempt: Attempt,
+        user_data: u64,
+    ) -> u64 {
+        let mut flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        if op.outgoing.more == More::Yes {
+            flags |= libc::MSG_MORE;
+        }
+        if attempt == Attempt::AtOnce {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        let fd = types::Fd(socket);
+        let (head, body) = op.outgoing.rest();
+        let left = head.len() + body.len();
+        let mut entry = match (head, body) {
+            (part, []) | ([], part) => {
+                let len = part.len().min(SEND_MAX) as u32;
+                opcode::Send::new(fd, part.as_ptr(), len).flags(flags).build()
+            }
+            _ => opcode::SendMsg::new(fd, op.message()).flags(flags as u32).build(),
+        };
+        match attempt {
+            // The kernel cuts longer sends, and a cut one that succeeds is not everything.
+            Attempt::AtOnce if left <= SEND_MAX => entry = entry.flags(Flags::SKIP_SUCCESS),
+            Attempt::AtOnce => {}
+            Attempt::Whole => self.in_flight += 1,
+        }
+        // SAFETY: the memory stays valid as the caller promises.
+        unsafe { self.push(entry.user_data(user_data)) };
+        self.pushed
+    }
+
+    /// # Safety
+    /// Memory the entry points to must stay valid until the operation has completed.
+    unsafe fn push(&mut self, entry: Entry) {
+        self.pushed += 1;
+        if self.spilled.is_empty() {
+            // SAFETY: as this function requires.
+            if unsafe { self.io.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            // The error, if any, comes again with the next turn, which reports it.
+            let _ = self.enter(Wait::No);
+            // SAFETY: as this function requires.
+            if unsafe { self.io.submission().push(&entry) }.is_ok() {
+                return;
+            }
+        }
+        self.spilled.push_back(entry);
+    }
+
+    fn unspill(&mut self) {
+        let mut queue = self.io.submission();
+        while let Some(entry) = self.spilled.front() {
+            // SAFETY: whoever pushed the entry has promised that its memory stays valid.
+            if unsafe { queue.push(entry) }.is_err() {
+                break;
+            }
+            self.spilled.pop_front();
+        }
+    }
+
+    /// Whether entries wait for submission.
+    pub(super) fn has_unsubmitted(&self) -> bool {
+        self.consumed != self.pushed
+    }
+
+    /// How many of the entries pushed the kernel has consumed.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Whether some operation will still complete.
+    pub(super) fn has_in_flight(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// A counted operation has completed for good.
+    pub(super) fn landed(&mut self) {
+        debug_assert!(self.in_flight > 0);
+        self.in_flight -= 1;
+    }
+
+    /// Whether the kernel has work that it does only when entered.
+    pub(super) fn has_kernel_work(&mut self) -> bool {
+        let queue = self.io.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Whether completions wait outside the completion queue, which was full.
+    pub(super) fn has_overflowed(&mut self) -> bool {
+        self.io.submission().cq_overflow()
+    }
+
+    pub(super) fn has_completions(&mut self) -> bool {
+        !self.io.completion().is_empty()
+    }
+
+    /// Submits everything queued, runs what the kernel has put off, and waits. Being interrupted or out of time or of
+    /// memory for the moment is no error.
+    pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        if !self.spilled.is_empty() {
+            self.unspill();
+        }
+        let timeout;
+        let argument;
+        let (mut pointer, mut bytes, mut flags) = (std::ptr::null(), 0, self.enter_flags);
+        if let Wait::AtMost(limit) = wait {
+            timeout = types::Timespec::from(limit);
+            argument = GetEventsArg {
+                sigmask: 0,
+                sigmask_bytes: 0,
+                min_wait_us: 0,
+                timeout: (&raw const timeout).addr() as u64,
+            };
+            (pointer, bytes) = (&raw const argument, size_of::<GetEventsArg>());
+            flags |= EnterFlags::EXT_ARG;
+        }
+        let submit = self.io.submission().len();
+        let want = libc::c_uint::from(wait != Wait::No);
+        // SAFETY: the descriptor is our ring's, and the argument, if any, outlives the call.
+        let result = unsafe {
+            libc::syscall(libc::SYS_io_uring_enter, self.enter_fd, submit, want, flags.bits(), pointer, bytes)
+        };
+        self.consumed = self.pushed - (self.io.submission().len() + self.spilled.len()) as u64;
+        if result >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Moves the completions that are there into `into`.
+    pub(super) fn collect(&mut self, into: &mut Vec<Completion>) {
+        into.extend(self.io.completion().map(|entry| Completion {
+            user_data: entry.user_data(),
+            result: entry.result(),
+            flags: entry.flags(),
+        }));
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.registered {
+            let update = RingFdUpdate { index: self.enter_fd as u32, reserved: 0, fd: 0 };
+            let fd = self.io.as_raw_fd();
+            // SAFETY: `update` has the layout the kernel expects and outlives the call.
+            unsafe {
+                libc::syscall(libc::SYS_io_uring_register, fd, UNREGISTER_RING_FDS, &raw const update, 1)
+            };
+        }
+    }
+}
+
+/// Makes a ring used by this thread only, which runs put-off work only when entered, and says that there is some.
+fn build(entries: u32, without_array: bool) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_clamp();
+    // Multishot operations complete often per submission.
+    builder.setup_cqsize(entries.saturating_mul(4));
+    if without_array {
+        builder.setup_no_sqarray();
+    }
+    let io = builder.build(entries)?;
+    if !(io.params().is_feature_ext_arg() && io.params().is_feature_nodrop()) {
+        return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    }
+    Ok(io)
+}
+
+/// Registers the ring with the calling thread, which spares every `enter` the lookup of a descriptor.
+fn register_ring_fd(io: &IoUring) -> Option<RawFd> {
+    let mut update = RingFdUpdate { index: u32::MAX, reserved: 0, fd: io.as_raw_fd() as u64 };
+    let fd = io.as_raw_fd();
+    // SAFETY: `update` has the layout the kernel expects and outlives the call.
+    let count =
+        unsafe { libc::syscall(libc::SYS_io_uring_register, fd, REGISTER_RING_FDS, &raw mut update, 1) };
+    (count == 1).then_some(update.index as RawFd)
+}

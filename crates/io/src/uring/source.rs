@@ -1,0 +1,68 @@
+//! Any other descriptor of the io_uring driver that is watched for input.
+//!
+//! Each wait is one poll operation, which looks at the level when it starts: that is what makes sources level-like.
+//! Tested in `tests/suite`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+
+use super::ring::Ring;
+use super::{NOBODY, operation};
+use crate::table::Id;
+use crate::waiter::Waiter;
+
+pub(super) struct Source {
+    fd: OwnedFd,
+    watching: bool,
+    ready: bool,
+    waiter: Waiter,
+}
+
+/// Refuses what epoll refuses: descriptors that are always ready.
+pub(super) fn add_allowed(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+        FileType::RegularFile | FileType::Directory => Err(Errno::PERM.into()),
+        _ => Ok(()),
+    }
+}
+
+impl Source {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self { fd, watching: false, ready: false, waiter: Waiter::default() }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn poll_readable(&mut self, id: Id, cx: &mut Context<'_>, ring: &mut Ring) -> Poll<()> {
+        if std::mem::take(&mut self.ready) {
+            return Poll::Ready(());
+        }
+        self.waiter.wait(cx);
+        if !self.watching {
+            self.watching = true;
+            ring.poll(self.fd.as_raw_fd(), libc::POLLIN, id.pack(operation::SOURCE));
+        }
+        Poll::Pending
+    }
+
+    /// Readable, at its end or broken: reading will tell.
+    pub(super) fn on_ready(&mut self) {
+        self.watching = false;
+        self.ready = true;
+        self.waiter.wake();
+    }
+
+    pub(super) fn close(self, id: Id, ring: &mut Ring) {
+        let silent = NOBODY.pack(operation::SILENT);
+        if self.watching {
+            ring.cancel(id.pack(operation::SOURCE), silent);
+        }
+        ring.close(self.fd, silent);
+    }
+}

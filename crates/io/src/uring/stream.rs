@@ -1,0 +1,377 @@
+//! One socket of the io_uring driver.
+//!
+//! Owns the states of its receiving and sending. An idle stream keeps no buffer and under 128 bytes. Receiving is armed
+//! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread, and goes
+//! straight into the caller's buffer while the shared buffers are all in use, so that no reader depends on others
+//! reading. A closed stream stays in the table only while the kernel may read the memory of its send.
+//! Tested in `tests/suite`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use super::buffers::{GROUP, Parked};
+use super::outbox::SendOp;
+use super::ring::{Attempt, Completion};
+use super::{NOBODY, Shared, operation};
+use crate::More;
+use crate::incoming::recv_into;
+use crate::outgoing::{Outgoing, sendfile_now};
+use crate::table::Id;
+use crate::waiter::Waiter;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    /// Nothing is armed.
+    Idle,
+    /// Bytes come into shared buffers.
+    Armed,
+    /// As before, but canceled: the last completion is awaited.
+    Suspending,
+    /// Something may be there and no shared buffer was free: receive straight from the socket.
+    Direct,
+    /// Nothing was there: told when that changes.
+    Watching,
+}
+
+enum Sending {
+    Idle,
+    /// In the queue, or consumed and not decided yet.
+    Queued(Box<SendOp>),
+    /// The kernel waits for room.
+    InFlight(Box<SendOp>),
+    /// The head, empty.
+    Done(Vec<u8>),
+    /// The error number.
+    Failed(i32),
+}
+
+/// Whether the table still needs a stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stays,
+    Gone,
+}
+
+impl Fate {
+    pub(super) fn is_gone(self) -> bool {
+        self == Self::Gone
+    }
+}
+
+pub(super) struct Stream {
+    /// `None` once closed.
+    fd: Option<OwnedFd>,
+    receiving: Receiving,
+    /// Whether room for sendfile is being waited for.
+    watching_writable: bool,
+    parked: Parked,
+    /// How receiving ended, to be told after what is parked: 0 for the end of the stream, else an error number.
+    ended: Option<i32>,
+    sending: Sending,
+    reader: Waiter,
+    writer: Waiter,
+}
+
+impl Stream {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd: Some(fd),
+            receiving: Receiving::Idle,
+            watching_writable: false,
+            parked: Parked::EMPTY,
+            ended: None,
+            sending: Sending::Idle,
+            reader: Waiter::default(),
+            writer: Waiter::default(),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.fd.is_some()
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn open_fd(&self) -> BorrowedFd<'_> {
+        self.fd().expect("only open streams are operated on")
+    }
+
+    #[inline]
+    pub(super) fn poll_recv(
+        &mut self,
+        id: Id,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        shared: &mut Shared,
+    ) -> Poll<io::Result<usize>> {
+        if self.parked.count > 0 {
+            return Poll::Ready(Ok(shared.buffers.take(&mut self.parked, buf)));
+        }
+        match self.ended {
+            Some(0) => return Poll::Ready(Ok(0)),
+            Some(error) => {
+                // An error is told once, as the socket itself does; after it comes the end.
+                self.ended = Some(0);
+                return Poll::Ready(Err(io::Error::from_raw_os_error(error)));
+            }
+            None => {}
+        }
+        if self.receiving == Receiving::Direct {
+            match recv_into(self.open_fd(), buf, shared.buffers.buffer_bytes()) {
+                Err(Errno::AGAIN) => self.receiving = Receiving::Idle,
+                Ok(0) => self.ended = Some(0),
+                Err(error) => self.ended = Some(error.raw_os_error()),
+                Ok(count) => {
+                    if shared.buffers.has_offered() {
+                        self.receiving = Receiving::Idle;
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+            }
+            if self.ended.is_some() {
+                return self.poll_recv(id, cx, buf, shared);
+            }
+        }
+        self.reader.wait(cx);
+        if self.receiving == Receiving::Idle {
+            self.arm_receive(id, shared);
+        }
+        Poll::Pending
+    }
+
+    fn arm_receive(&mut self, id: Id, shared: &mut Shared) {
+        let fd = self.open_fd().as_raw_fd();
+        if shared.buffers.has_offered() {
+            shared.ring.receive(fd, GROUP, id.pack(operation::RECEIVE));
+            self.receiving = Receiving::Armed;
+        } else {
+            shared.ring.poll(fd, libc::POLLIN | libc::POLLRDHUP, id.pack(operation::READABLE));
+            self.receiving = Receiving::Watching;
+        }
+    }
+
+    pub(super) fn on_received(&mut self, id: Id, completion: Completion, shared: &mut Shared) {
+        match (completion.result, completion.buffer()) {
+            (count @ 1.., Some(buffer)) if self.is_open() => {
+                shared.buffers.park(&mut self.parked, buffer, count as u32);
+            }
+            (_, Some(buffer)) => shared.buffers.discard(buffer),
+            (0.., None) => {}
+            (error, None) => self.on_receive_error(-error),
+        }
+        if completion.result == 0 {
+            self.ended = Some(0);
+        }
+        if completion.goes_on() {
+            if self.parked.count >= shared.parked_max {
+                shared.crowded.push(id);
+            }
+        } else if self.receiving != Receiving::Direct {
+            self.receiving = Receiving::Idle;
+        }
+        let something_to_tell =
+            self.parked.count > 0 || self.ended.is_some() || self.receiving == Receiving::Direct;
+        if something_to_tell {
+            self.reader.wake();
+        } else if self.receiving == Receiving::Idle && self.reader.is_waiting() {
+            self.arm_receive(id, shared);
+        }
+    }
+
+    fn on_receive_error(&mut self, error: i32) {
+        match error {
+            libc::ENOBUFS => self.receiving = Receiving::Direct,
+            libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
+            error => self.ended = Some(error),
+        }
+    }
+
+    /// A stream that was watched because no shared buffer was free can be read.
+    pub(super) fn on_readable(&mut self) {
+        self.receiving = Receiving::Direct;
+        self.reader.wake();
+    }
+
+    pub(super) fn suspend_if_crowded(&mut self, id: Id, shared: &mut Shared) {
+        if self.receiving == Receiving::Armed && self.parked.count >= shared.parked_max {
+            self.receiving = Receiving::Suspending;
+            shared.ring.cancel(id.pack(operation::RECEIVE), NOBODY.pack(operation::SILENT));
+        }
+    }
+
+    #[inline]
+    pub(super) fn start_send(&mut self, id: Id, head: Vec<u8>, body: Bytes, more: More, shared: &mut Shared) {
+        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+        let mut outgoing = Outgoing::new(head, body, more);
+        if outgoing.is_done() {
+            self.sending = Sending::Done(outgoing.into_head());
+            return;
+        }
+        if more == More::Yes {
+            // Whoever says that more follows waits for this to be taken: queuing it would only cost a turn.
+            self.sending = match outgoing.send_now(self.open_fd()) {
+                Ok(true) => Sending::Done(outgoing.into_head()),
+                Ok(false) => Sending::InFlight(self.send_whole(id, shared.outbox.pack(outgoing), shared)),
+                Err(error) => Sending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
+            };
+            return;
+        }
+        let mut op = shared.outbox.pack(outgoing);
+        let fd = self.open_fd().as_raw_fd();
+        let pushed = send(&mut op, fd, Attempt::AtOnce, id, shared);
+        shared.queued.push_back((pushed, id));
+        self.sending = Sending::Queued(op);
+    }
+
+    fn send_whole(&self, id: Id, mut op: Box<SendOp>, shared: &mut Shared) -> Box<SendOp> {
+        send(&mut op, self.open_fd().as_raw_fd(), Attempt::Whole, id, shared);
+        op
+    }
+
+    /// A send at once was not taken whole, or a whole send has ended.
+    pub(super) fn on_sent(&mut self, id: Id, result: i32, shared: &mut Shared) -> Fate {
+        let (Sending::Queued(mut op) | Sending::InFlight(mut op)) =
+            std::mem::replace(&mut self.sending, Sending::Idle)
+        else {
+            unreachable!("a send completed that was not under way");
+        };
+        op.outgoing.advance(usize::try_from(result).unwrap_or(0));
+        let goes_on = result >= 0 || matches!(-result, libc::EAGAIN | libc::EINTR);
+        if !self.is_open() {
+            shared.outbox.unpack(op);
+            return Fate::Gone;
+        }
+        if goes_on && !op.outgoing.is_done() {
+            self.sending = Sending::InFlight(self.send_whole(id, op, shared));
+            return Fate::Stays;
+        }
+        let head = shared.outbox.unpack(op);
+        self.sending = if goes_on { Sending::Done(head) } else { Sending::Failed(-result) };
+        self.writer.wake();
+        Fate::Stays
+    }
+
+    /// The entry of a send has been consumed: if the send is still queued, nothing was said against it.
+    #[inline]
+    pub(super) fn settle(&mut self, shared: &mut Shared) -> Fate {
+        if !matches!(self.sending, Sending::Queued(_)) {
+            return Fate::Stays;
+        }
+        if let Sending::Queued(op) = std::mem::replace(&mut self.sending, Sending::Idle) {
+            self.sending = Sending::Done(shared.outbox.unpack(op));
+        }
+        if !self.is_open() {
+            return Fate::Gone;
+        }
+        self.writer.wake();
+        Fate::Stays
+    }
+
+    #[inline]
+    pub(super) fn poll_sent(
+        &mut self,
+        cx: &mut Context<'_>,
+        shared: &mut Shared,
+    ) -> Poll<io::Result<Vec<u8>>> {
+        match std::mem::replace(&mut self.sending, Sending::Idle) {
+            Sending::Idle => Poll::Ready(Ok(Vec::new())),
+            Sending::Done(head) => Poll::Ready(Ok(head)),
+            Sending::Failed(error) => Poll::Ready(Err(io::Error::from_raw_os_error(error))),
+            under_way => {
+                shared.awaited |= matches!(under_way, Sending::Queued(_));
+                self.sending = under_way;
+                self.writer.wait(cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Sends from a file, or `None` if there is no room.
+    pub(super) fn sendfile(
+        &mut self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        count: usize,
+    ) -> io::Result<Option<usize>> {
+        assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
+        match sendfile_now(self.open_fd(), file, offset, count) {
+            Err(Errno::AGAIN) => Ok(None),
+            result => Ok(Some(result?)),
+        }
+    }
+
+    pub(super) fn wait_writable(&mut self, id: Id, cx: &mut Context<'_>, shared: &mut Shared) {
+        self.writer.wait(cx);
+        if !self.watching_writable {
+            self.watching_writable = true;
+            shared.ring.poll(self.open_fd().as_raw_fd(), libc::POLLOUT, id.pack(operation::WRITABLE));
+        }
+    }
+
+    pub(super) fn on_writable(&mut self) {
+        self.watching_writable = false;
+        self.writer.wake();
+    }
+
+    pub(super) fn shutdown_write(&self) -> io::Result<()> {
+        let under_way = matches!(self.sending, Sending::Queued(_) | Sending::InFlight(_));
+        assert!(!under_way, "a send of this stream is still under way");
+        Ok(rustix::net::shutdown(self.open_fd(), rustix::net::Shutdown::Write)?)
+    }
+
+    /// Cancels what is under way and closes the descriptor, all with the next submission. Requests hold the socket, not
+    /// the descriptor, so its number may be reused at once; completions that come later find a stale id.
+    pub(super) fn close(&mut self, id: Id, shared: &mut Shared) -> Fate {
+        let Some(fd) = self.fd.take() else { return Fate::Stays };
+        shared.buffers.clear(&mut self.parked);
+        self.reader.clear();
+        self.writer.clear();
+        let silent = NOBODY.pack(operation::SILENT);
+        match self.receiving {
+            Receiving::Armed => shared.ring.cancel(id.pack(operation::RECEIVE), silent),
+            Receiving::Watching => shared.ring.cancel(id.pack(operation::READABLE), silent),
+            Receiving::Idle | Receiving::Suspending | Receiving::Direct => {}
+        }
+        if self.watching_writable {
+            shared.ring.cancel(id.pack(operation::WRITABLE), silent);
+        }
+        if let Sending::InFlight(_) = self.sending {
+            shared.ring.cancel(id.pack(operation::SEND_WHOLE), silent);
+        }
+        shared.ring.close(fd, silent);
+        match self.sending {
+            Sending::Queued(_) | Sending::InFlight(_) => Fate::Stays,
+            Sending::Idle | Sending::Done(_) | Sending::Failed(_) => Fate::Gone,
+        }
+    }
+}
+
+/// Queues a send of what is left of `op`.
+#[allow(unsafe_code)]
+#[inline]
+fn send(op: &mut SendOp, socket: i32, attempt: Attempt, id: Id, shared: &mut Shared) -> u64 {
+    let operation = match attempt {
+        Attempt::AtOnce => operation::SEND_AT_ONCE,
+        Attempt::Whole => operation::SEND_WHOLE,
+    };
+    // SAFETY: the box goes into `Sending::Queued` or `Sending::InFlight`, which is left only by the completion or by
+    // `settle`, and a stream in one of these states stays in the table even when closed.
+    unsafe { shared.ring.send(socket, op, attempt, id.pack(operation)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_stream_is_small() {
+        let bytes = size_of::<(u32, Stream)>();
+        assert!(bytes <= 128, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,78 @@
+//! One waiting task.
+//!
+//! The waker stays in place after it was used, so a connection that is polled by the same task again and again never
+//! clones one. Tested here.
+
+use std::task::{Context, Waker};
+
+/// The waker of whoever waits for one direction of a stream, and whether it waits now.
+#[derive(Default)]
+pub(crate) struct Waiter {
+    waker: Option<Waker>,
+    waiting: bool,
+}
+
+impl Waiter {
+    /// The caller goes to sleep until [`Waiter::wake`].
+    #[inline]
+    pub(crate) fn wait(&mut self, cx: &Context<'_>) {
+        match &self.waker {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => self.waker = Some(cx.waker().clone()),
+        }
+        self.waiting = true;
+    }
+
+    /// Wakes the waiting task, if one waits.
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        if self.waiting {
+            self.waiting = false;
+            if let Some(waker) = &self.waker {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
+    /// Forgets the task.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn wakes_once_per_wait_and_keeps_the_waker() {
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(count.clone());
+        let cx = Context::from_waker(&waker);
+        let mut waiter = Waiter::default();
+        waiter.wake();
+        waiter.wait(&cx);
+        let references = Arc::strong_count(&count);
+        waiter.wake();
+        waiter.wake();
+        waiter.wait(&cx);
+        waiter.wake();
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert_eq!(Arc::strong_count(&count), references, "the waker was cloned again");
+    }
+}
