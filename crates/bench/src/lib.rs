@@ -1,1 +1,31 @@
 //! Benchmarks against real peers and against measured floors.
+//!
+//! A bench starts servers as child processes ([`peers`]), loads them ([`wrk`]), measures what they cost ([`measure`]),
+//! and turns rounds into medians with their spread ([`stats`]), printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and
+//! put into the documentation ([`markdown`]). [`serve`] is the bench of the web server. Each bench has a smoke size that
+//! the tests run, so that it cannot rot, and that asserts nothing about time.
+//!
+//! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
+//! can do. `unsafe` is needed there only.
+
+pub mod serve;
+
+pub mod peers;
+pub mod probe;
+pub mod site;
+pub mod wrk;
+
+pub mod machine;
+pub mod measure;
+pub mod network;
+pub mod stop;
+
+pub mod markdown;
+pub mod rows;
+pub mod stats;
+pub mod svg;
+pub mod table;
+
+mod error;
+
+pub use error::{Error, Result};

@@ -1,0 +1,92 @@
+//! What ran, and on what: the commit, the machine, the versions of the peers, and the two cpus of a run.
+//!
+//! Names the kind of machine, never the machine: no host name leaves it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::{Error, Result};
+
+/// The cpus of a run: the server has one for itself, the load the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// Where every server is pinned.
+    pub server: usize,
+    /// Where the load is pinned; the server's when there is only one cpu, which a bench must say.
+    pub client: usize,
+}
+
+impl Cpus {
+    /// The first two cpus this process may run on.
+    pub fn allowed() -> Result<Self> {
+        let set = sched_getaffinity(None)
+            .map_err(|error| Error::thing("read", "the allowed cpus")(error.into()))?;
+        let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
+        let server = cpus.next().ok_or_else(|| Error::form("the set of allowed cpus", "it is empty"))?;
+        Ok(Self { server, client: cpus.next().unwrap_or(server) })
+    }
+
+    /// Whether server and load have a cpu each.
+    pub fn are_apart(self) -> bool {
+        self.server != self.client
+    }
+}
+
+/// Processor, number of cpus and kernel, such as `AMD EPYC, 2 cpus, Linux 6.18.44`.
+pub fn describe() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line =
+            cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    let model = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let uname = rustix::system::uname();
+    format!("{model}, {cpus} cpus, Linux {}", kernel_version(&uname.release().to_string_lossy()))
+}
+
+/// The numbers of a kernel release, without what a distributor or builder appended.
+fn kernel_version(release: &str) -> &str {
+    release.split_once(|c: char| !c.is_ascii_digit() && c != '.').map_or(release, |(version, _)| version)
+}
+
+/// The commit checked out in `repository`, with `-dirty` when tracked files differ from it; `unknown` without git.
+pub fn commit(repository: &Path) -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(hash) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".into() };
+    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+        Some(changes) if changes.is_empty() => hash,
+        _ => format!("{hash}-dirty"),
+    }
+}
+
+/// The first line a program says about its version, `None` when it cannot be run. Some say it on the error stream.
+pub fn version(program: &Path, argument: &str) -> Option<String> {
+    let output = Command::new(program).arg(argument).output().ok()?;
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&said).lines().next().map(|line| line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_release_is_cut_to_its_version() {
+        assert_eq!(kernel_version("6.18.44-cloud-amd64"), "6.18.44");
+        assert_eq!(kernel_version("5.15.0"), "5.15.0");
+    }
+
+    #[test]
+    fn this_machine_has_a_cpu_and_a_description() {
+        assert!(Cpus::allowed().is_ok());
+        assert!(describe().contains("Linux"));
+    }
+}

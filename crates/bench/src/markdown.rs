@@ -1,0 +1,62 @@
+//! The generated section of a hand-written page.
+//!
+//! A page keeps one section per bench between two markers; a run replaces what stands between them and touches nothing
+//! else. A page without the markers gets them at its end.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// Puts `section` between the markers of `bench` in the page at `path`.
+///
+/// # Errors
+/// When the page has one marker but not the other, or cannot be read or written.
+pub fn replace_section(path: &Path, bench: &str, section: &str) -> Result<()> {
+    let page = match fs::read_to_string(path) {
+        Ok(page) => page,
+        Err(error) if error.kind() == ErrorKind::NotFound => "# Benchmarks\n".into(),
+        Err(error) => return Err(Error::path("read", path)(error)),
+    };
+    let page = with_section(&page, bench, section).ok_or_else(|| {
+        Error::form(path.display(), format!("only one of the two markers of `bench {bench}`"))
+    })?;
+    fs::write(path, page).map_err(Error::path("write", path))
+}
+
+fn with_section(page: &str, bench: &str, section: &str) -> Option<String> {
+    let begin = format!("<!-- bench {bench} begin -->");
+    let end = format!("<!-- bench {bench} end -->");
+    let section = format!("{begin}\n\n{}\n\n{end}", section.trim());
+    match (page.find(&begin), page.find(&end)) {
+        (None, None) => Some(format!("{}\n\n{section}\n", page.trim_end())),
+        (Some(from), Some(to)) if from < to => {
+            Some(format!("{}{section}{}", &page[..from], &page[to + end.len()..]))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_section_goes_to_the_end() {
+        let page = with_section("# B\n", "x", "new\n").expect("no markers");
+        assert_eq!(page, "# B\n\n<!-- bench x begin -->\n\nnew\n\n<!-- bench x end -->\n");
+    }
+
+    #[test]
+    fn only_what_stands_between_the_markers_changes() {
+        let page = with_section("# B\n", "x", "old").expect("no markers") + "after\n";
+        let page = with_section(&page, "x", "new").expect("both markers");
+        assert_eq!(page, "# B\n\n<!-- bench x begin -->\n\nnew\n\n<!-- bench x end -->\nafter\n");
+    }
+
+    #[test]
+    fn a_lone_marker_is_an_error() {
+        assert_eq!(with_section("<!-- bench x end -->", "x", "new"), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! What a server costs: the cpu time of its whole process group, or of the core it lives on.
+//!
+//! A process group is everything a server started, workers and helper threads included: run time in nanoseconds from
+//! `/proc/PID/task/TID/schedstat`, summed, and the split into user and system time from `/proc/PID/stat`, which is
+//! sampled in ticks and good for a percentage only. A core's busy time also holds what the kernel did there in nobody's
+//! name (received packets, interrupts).
+//! All counters only grow while threads live; a thread that ends between two readings takes its time with it, so a
+//! server under test must keep its threads.
+
+use std::fs;
+use std::io;
+use std::ops::Sub;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use crate::{Error, Result};
+
+/// The unit of `/proc/stat` and `/proc/PID/stat`: USER_HZ is 100 on every architecture Linux supports today (proc(5)).
+const TICK: Duration = Duration::from_millis(10);
+
+/// Cpu time of a process group since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Time spent running, to the nanosecond.
+    pub run: Duration,
+    /// Time in user mode, sampled in ticks.
+    pub user: Duration,
+    /// Time in the kernel, sampled in ticks.
+    pub system: Duration,
+}
+
+impl Sub for CpuTime {
+    type Output = Self;
+
+    /// The time between an earlier reading and this one.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            run: self.run.saturating_sub(earlier.run),
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+impl CpuTime {
+    /// The share of user mode, from 0 to 1; `None` when less than a tick was sampled.
+    pub fn user_share(&self) -> Option<f64> {
+        let all = self.user + self.system;
+        (!all.is_zero()).then(|| self.user.as_secs_f64() / all.as_secs_f64())
+    }
+
+    /// Reads the cpu time of every process in `group`.
+    ///
+    /// # Errors
+    /// When the group has no process left.
+    pub fn of_group(group: Pid) -> Result<Self> {
+        let mut sum = Self::default();
+        let mut processes = 0;
+        for entry in fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?.flatten() {
+            let folder = entry.path();
+            let Some(stat) = stat_of(&folder).filter(|stat| stat.group == group.as_raw_pid()) else {
+                continue;
+            };
+            processes += 1;
+            sum.user += stat.user;
+            sum.system += stat.system;
+            sum.run += run_time(&folder)?;
+        }
+        if processes == 0 {
+            return Err(Error::form(format!("process group {group}"), "no process left in it"));
+        }
+        Ok(sum)
+    }
+
+    /// Reads the cpu time of this process.
+    pub fn of_self() -> Result<Self> {
+        let folder = Path::new("/proc/self");
+        let stat =
+            stat_of(folder).ok_or_else(|| Error::form("/proc/self/stat", "not the form of proc(5)"))?;
+        Ok(Self { run: run_time(folder)?, user: stat.user, system: stat.system })
+    }
+}
+
+struct Stat {
+    group: i32,
+    user: Duration,
+    system: Duration,
+}
+
+/// The fields of `/proc/PID/stat` used here; `None` for what is no process or has just ended.
+fn stat_of(folder: &Path) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(folder.join("stat")).ok()?)
+}
+
+fn parse_stat(stat: &str) -> Option<Stat> {
+    // The second field is the command in parentheses and may hold anything, so count from the last one.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |index: usize| Some(TICK * fields.get(index)?.parse::<u32>().ok()?);
+    Some(Stat { group: fields.get(2)?.parse().ok()?, user: ticks(11)?, system: ticks(12)? })
+}
+
+/// The run time of all threads of one process; nothing for a process that has just ended.
+fn run_time(folder: &Path) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    let tasks = folder.join("task");
+    let Some(entries) = unless_ended(fs::read_dir(&tasks)).map_err(Error::path("read", &tasks))? else {
+        return Ok(sum);
+    };
+    for task in entries.flatten() {
+        let path = task.path().join("schedstat");
+        if let Some(text) = unless_ended(fs::read_to_string(&path)).map_err(Error::path("read", &path))? {
+            sum += parse_schedstat(&text).ok_or_else(|| Error::form(path.display(), "no number"))?;
+        }
+    }
+    Ok(sum)
+}
+
+/// `None` when what was read belongs to a process or thread that ended in the meantime.
+fn unless_ended<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn parse_schedstat(text: &str) -> Option<Duration> {
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// One reading of a core: what it has been idle, and when that was.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreTime {
+    at: Instant,
+    idle: Duration,
+}
+
+impl CoreTime {
+    /// Reads the idle time of `cpu`.
+    pub fn of(cpu: usize) -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
+        let idle = parse_idle(&stat, cpu)
+            .ok_or_else(|| Error::form("/proc/stat", format!("no line for cpu{cpu}")))?;
+        Ok(Self { at: Instant::now(), idle })
+    }
+
+    /// What the core was not idle for since an `earlier` reading; good to a tick of 10 ms.
+    pub fn busy_since(&self, earlier: &Self) -> Duration {
+        (self.at - earlier.at).saturating_sub(self.idle.saturating_sub(earlier.idle))
+    }
+}
+
+fn parse_idle(stat: &str, cpu: usize) -> Option<Duration> {
+    let name = format!("cpu{cpu}");
+    let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
+    let ticks = |index: usize| line.split_whitespace().nth(index)?.parse::<u32>().ok();
+    Some(TICK * (ticks(4)? + ticks(5)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_read_behind_a_hostile_command_name() {
+        let line = "7 (a) b (c) S 1 42 42 0 -1 0 0 0 0 0 250 31 0 0 20 0 1 0 5 0 0";
+        let stat = parse_stat(line).expect("the form of proc(5)");
+        assert_eq!((stat.group, stat.user, stat.system), (42, TICK * 250, TICK * 31));
+    }
+
+    #[test]
+    fn schedstat_counts_nanoseconds() {
+        assert_eq!(parse_schedstat("294984 49253 3\n"), Some(Duration::from_nanos(294_984)));
+        assert_eq!(parse_schedstat(""), None);
+    }
+
+    #[test]
+    fn idle_is_idle_and_waiting_for_disk_of_the_right_cpu() {
+        let stat = "cpu 9 9 9 9 9\ncpu1 1 2 3 400 50 6 7 8 0 0\ncpu11 1 1 1 1 1\n";
+        assert_eq!(parse_idle(stat, 1), Some(TICK * 450));
+        assert_eq!(parse_idle(stat, 2), None);
+    }
+
+    #[test]
+    fn our_own_time_grows_with_work() {
+        let before = CpuTime::of_self().expect("schedstat");
+        let mut sum = 0u64;
+        // A reading is brought up to date by the next tick at the latest, so work until it shows.
+        while CpuTime::of_self().expect("schedstat").run <= before.run {
+            sum = std::hint::black_box((0..1_000_000u64).fold(sum, u64::wrapping_add));
+        }
+    }
+
+    #[test]
+    fn a_group_is_at_least_its_member() {
+        let own = CpuTime::of_self().expect("schedstat");
+        let group = CpuTime::of_group(rustix::process::getpgrp()).expect("our group");
+        assert!(group.run >= own.run);
+    }
+
+    #[test]
+    fn a_group_without_processes_is_an_error() {
+        let nobody = Pid::from_raw(i32::MAX).expect("not zero");
+        assert!(CpuTime::of_group(nobody).is_err());
+    }
+}

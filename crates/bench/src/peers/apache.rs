@@ -1,0 +1,107 @@
+//! Apache httpd with the event MPM as its documentation tunes it for static files: one process, no `.htaccess`, no log.
+//!
+//! Loads only the modules a static site needs. How it sends a body depends on the size, so a bench tries all of
+//! [`Sending`] and takes the best for each request.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::peers::{Setting, find_program};
+use crate::{Error, Result};
+
+/// Where Debian and Fedora keep the modules.
+const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
+/// Threads of the one process: twice the connections of a run, because the event MPM closes idle keep-alive connections
+/// as soon as every thread is busy.
+const THREADS: usize = 128;
+
+/// How Apache sends the body of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sending {
+    /// `EnableMMAP On`: mapped and written, Apache's default.
+    #[default]
+    Mmap,
+    /// `EnableSendfile On`.
+    Sendfile,
+    /// Neither: read into memory and written.
+    Copy,
+}
+
+impl Sending {
+    /// Every value.
+    pub const ALL: [Self; 3] = [Self::Mmap, Self::Sendfile, Self::Copy];
+}
+
+impl fmt::Display for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mmap => "EnableMMAP On, EnableSendfile Off",
+            Self::Sendfile => "EnableMMAP Off, EnableSendfile On",
+            Self::Copy => "EnableMMAP Off, EnableSendfile Off",
+        })
+    }
+}
+
+/// Writes the configuration and returns the command that starts Apache with it.
+///
+/// # Errors
+/// When Apache is not installed or the configuration cannot be written.
+pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
+    let missing = || Error::Missing { program: "apache2", package: "apache2-bin" };
+    let program = find_program("apache2").or_else(|| find_program("httpd")).ok_or_else(missing)?;
+    let modules = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(missing)?;
+    let path = setting.state.join("apache.conf");
+    fs::write(&path, configuration(setting, sending, modules)).map_err(Error::path("write", &path))?;
+    let mut command = setting.network.server_command(program, setting.cpu);
+    command.arg("-f").arg(path).arg("-D").arg("FOREGROUND");
+    Ok(command)
+}
+
+fn configuration(setting: Setting<'_>, sending: Sending, modules: &Path) -> String {
+    let (mmap, sendfile) = match sending {
+        Sending::Mmap => ("On", "Off"),
+        Sending::Sendfile => ("Off", "On"),
+        Sending::Copy => ("Off", "Off"),
+    };
+    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", modules.display());
+    let loads: String = ["mpm_event", "authz_core", "mime"].map(load).concat();
+    let state = setting.state.display();
+    let root = setting.root.display();
+    let address = setting.address;
+    // Only root may change the user, and Apache refuses to serve as root.
+    let user = if rustix::process::geteuid().is_root() { "User nobody\nGroup nogroup\n" } else { "" };
+    format!(
+        "{loads}{user}ServerRoot {state}
+DefaultRuntimeDir {state}
+PidFile {state}/apache.pid
+ServerName localhost
+Listen {address}
+ListenBacklog 4096
+ErrorLog {state}/error.log
+LogLevel crit
+TypesConfig /etc/mime.types
+StartServers 1
+ServerLimit 1
+ThreadLimit {THREADS}
+ThreadsPerChild {THREADS}
+MaxRequestWorkers {THREADS}
+MinSpareThreads 1
+MaxSpareThreads {THREADS}
+MaxConnectionsPerChild 0
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 65
+HostnameLookups Off
+EnableMMAP {mmap}
+EnableSendfile {sendfile}
+DocumentRoot {root}
+<Directory />
+    Options FollowSymLinks
+    AllowOverride None
+    Require all granted
+</Directory>
+",
+    )
+}

@@ -1,0 +1,56 @@
+//! The floor: see the binary `vermeil-floor`.
+//!
+//! It answers with as many bytes as the reference server did, head and body apart, so that what the floor sends is what
+//! a server would have to send. Whether a body is cheaper to copy from memory or to send from the page cache depends on
+//! its size, and a floor must be the cheaper one, so a bench tries both.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::peers::Setting;
+use crate::peers::vermeil::Io;
+use crate::probe::Answer;
+
+/// How the floor sends a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sending {
+    /// Head and body in one send from memory.
+    #[default]
+    Memory,
+    /// One send of the head, then sendfile.
+    File,
+}
+
+impl Sending {
+    /// Every value.
+    pub const ALL: [Self; 2] = [Self::Memory, Self::File];
+}
+
+impl fmt::Display for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "one send",
+            Self::File => "send and sendfile",
+        })
+    }
+}
+
+/// The command that starts the floor at `program`, answering like `answer`, with the content of `file` as its body when
+/// it is sent from a file.
+pub fn command(
+    setting: Setting<'_>,
+    program: &Path,
+    io: Io,
+    answer: &Answer,
+    (sending, file): (Sending, &Path),
+) -> Command {
+    let mut command = setting.network.server_command(program, setting.cpu);
+    command.arg("--io").arg(io.name()).arg("--listen").arg(setting.address.to_string());
+    command.arg("--cpu").arg(setting.cpu.to_string()).arg("--status").arg(answer.status.to_string());
+    command.arg("--head").arg(answer.head_bytes.to_string()).arg("--body").arg(answer.body_bytes.to_string());
+    if sending == Sending::File {
+        command.arg("--file").arg(file);
+    }
+    command
+}

@@ -1,0 +1,101 @@
+//! nginx as its documentation tunes it for static files: one worker, open_file_cache, no log.
+//!
+//! How it sends a body is the one knob without a best value for every size, so a bench tries all of
+//! [`Sending`] and takes the best for each request.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+
+use crate::peers::{Setting, find_program};
+use crate::{Error, Result};
+
+/// How nginx sends the body of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sending {
+    /// `sendfile on`: a head, then the file.
+    #[default]
+    Sendfile,
+    /// `sendfile on; tcp_nopush on`: the head waits for the file, in full packets.
+    SendfileNopush,
+    /// `sendfile off`: read into memory, one write of head and body.
+    Copy,
+}
+
+impl Sending {
+    /// Every value.
+    pub const ALL: [Self; 3] = [Self::Sendfile, Self::SendfileNopush, Self::Copy];
+}
+
+impl fmt::Display for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sendfile => "sendfile on, tcp_nopush off",
+            Self::SendfileNopush => "sendfile on, tcp_nopush on",
+            Self::Copy => "sendfile off",
+        })
+    }
+}
+
+/// Writes the configuration and returns the command that starts nginx with it.
+///
+/// # Errors
+/// When nginx is not installed or the configuration cannot be written.
+pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
+    let program = find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
+    let path = setting.state.join("nginx.conf");
+    fs::write(&path, configuration(setting, sending)).map_err(Error::path("write", &path))?;
+    let mut command = setting.network.server_command(program, setting.cpu);
+    command.arg("-p").arg(setting.state).arg("-c").arg(path).arg("-e").arg(setting.state.join("error.log"));
+    Ok(command)
+}
+
+fn configuration(setting: Setting<'_>, sending: Sending) -> String {
+    let (sendfile, nopush) = match sending {
+        Sending::Sendfile => ("on", "off"),
+        Sending::SendfileNopush => ("on", "on"),
+        Sending::Copy => ("off", "off"),
+    };
+    // A mask is read from the right, one digit for each cpu.
+    let mask = format!("1{}", "0".repeat(setting.cpu));
+    let state = setting.state.display();
+    let root = setting.root.display();
+    let address = setting.address;
+    format!(
+        "daemon off;
+worker_processes 1;
+worker_cpu_affinity {mask};
+pid {state}/nginx.pid;
+error_log {state}/error.log crit;
+events {{
+    worker_connections 4096;
+    use epoll;
+    multi_accept on;
+}}
+http {{
+    include {types};
+    access_log off;
+    log_not_found off;
+    sendfile {sendfile};
+    tcp_nopush {nopush};
+    tcp_nodelay on;
+    keepalive_timeout 65;
+    keepalive_requests 1000000000;
+    open_file_cache max=10000 inactive=300s;
+    open_file_cache_valid 60s;
+    open_file_cache_min_uses 1;
+    open_file_cache_errors on;
+    client_body_temp_path {state}/body;
+    proxy_temp_path {state}/proxy;
+    fastcgi_temp_path {state}/fastcgi;
+    uwsgi_temp_path {state}/uwsgi;
+    scgi_temp_path {state}/scgi;
+    server {{
+        listen {address} backlog=4096;
+        root {root};
+    }}
+}}
+",
+        types = "/etc/nginx/mime.types",
+    )
+}

@@ -1,0 +1,131 @@
+//! The rows a bench leaves behind: one JSON object a line, the same eleven fields for every bench of the project.
+//!
+//! Rows are appended, never rewritten: the file is the history. Which programs and variants there are is the bench's
+//! business.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::Summary;
+use crate::{Error, Result};
+
+/// One measured number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The bench, as given to `cargo xtask bench`.
+    pub bench: String,
+    /// What was run; for `serve`, the request.
+    pub program: String,
+    /// What it was run on; for `serve`, the server.
+    pub variant: String,
+    /// What was measured.
+    pub metric: String,
+    /// The unit of the three numbers.
+    pub unit: String,
+    /// The median round.
+    pub median: f64,
+    /// The lowest round.
+    pub low: f64,
+    /// The highest round.
+    pub high: f64,
+    /// How many rounds.
+    pub rounds: usize,
+    /// The commit measured, `-dirty` when files differed from it.
+    pub commit: String,
+    /// Processor, cpus and kernel.
+    pub machine: String,
+}
+
+/// What all rows of one run share.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The bench.
+    pub bench: String,
+    /// The commit measured.
+    pub commit: String,
+    /// The machine it ran on.
+    pub machine: String,
+}
+
+impl Origin {
+    /// A row of this run, rounded to four significant decimals.
+    pub fn row(&self, program: &str, variant: &str, metric: &str, unit: &str, summary: Summary) -> Row {
+        let round = |value: f64| (value * 1e4).round() / 1e4;
+        Row {
+            bench: self.bench.clone(),
+            program: program.into(),
+            variant: variant.into(),
+            metric: metric.into(),
+            unit: unit.into(),
+            median: round(summary.median),
+            low: round(summary.low),
+            high: round(summary.high),
+            rounds: summary.rounds,
+            commit: self.commit.clone(),
+            machine: self.machine.clone(),
+        }
+    }
+}
+
+/// Appends `rows` to the file at `path`, which is made with its folders where missing.
+pub fn append(path: &Path, rows: &[Row]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::path("create", folder))?;
+    }
+    let mut lines = String::new();
+    for row in rows {
+        let line = serde_json::to_string(row).map_err(|error| Error::form("a row", error))?;
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    let mut file =
+        OpenOptions::new().create(true).append(true).open(path).map_err(Error::path("open", path))?;
+    file.write_all(lines.as_bytes()).map_err(Error::path("write", path))
+}
+
+/// Reads every row of the file at `path`.
+pub fn read(path: &Path) -> Result<Vec<Row>> {
+    let text = fs::read_to_string(path).map_err(Error::path("read", path))?;
+    let parse = |line| serde_json::from_str(line).map_err(|error| Error::form(path.display(), error));
+    text.lines().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_written_and_are_appended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results/serve.ndjson");
+        let origin = Origin { bench: "serve".into(), commit: "abc".into(), machine: "m".into() };
+        let summary = Summary { median: 1.23456, low: 1.0, high: 2.0, rounds: 5 };
+        let row = origin.row("1k", "nginx", "cpu_us", "us", summary);
+        assert_eq!(row.median, 1.2346);
+        append(&path, std::slice::from_ref(&row)).expect("written");
+        append(&path, std::slice::from_ref(&row)).expect("written");
+        assert_eq!(read(&path).expect("read"), [row.clone(), row]);
+    }
+
+    #[test]
+    fn a_line_has_exactly_the_eleven_fields_in_order() {
+        let origin = Origin { bench: "serve".into(), commit: "abc".into(), machine: "m".into() };
+        let row = origin.row(
+            "1k",
+            "nginx",
+            "cpu_us",
+            "us",
+            Summary { median: 1.0, low: 1.0, high: 1.0, rounds: 1 },
+        );
+        let line = serde_json::to_string(&row).expect("json");
+        let expected = concat!(
+            r#"{"bench":"serve","program":"1k","variant":"nginx","metric":"cpu_us","unit":"us","#,
+            r#""median":1.0,"low":1.0,"high":1.0,"rounds":1,"commit":"abc","machine":"m"}"#
+        );
+        assert_eq!(line, expected);
+    }
+}

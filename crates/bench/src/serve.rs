@@ -1,0 +1,129 @@
+//! The bench of the web server: what one request costs, beside nginx, Apache and a floor, on one core.
+//!
+//! Servers run one at a time, started afresh for every run, interleaved over rounds and in an order that rotates, so that
+//! a drift of the machine meets all of them. What is run stands in `plan`, one run in `run`, what becomes of the numbers
+//! in `report`.
+
+pub mod plan;
+pub mod report;
+pub mod run;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::stop::Stop;
+use crate::wrk::Load;
+use crate::{Error, Result};
+use plan::{Metric, Program, Server};
+use report::Report;
+use run::Bench;
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 5;
+/// Seconds under load in each run of a full bench, unless told otherwise: some ten thousand requests even at 1 MB.
+pub const DURATION: Duration = Duration::from_secs(2);
+/// Connections of every run: the number the project's goal is stated for.
+pub const CONNECTIONS: usize = 64;
+
+/// How much of the bench is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Everything, for numbers: servers are tuned first, and a server that is not installed is an error.
+    Full,
+    /// Just enough to see that it works: no tuning, and what this machine cannot run is left out, loudly.
+    Smoke,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// Seconds under load of each run.
+    pub duration: Duration,
+    /// The servers, in the order of the tables.
+    pub servers: Vec<Server>,
+    /// The binary `vermeil`.
+    pub vermeil: PathBuf,
+    /// The binary `vermeil-floor`.
+    pub floor: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+impl Options {
+    /// The load of one run.
+    pub fn load(&self) -> Load {
+        Load { connections: CONNECTIONS, duration: self.duration }
+    }
+}
+
+/// Where a full run leaves its results.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    /// The rows, appended.
+    pub rows: PathBuf,
+    /// The page with the generated section.
+    pub page: PathBuf,
+    /// The folder of the page's pictures, `img` beside the page.
+    pub images: PathBuf,
+}
+
+impl Outputs {
+    /// The places in a repository.
+    pub fn of(repository: &Path) -> Self {
+        let docs = repository.join("docs");
+        Self {
+            rows: repository.join("results/serve.ndjson"),
+            page: docs.join("benchmarks.md"),
+            images: docs.join("img"),
+        }
+    }
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a server does not start or answers wrongly, the load sees an error, or the run is interrupted. Everything
+/// started has been stopped, in every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let mut bench = Bench::new(options, stop)?;
+    bench.tune()?;
+    let cells = bench.rounds()?;
+    Ok(Report::new(bench, cells))
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+///
+/// # Errors
+/// As for [`run`], and when a row is missing or holds an impossible number.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+    let outputs = Outputs::of(folder.path());
+    let report = run(options, stop)?;
+    report.write(&outputs)?;
+    let rows = crate::rows::read(&outputs.rows)?;
+    for (program, server) in report.expected() {
+        for metric in Metric::ALL {
+            let applies = metric != Metric::RatioNginx || report.has(Server::Nginx);
+            let applies = applies && (metric != Metric::RatioFloor || report.has_floor());
+            if applies && !rows.iter().any(|row| is_sane(row, program, server, metric)) {
+                let row = format!("{} {} {}", program.name(), server.name(), metric.name());
+                return Err(Error::form("results/serve.ndjson", format!("no sane row for {row}")));
+            }
+        }
+    }
+    let page = std::fs::read_to_string(&outputs.page).map_err(Error::path("read", &outputs.page))?;
+    let missing = report.expected().find(|(_, server)| !page.contains(server.name()));
+    match missing {
+        Some((_, server)) => Err(Error::form("docs/benchmarks.md", format!("no word of {}", server.name()))),
+        None => Ok(report),
+    }
+}
+
+fn is_sane(row: &crate::rows::Row, program: Program, server: Server, metric: Metric) -> bool {
+    let named = row.program == program.name() && row.variant == server.name() && row.metric == metric.name();
+    named && row.low > 0.0 && row.low <= row.median && row.median <= row.high && row.high.is_finite()
+}

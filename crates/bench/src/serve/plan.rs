@@ -1,0 +1,230 @@
+//! What is run: the requests, the ways packets take, the servers, and what is measured of each.
+
+use crate::network::Network;
+use crate::peers::vermeil::Io;
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Request {
+    /// A page of 1 KB.
+    OneK,
+    /// A picture of 20 KB.
+    TwentyK,
+    /// An archive of 1 MB.
+    OneM,
+    /// A path that does not exist.
+    NotFound,
+    /// The page of 1 KB, which has not changed.
+    NotModified,
+}
+
+impl Request {
+    /// Every kind, in the order of the tables.
+    pub const ALL: [Self; 5] = [Self::OneK, Self::TwentyK, Self::OneM, Self::NotFound, Self::NotModified];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OneK => "1k",
+            Self::TwentyK => "20k",
+            Self::OneM => "1m",
+            Self::NotFound => "404",
+            Self::NotModified => "304",
+        }
+    }
+
+    /// The name and size in bytes of the file asked for; a size of `None` is no file.
+    pub fn file(self) -> (&'static str, Option<usize>) {
+        match self {
+            Self::OneK | Self::NotModified => ("1k.html", Some(1 << 10)),
+            Self::TwentyK => ("20k.jpg", Some(20 << 10)),
+            Self::OneM => ("1m.bin", Some(1 << 20)),
+            Self::NotFound => ("missing.html", None),
+        }
+    }
+
+    /// The status every response must have.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::OneK | Self::TwentyK | Self::OneM => 200,
+            Self::NotFound => 404,
+            Self::NotModified => 304,
+        }
+    }
+
+    /// The kind whose tuning serves this one too: a server's way to send bodies is tuned on bodies.
+    pub fn tuned_as(self) -> Self {
+        match self {
+            Self::NotFound | Self::NotModified => Self::OneK,
+            with_body => with_body,
+        }
+    }
+}
+
+/// The way of the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Over loopback, where part of the server's receive work is charged to the load.
+    Loopback,
+    /// Between two namespaces, each side's receive work on its own core.
+    OwnReceive,
+}
+
+impl Way {
+    /// The way packets take over `network`.
+    pub fn of(network: &Network) -> Self {
+        match network {
+            Network::Loopback => Self::Loopback,
+            Network::Veth(_) => Self::OwnReceive,
+        }
+    }
+}
+
+/// What a row calls its program: a request over a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Program {
+    /// The way of the packets.
+    pub way: Way,
+    /// The request.
+    pub request: Request,
+}
+
+impl Program {
+    /// The programs that go over `way`.
+    pub fn over(way: Way) -> Vec<Self> {
+        let requests: &[Request] = match way {
+            Way::Loopback => &Request::ALL,
+            Way::OwnReceive => &[Request::OneK, Request::TwentyK],
+        };
+        requests.iter().map(|&request| Self { way, request }).collect()
+    }
+
+    /// The name in rows.
+    pub fn name(self) -> String {
+        let suffix = if self.way == Way::OwnReceive { "+rx" } else { "" };
+        format!("{}{suffix}", self.request.name())
+    }
+}
+
+/// A server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Server {
+    /// Vermeil on one of its drivers.
+    Vermeil(Io),
+    /// nginx.
+    Nginx,
+    /// Apache httpd.
+    Apache,
+    /// The least work possible, on one of two kernel interfaces.
+    Floor(Io),
+}
+
+impl Server {
+    /// Every server, in the order of the tables.
+    pub const ALL: [Self; 6] = [
+        Self::Vermeil(Io::Uring),
+        Self::Vermeil(Io::Epoll),
+        Self::Nginx,
+        Self::Apache,
+        Self::Floor(Io::Epoll),
+        Self::Floor(Io::Uring),
+    ];
+
+    /// The name in rows and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vermeil(Io::Uring) => "vermeil-uring",
+            Self::Vermeil(Io::Epoll) => "vermeil-epoll",
+            Self::Nginx => "nginx",
+            Self::Apache => "apache",
+            Self::Floor(Io::Epoll) => "floor-epoll",
+            Self::Floor(Io::Uring) => "floor-uring",
+        }
+    }
+
+    /// The server called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|server| server.name() == name)
+    }
+
+    /// The color of its bars: one hue a program, so that neighbours can be told apart without color too.
+    pub fn color(self) -> &'static str {
+        match self {
+            Self::Vermeil(Io::Uring) => "#c8402a",
+            Self::Vermeil(Io::Epoll) => "#e8947f",
+            Self::Nginx => "#2f7d4f",
+            Self::Apache => "#6a5acd",
+            Self::Floor(Io::Epoll) => "#b8b8b8",
+            Self::Floor(Io::Uring) => "#8a8a8a",
+        }
+    }
+
+    /// Whether it is one of the floors.
+    pub fn is_floor(self) -> bool {
+        matches!(self, Self::Floor(_))
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Cpu time of the server for one request.
+    CpuUs,
+    /// Requests per second.
+    PerS,
+    /// Median latency.
+    P50Us,
+    /// 99th percentile of latency.
+    P99Us,
+    /// Cpu time over that of the better floor in the same round.
+    RatioFloor,
+    /// Cpu time over nginx's in the same round.
+    RatioNginx,
+}
+
+impl Metric {
+    /// Every metric, in the order of the rows.
+    pub const ALL: [Self; 6] =
+        [Self::CpuUs, Self::PerS, Self::P50Us, Self::P99Us, Self::RatioFloor, Self::RatioNginx];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuUs => "cpu_us",
+            Self::PerS => "per_s",
+            Self::P50Us => "p50_us",
+            Self::P99Us => "p99_us",
+            Self::RatioFloor => "ratio_floor",
+            Self::RatioNginx => "ratio_nginx",
+        }
+    }
+
+    /// The unit in rows.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::CpuUs | Self::P50Us | Self::P99Us => "us",
+            Self::PerS => "req/s",
+            Self::RatioFloor | Self::RatioNginx => "ratio",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_found_by_their_names() {
+        for server in Server::ALL {
+            assert_eq!(Server::from_name(server.name()), Some(server));
+        }
+        assert_eq!(Server::from_name("iis"), None);
+    }
+
+    #[test]
+    fn programs_say_their_way() {
+        let names = |way| Program::over(way).into_iter().map(Program::name).collect::<Vec<_>>();
+        assert_eq!(names(Way::Loopback), ["1k", "20k", "1m", "404", "304"]);
+        assert_eq!(names(Way::OwnReceive), ["1k+rx", "20k+rx"]);
+    }
+}

@@ -1,0 +1,271 @@
+//! What becomes of the numbers: rows, a table, a chart and a section of the documentation.
+//!
+//! Everything is derived from the same summaries, so that no two places can differ. The text that says how to read the
+//! numbers stands here, beside the code that makes them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::machine;
+use crate::peers::find_program;
+use crate::peers::vermeil::Io;
+use crate::rows::{self, Origin, Row};
+use crate::serve::plan::{Metric, Program, Request, Server, Way};
+use crate::serve::run::{Bench, Cells, Sample};
+use crate::serve::{CONNECTIONS, Outputs, Size};
+use crate::stats::{Summary, best_per_round};
+use crate::svg::{Chart, Panel, number};
+use crate::table::Table;
+use crate::{Error, Result, markdown};
+
+const HOW_TO_READ: &str = "\
+**How to read it.** *CPU* is the run time of the server's whole process group, user and system, divided by the responses \
+the load received: what a request costs, whatever the load could ask for. *Floor* is a server that answers every receive \
+with one canned send of as many bytes: what is left is the kernel's TCP, so *× floor* says how much of a server's cost is \
+its own. *× nginx* is the cost beside nginx's. Both ratios are taken within a round and then summarized. *Rounds* are \
+interleaved and their order rotates; every number is the median, *low – high* are the extremes. Each server is started \
+afresh for every run, has one core, and is checked before it (status and size of an answer) and after it (no errors, the \
+right number of bytes). Requests per second and latencies come from a closed loop on the other core and belong to this \
+load: where the load is the limit, they say little about the server.
+
+In the rows *+rx*, load and server are in network namespaces of their own, joined by a pair of virtual cards, and each \
+side's received packets are handled on that side's core, as between two machines. There *CPU* is the time the server's \
+core was not idle, because most of the receive work is charged to nobody.
+
+**What it does not show.** Two virtual cores of one machine: no network card, no interrupts, no distance between memory \
+nodes, no second server core to scale to. On loopback the kernel delivers a packet on the core that sent it, so part of \
+the server's receive work is charged to the load (the *+rx* rows put it back), and data is copied where a card would fetch \
+it. Cores of a virtual machine are shared with strangers: compare within a round, and distrust small differences between \
+runs.";
+
+/// The finished bench.
+#[derive(Clone, Debug)]
+pub struct Report {
+    origin: Origin,
+    parameters: Vec<(&'static str, String)>,
+    servers: Vec<Server>,
+    summaries: BTreeMap<(Program, Server), Vec<(Metric, Summary)>>,
+    user_shares: BTreeMap<(Program, Server), f64>,
+}
+
+impl Report {
+    /// Summarizes the `cells` of a bench.
+    pub(super) fn new(bench: Bench<'_>, cells: Cells) -> Self {
+        let origin = Origin {
+            bench: "serve".into(),
+            commit: machine::commit(&bench.options.repository),
+            machine: machine::describe(),
+        };
+        let mut summaries = BTreeMap::new();
+        let mut user_shares = BTreeMap::new();
+        for (&(program, server), samples) in &cells {
+            summaries.insert((program, server), summarize(&cells, program, samples));
+            let shares: Vec<f64> = samples.iter().filter_map(|sample| sample.user_share).collect();
+            if let Some(share) = Summary::of(&shares) {
+                user_shares.insert((program, server), share.median);
+            }
+        }
+        let parameters = parameters(&bench, &origin, &cells);
+        Self { origin, parameters, servers: bench.servers, summaries, user_shares }
+    }
+
+    /// Every program and server there must be rows for.
+    pub fn expected(&self) -> impl Iterator<Item = (Program, Server)> + '_ {
+        let mut programs = Program::over(Way::Loopback);
+        if self.summaries.keys().any(|(program, _)| program.way == Way::OwnReceive) {
+            programs.extend(Program::over(Way::OwnReceive));
+        }
+        programs.into_iter().flat_map(|program| self.servers.iter().map(move |&server| (program, server)))
+    }
+
+    /// Whether `server` took part.
+    pub fn has(&self, server: Server) -> bool {
+        self.servers.contains(&server)
+    }
+
+    /// Whether a floor took part.
+    pub fn has_floor(&self) -> bool {
+        self.servers.iter().any(|server| server.is_floor())
+    }
+
+    /// The summary of one metric.
+    pub fn summary(&self, program: Program, server: Server, metric: Metric) -> Option<Summary> {
+        let metrics = self.summaries.get(&(program, server))?;
+        metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| *summary)
+    }
+
+    /// The rows, in the order of the tables.
+    pub fn rows(&self) -> Vec<Row> {
+        let row = |(program, server): (Program, Server)| {
+            let metrics = self.summaries.get(&(program, server)).map(Vec::as_slice).unwrap_or_default();
+            metrics.iter().map(move |(metric, summary)| {
+                self.origin.row(&program.name(), server.name(), metric.name(), metric.unit(), *summary)
+            })
+        };
+        self.expected().flat_map(row).collect()
+    }
+
+    /// The parameters and the table, for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.parameters {
+            let _infallible = writeln!(text, "{name:<12} {value}");
+        }
+        let _infallible = write!(text, "\n{}", self.table().to_text());
+        text
+    }
+
+    /// Appends the rows, draws the chart and renews the section of the page.
+    pub fn write(&self, outputs: &Outputs) -> Result<()> {
+        rows::append(&outputs.rows, &self.rows())?;
+        fs::create_dir_all(&outputs.images).map_err(Error::path("create", &outputs.images))?;
+        let picture = outputs.images.join("bench-serve.svg");
+        fs::write(&picture, self.chart().to_svg()).map_err(Error::path("write", &picture))?;
+        markdown::replace_section(&outputs.page, "serve", &self.section())
+    }
+
+    fn section(&self) -> String {
+        let mut text = String::from("## serve: what one request costs\n\n`cargo xtask bench serve`\n\n");
+        let mut parameters = Table::new(2, &["", ""]);
+        for (name, value) in &self.parameters {
+            parameters.push([(*name).into(), value.clone()]);
+        }
+        let _infallible = write!(
+            text,
+            "{}\n![CPU time per request of each server](img/bench-serve.svg)\n\n{}\n{HOW_TO_READ}\n",
+            parameters.to_markdown(),
+            self.table().to_markdown(),
+        );
+        text
+    }
+
+    fn table(&self) -> Table {
+        let head = [
+            "request",
+            "server",
+            "CPU µs",
+            "low – high",
+            "user",
+            "req/s",
+            "p50 µs",
+            "p99 µs",
+            "× floor",
+            "× nginx",
+        ];
+        let mut table = Table::new(2, &head);
+        for (program, server) in self.expected() {
+            let get = |metric| self.summary(program, server, metric);
+            let median = |metric| get(metric).map(|summary| number(summary.median)).unwrap_or_default();
+            let spread = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
+            let user =
+                self.user_shares.get(&(program, server)).map(|share| format!("{:.0} %", share * 100.0));
+            table.push([
+                program.name(),
+                server.name().into(),
+                median(Metric::CpuUs),
+                get(Metric::CpuUs).map(spread).unwrap_or_default(),
+                user.unwrap_or_default(),
+                median(Metric::PerS),
+                median(Metric::P50Us),
+                median(Metric::P99Us),
+                median(Metric::RatioFloor),
+                median(Metric::RatioNginx),
+            ]);
+        }
+        table
+    }
+
+    fn chart(&self) -> Chart {
+        let mut programs: Vec<Program> = self.expected().map(|(program, _)| program).collect();
+        programs.dedup();
+        let bar = |program, server| self.summary(program, server, Metric::CpuUs);
+        let panel = |program: Program| Panel {
+            name: program.name(),
+            bars: self.servers.iter().map(|&server| bar(program, server)).collect(),
+        };
+        Chart {
+            title: format!("CPU time per request, one core, {CONNECTIONS} keep-alive connections"),
+            unit: "µs per request, lower is better; every panel has its own scale; whiskers: lowest and highest round"
+                .into(),
+            series: self.servers.iter().map(|server| (server.name().into(), server.color())).collect(),
+            panels: programs.into_iter().map(panel).collect(),
+        }
+    }
+}
+
+/// The metrics of one program on one server; ratios only where what they refer to was measured.
+fn summarize(cells: &Cells, program: Program, samples: &[Sample]) -> Vec<(Metric, Summary)> {
+    let series = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<f64>>();
+    let cpu_of = |server: Server| {
+        let samples = cells.get(&(program, server))?;
+        Some(samples.iter().map(|sample| sample.cpu_us).collect::<Vec<f64>>())
+    };
+    let cpu = series(|sample| sample.cpu_us);
+    let floors: Vec<Vec<f64>> =
+        Server::ALL.into_iter().filter(|server| server.is_floor()).filter_map(cpu_of).collect();
+    let floors: Vec<&[f64]> = floors.iter().map(Vec::as_slice).collect();
+    let metric = |metric| match metric {
+        Metric::CpuUs => Summary::of(&cpu),
+        Metric::PerS => Summary::of(&series(|sample| sample.per_s)),
+        Metric::P50Us => Summary::of(&series(|sample| sample.p50_us)),
+        Metric::P99Us => Summary::of(&series(|sample| sample.p99_us)),
+        Metric::RatioFloor => best_per_round(&floors).and_then(|floor| Summary::of_ratios(&cpu, &floor)),
+        Metric::RatioNginx => cpu_of(Server::Nginx).and_then(|nginx| Summary::of_ratios(&cpu, &nginx)),
+    };
+    Metric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
+}
+
+fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'static str, String)> {
+    let version = |server: Server, program: &str, argument: &str| {
+        let program = find_program(program).filter(|_| bench.servers.contains(&server))?;
+        machine::version(&program, argument)
+    };
+    let versions = [
+        version(Server::Nginx, "nginx", "-v").map(|said| said.replace("nginx version: ", "")),
+        version(Server::Apache, "apache2", "-v").map(|said| said.replace("Server version: ", "")),
+        find_program("wrk").and_then(|wrk| machine::version(&wrk, "-v")).map(|said| first_words(&said, 2)),
+    ];
+    let harness: Vec<f64> = cells.values().flatten().map(|sample| sample.harness_share).collect();
+    let harness = Summary::of(&harness).map_or(0.0, |summary| summary.median * 100.0);
+    let tuning = |named: Vec<(Request, String)>| {
+        let one = |(request, sending): &(Request, String)| format!("{} {sending}", request.name());
+        if named.is_empty() {
+            "not tuned".into()
+        } else {
+            named.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+    };
+    let nginx = bench.tuning.nginx.iter().map(|(request, sending)| (*request, sending.to_string())).collect();
+    let apache =
+        bench.tuning.apache.iter().map(|(request, sending)| (*request, sending.to_string())).collect();
+    let floor = |of: Io| {
+        let ways = bench.tuning.floor.iter().filter(|((io, _), _)| *io == of);
+        ways.map(|((_, request), sending)| (*request, sending.to_string())).collect()
+    };
+    let size = if bench.options.size == Size::Smoke { " (smoke size: the numbers mean nothing)" } else { "" };
+    vec![
+        ("commit", origin.commit.clone()),
+        ("machine", origin.machine.clone()),
+        ("versions", versions.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+        (
+            "load",
+            format!(
+                "{CONNECTIONS} keep-alive connections, closed loop, {:?} a run{size}",
+                bench.options.duration
+            ),
+        ),
+        ("rounds", bench.options.rounds.to_string()),
+        ("cpus", format!("server on cpu {}, load on cpu {}", bench.cpus.server, bench.cpus.client)),
+        ("floor size", format!("as many bytes as {}", bench.reference.map_or("nothing", Server::name))),
+        ("nginx", tuning(nginx)),
+        ("apache", tuning(apache)),
+        ("floor-epoll", tuning(floor(Io::Epoll))),
+        ("floor-uring", tuning(floor(Io::Uring))),
+        ("harness", format!("{harness:.2} % of one cpu during a run")),
+    ]
+}
+
+fn first_words(text: &str, count: usize) -> String {
+    text.split_whitespace().take(count).collect::<Vec<_>>().join(" ")
+}

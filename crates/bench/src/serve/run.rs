@@ -1,0 +1,399 @@
+//! One run of one server, and the loops around it: tuning before, rounds of all.
+//!
+//! A run starts the server, checks one answer, warms it up, loads it and reads what it cost, and stops it. The numbers of
+//! a run in which anything went wrong are not kept: the bench ends with the reason.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::machine::Cpus;
+use crate::measure::{CoreTime, CpuTime};
+use crate::network::{Network, Veth};
+use crate::peers::process::Process;
+use crate::peers::vermeil::Io;
+use crate::peers::{Setting, apache, find_program, floor, nginx, vermeil};
+use crate::probe::{self, Answer, Target};
+use crate::serve::plan::{Program, Request, Server, Way};
+use crate::serve::{Options, Size};
+use crate::site::Site;
+use crate::stop::Stop;
+use crate::wrk::{Load, Outcome, Wrk};
+use crate::{Error, Result};
+
+/// Load before the measured part of a run, for caches and buffers to fill; far longer than a server's first hundred
+/// requests need.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// Load of one tuning run, and how many of each there are: the lowest counts. Enough to see differences above a tenth.
+const TUNE_DURATION: Duration = Duration::from_millis(500);
+const TUNE_PASSES: usize = 2;
+/// The condition sent to a floor, which does not read it: as long as a server's tag usually is.
+const FLOOR_TAG: &str = "\"6560a1b2-400\"";
+
+/// What one run measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Microseconds of cpu per request.
+    pub cpu_us: f64,
+    /// Requests per second.
+    pub per_s: f64,
+    /// Median latency in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile of latency in microseconds.
+    pub p99_us: f64,
+    /// The share of user mode in the server's own time.
+    pub user_share: Option<f64>,
+    /// The share of one cpu that the harness itself took during the run.
+    pub harness_share: f64,
+}
+
+/// The rounds of every program on every server.
+pub type Cells = BTreeMap<(Program, Server), Vec<Sample>>;
+
+/// How the peers with a choice send bodies, for each request that has one.
+#[derive(Clone, Debug, Default)]
+pub struct Tuning {
+    /// nginx's way for each request tuned.
+    pub nginx: BTreeMap<Request, nginx::Sending>,
+    /// Apache's way for each request tuned.
+    pub apache: BTreeMap<Request, apache::Sending>,
+    /// The ways of the two floors.
+    pub floor: BTreeMap<(Io, Request), floor::Sending>,
+}
+
+/// Everything a run needs.
+pub struct Bench<'a> {
+    pub(super) options: &'a Options,
+    pub(super) cpus: Cpus,
+    pub(super) networks: Vec<Network>,
+    pub(super) servers: Vec<Server>,
+    pub(super) tuning: Tuning,
+    pub(super) answers: BTreeMap<Request, Answer>,
+    pub(super) reference: Option<Server>,
+    stop: &'a Stop,
+    site: Site,
+    wrk: Wrk,
+}
+
+impl<'a> Bench<'a> {
+    /// Prepares the folder, the networks and the list of servers this machine can run.
+    pub fn new(options: &'a Options, stop: &'a Stop) -> Result<Self> {
+        if find_program("wrk").is_none() {
+            return Err(Error::Missing { program: "wrk", package: "wrk" });
+        }
+        let cpus = Cpus::allowed()?;
+        if !cpus.are_apart() {
+            eprintln!("WARNING: one cpu only: server and load share it, and the numbers are about both");
+        }
+        let files = Request::ALL.map(Request::file);
+        let files: Vec<(&str, usize)> =
+            files.into_iter().filter_map(|(name, size)| Some((name, size?))).collect();
+        let site = Site::new(&files)?;
+        let wrk = Wrk::new(&site.state_folder("load")?, cpus.client)?;
+        let mut bench = Self {
+            options,
+            cpus,
+            networks: networks(cpus),
+            servers: Vec::new(),
+            tuning: Tuning::default(),
+            answers: BTreeMap::new(),
+            reference: None,
+            stop,
+            site,
+            wrk,
+        };
+        bench.servers = bench.servers_here()?;
+        bench.ask_reference()?;
+        Ok(bench)
+    }
+
+    /// The servers asked for; in the smoke size, those of them that are installed.
+    fn servers_here(&self) -> Result<Vec<Server>> {
+        let is_here = |server: &Server| match server {
+            Server::Nginx => find_program("nginx").is_some(),
+            Server::Apache => find_program("apache2").or_else(|| find_program("httpd")).is_some(),
+            Server::Vermeil(_) | Server::Floor(_) => true,
+        };
+        let (here, absent): (Vec<Server>, Vec<Server>) =
+            self.options.servers.iter().copied().partition(is_here);
+        match absent.first() {
+            Some(Server::Nginx) if self.options.size == Size::Full => {
+                return Err(Error::Missing { program: "nginx", package: "nginx" });
+            }
+            Some(_) if self.options.size == Size::Full => {
+                return Err(Error::Missing { program: "apache2", package: "apache2-bin" });
+            }
+            _ => {}
+        }
+        for server in absent {
+            eprintln!("SKIPPED: {} is not installed", server.name());
+        }
+        Ok(here)
+    }
+
+    /// Takes the size of every response from the first real server, for the floors to send as much.
+    fn ask_reference(&mut self) -> Result<()> {
+        self.reference = self.servers.iter().copied().find(|server| !server.is_floor());
+        let Some(reference) = self.reference else {
+            return Err(Error::form("the list of servers", "a floor needs a real server to be as big as"));
+        };
+        for request in Request::ALL {
+            let running = self.start(reference, request, &Network::Loopback)?;
+            let target = running.target(reference, request)?;
+            let answer = running.checked_answer(request, &target)?;
+            running.process.stop()?;
+            self.answers.insert(request, answer);
+        }
+        Ok(())
+    }
+
+    /// Finds the best way to send bodies of each size for the peers that have a choice; nothing in the smoke size.
+    pub fn tune(&mut self) -> Result<()> {
+        if self.options.size == Size::Smoke {
+            return Ok(());
+        }
+        for request in Request::ALL.into_iter().filter(|&request| request.tuned_as() == request) {
+            self.tune_one(Server::Nginx, request, &nginx::Sending::ALL, |tuning, request, sending| {
+                tuning.nginx.insert(request, sending);
+            })?;
+            self.tune_one(Server::Apache, request, &apache::Sending::ALL, |tuning, request, sending| {
+                tuning.apache.insert(request, sending);
+            })?;
+            self.tune_one(
+                Server::Floor(Io::Epoll),
+                request,
+                &floor::Sending::ALL,
+                |tuning, request, sending| {
+                    tuning.floor.insert((Io::Epoll, request), sending);
+                },
+            )?;
+            self.tune_one(
+                Server::Floor(Io::Uring),
+                request,
+                &floor::Sending::ALL,
+                |tuning, request, sending| {
+                    tuning.floor.insert((Io::Uring, request), sending);
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the choice with the lowest cpu time in any pass.
+    fn tune_one<T: Copy + Display>(
+        &mut self,
+        server: Server,
+        request: Request,
+        choices: &[T],
+        set: fn(&mut Tuning, Request, T),
+    ) -> Result<()> {
+        if !self.servers.contains(&server) {
+            return Ok(());
+        }
+        let load = Load { duration: TUNE_DURATION.min(self.options.duration), ..self.options.load() };
+        let mut best = (f64::INFINITY, choices[0]);
+        for _pass in 0..TUNE_PASSES {
+            for &choice in choices {
+                set(&mut self.tuning, request, choice);
+                let cpu_us = self.sample(server, request, &Network::Loopback, load)?.cpu_us;
+                if cpu_us < best.0 {
+                    best = (cpu_us, choice);
+                }
+            }
+        }
+        set(&mut self.tuning, request, best.1);
+        eprintln!("tuning  {:<11}  {:<4}  {}", server.name(), request.name(), best.1);
+        Ok(())
+    }
+
+    /// Runs everything, round after round.
+    pub fn rounds(&self) -> Result<Cells> {
+        let mut cells = Cells::new();
+        for round in 0..self.options.rounds {
+            for network in &self.networks {
+                for program in Program::over(Way::of(network)) {
+                    let mut order = self.servers.clone();
+                    order.rotate_left(round % self.servers.len());
+                    for server in order {
+                        let sample = self.sample(server, program.request, network, self.options.load())?;
+                        eprintln!(
+                            "round {}/{}  {:<6}  {:<13}  {:>8.2} µs cpu  {:>8.0} req/s",
+                            round + 1,
+                            self.options.rounds,
+                            program.name(),
+                            server.name(),
+                            sample.cpu_us,
+                            sample.per_s
+                        );
+                        cells.entry((program, server)).or_default().push(sample);
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    /// One run: start, check, warm up, measure, stop.
+    fn sample(&self, server: Server, request: Request, network: &Network, load: Load) -> Result<Sample> {
+        let running = self.start(server, request, network)?;
+        let target = running.target(server, request)?;
+        let answer = running.checked_answer(request, &target)?;
+        let drive = |load| self.wrk.run(network, running.address, &target, load, self.stop);
+        drive(Load { duration: WARM_UP.min(load.duration), ..load })?;
+
+        let before = Reading::take(&running.process, self.cpus)?;
+        let outcome = drive(load)?;
+        let after = Reading::take(&running.process, self.cpus)?;
+
+        let problem = outcome.problem(request.status()).or_else(|| wrong_bytes(&outcome, &answer, load));
+        if let Some(problem) = problem {
+            return Err(running.process.failure(&format!("under load of {}: {problem}", request.name())));
+        }
+        running.process.stop()?;
+        let own = after.group - before.group;
+        let cpu = match network {
+            Network::Loopback => own.run,
+            // Most of the receive work happens in nobody's name, so here the cost is the core's.
+            Network::Veth(_) => after.core.busy_since(&before.core),
+        };
+        let harness = after.harness - before.harness;
+        Ok(Sample {
+            cpu_us: cpu.as_secs_f64() * 1e6 / outcome.requests as f64,
+            per_s: outcome.per_second(),
+            p50_us: outcome.p50_us as f64,
+            p99_us: outcome.p99_us as f64,
+            user_share: own.user_share(),
+            harness_share: harness.run.as_secs_f64() / load.duration.as_secs_f64(),
+        })
+    }
+
+    /// Starts `server`, set up for `request`, and waits until it listens.
+    fn start<'n>(&self, server: Server, request: Request, network: &'n Network) -> Result<Running<'n>> {
+        let address = network.free_address()?;
+        let state = self.site.state_folder(server.name())?;
+        let root = self.site.root();
+        let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
+        let tuned = request.tuned_as();
+        let command = match server {
+            Server::Vermeil(io) => vermeil::command(setting, &self.options.vermeil, io),
+            Server::Nginx => {
+                nginx::command(setting, self.tuning.nginx.get(&tuned).copied().unwrap_or_default())?
+            }
+            Server::Apache => {
+                apache::command(setting, self.tuning.apache.get(&tuned).copied().unwrap_or_default())?
+            }
+            Server::Floor(io) => {
+                let untuned =
+                    if request == Request::OneM { floor::Sending::File } else { floor::Sending::Memory };
+                // Only a whole file can stand for the body; other bodies are short.
+                let sending =
+                    if request.status() == 200 { self.tuning.floor.get(&(io, request)) } else { None };
+                let body = (sending.copied().unwrap_or(untuned), root.join(request.file().0));
+                floor::command(setting, &self.options.floor, io, &self.answers[&request], (body.0, &body.1))
+            }
+        };
+        let process = Process::start(server.name(), command, &state)?;
+        process.wait_until_listening(network, address)?;
+        Ok(Running { process, network, address })
+    }
+}
+
+/// The counters before or after a run.
+struct Reading {
+    group: CpuTime,
+    core: CoreTime,
+    harness: CpuTime,
+}
+
+impl Reading {
+    fn take(process: &Process, cpus: Cpus) -> Result<Self> {
+        let group = CpuTime::of_group(process.group())?;
+        Ok(Self { group, core: CoreTime::of(cpus.server)?, harness: CpuTime::of_self()? })
+    }
+}
+
+/// A server that listens.
+struct Running<'n> {
+    process: Process,
+    network: &'n Network,
+    address: SocketAddr,
+}
+
+impl Running<'_> {
+    /// What is asked of `server` for `request`: with its own entity tag where the request is conditional.
+    fn target(&self, server: Server, request: Request) -> Result<Target> {
+        let mut target = Target { path: format!("/{}", request.file().0), if_none_match: None };
+        if request == Request::NotModified {
+            let tag = if server.is_floor() { Some(FLOOR_TAG.to_owned()) } else { self.fetch(&target)?.etag };
+            target.if_none_match = Some(tag.ok_or_else(|| self.process.failure("sends no entity tag"))?);
+        }
+        Ok(target)
+    }
+
+    /// One answer, with the status and the body it must have.
+    fn checked_answer(&self, request: Request, target: &Target) -> Result<Answer> {
+        let answer = self.fetch(target)?;
+        let status = request.status();
+        let body = if status == 200 { request.file().1.map(|size| size as u64) } else { None };
+        if answer.status != status || body.is_some_and(|bytes| bytes != answer.body_bytes) {
+            let got = format!("status {} with {} bytes", answer.status, answer.body_bytes);
+            return Err(self.process.failure(&format!("answers {} with {got}", request.name())));
+        }
+        Ok(answer)
+    }
+
+    fn fetch(&self, target: &Target) -> Result<Answer> {
+        let answer = self.network.from_client(|| probe::fetch(self.address, target))?;
+        answer.map_err(|error| self.process.failure(&format!("GET {}: {error}", target.path)))
+    }
+}
+
+/// The networks of this machine: the loopback, and a pair of our own where we have the right to make one.
+fn networks(cpus: Cpus) -> Vec<Network> {
+    let mut networks = vec![Network::Loopback];
+    let pair = if !rustix::process::geteuid().is_root() {
+        Err("network namespaces need root".to_owned())
+    } else if !cpus.are_apart() {
+        Err("it needs two cpus".to_owned())
+    } else {
+        Veth::new(cpus).map_err(|error| error.to_string())
+    };
+    match pair {
+        Ok(veth) => networks.push(Network::Veth(veth)),
+        Err(reason) => eprintln!("SKIPPED: the receive path on the server's core (+rx): {reason}"),
+    }
+    networks
+}
+
+/// Whether the bytes received are not those of the responses, apart from what was on its way at the end.
+fn wrong_bytes(outcome: &Outcome, answer: &Answer, load: Load) -> Option<String> {
+    let one = answer.head_bytes as u64 + answer.body_bytes;
+    let expected = outcome.requests * one;
+    let on_the_way = load.connections as u64 * one;
+    let off = outcome.bytes.abs_diff(expected);
+    // A head may differ by a few bytes from one response to the next, never by a tenth.
+    let tolerated = on_the_way + outcome.requests * (answer.head_bytes as u64 / 10);
+    (off > tolerated).then(|| format!("{} bytes for {} responses of {one}", outcome.bytes, outcome.requests))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_bodies_are_noticed() {
+        let answer = Answer { status: 200, head_bytes: 200, body_bytes: 1024, etag: None };
+        let load = Load { connections: 64, duration: WARM_UP };
+        let outcome = |bytes: u64| {
+            let json = format!(
+                r#"{{"requests":1000,"duration_us":1,"bytes":{bytes},"p50_us":1,"p99_us":1,
+                "connect":0,"read":0,"write":0,"timeout":0,"status":0}}"#
+            );
+            serde_json::from_str::<Outcome>(&json).expect("the script's form")
+        };
+        assert_eq!(wrong_bytes(&outcome(1224 * 1000), &answer, load), None);
+        assert_eq!(wrong_bytes(&outcome(1224 * 1050), &answer, load), None);
+        assert!(wrong_bytes(&outcome(1024 * 1000), &answer, load).is_some());
+    }
+}

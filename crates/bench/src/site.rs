@@ -1,0 +1,57 @@
+//! The folder every server serves, in a place of its own that every server may read.
+//!
+//! Names with common extensions, so that a server sends the content type it would send; the content is letters, so that
+//! no server compresses it by itself and a wrong byte count shows.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::{Error, Result};
+
+/// A temporary folder with the served files below it; removed when dropped.
+#[derive(Debug)]
+pub struct Site {
+    folder: TempDir,
+}
+
+impl Site {
+    /// Makes the folder and fills it with `files`: name and size in bytes.
+    pub fn new(files: &[(&str, usize)]) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("vermeil-bench-")
+            .tempdir()
+            .map_err(Error::path("make a folder in", &std::env::temp_dir()))?;
+        open_to_all(folder.path())?;
+        let site = Self { folder };
+        let root = site.root();
+        fs::create_dir(&root).map_err(Error::path("create", &root))?;
+        open_to_all(&root)?;
+        for (name, bytes) in files {
+            let path = root.join(name);
+            let letters: Vec<u8> = (b'a'..=b'z').cycle().take(*bytes).collect();
+            fs::write(&path, letters).map_err(Error::path("write", &path))?;
+        }
+        Ok(site)
+    }
+
+    /// The folder to serve.
+    pub fn root(&self) -> PathBuf {
+        self.folder.path().join("site")
+    }
+
+    /// A new folder for a server's configuration, log and state.
+    pub fn state_folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(&path).map_err(Error::path("create", &path))?;
+        open_to_all(&path)?;
+        Ok(path)
+    }
+}
+
+/// Peers started by root drop to another user, who must be able to read along the whole path.
+fn open_to_all(folder: &Path) -> Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(Error::path("open to all", folder))
+}

@@ -1,0 +1,81 @@
+//! Rounds to one number with its spread.
+//!
+//! A median over interleaved rounds, with the lowest and highest round beside it: with five rounds nothing finer is
+//! honest. Ratios are taken within each round, where both sides met the same machine, and only then summarized.
+
+/// The median of some rounds, with their extremes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The middle round, or the mean of the two middle ones.
+    pub median: f64,
+    /// The lowest round.
+    pub low: f64,
+    /// The highest round.
+    pub high: f64,
+    /// How many rounds.
+    pub rounds: usize,
+}
+
+impl Summary {
+    /// Summarizes `rounds`; `None` when there are none or one is not a number.
+    pub fn of(rounds: &[f64]) -> Option<Self> {
+        if rounds.is_empty() || rounds.iter().any(|round| !round.is_finite()) {
+            return None;
+        }
+        let mut sorted = rounds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median =
+            if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+        Some(Self { median, low: sorted[0], high: sorted[sorted.len() - 1], rounds: sorted.len() })
+    }
+
+    /// Summarizes the ratios of `rounds` to `base`, taken round by round; `None` as for [`Summary::of`].
+    pub fn of_ratios(rounds: &[f64], base: &[f64]) -> Option<Self> {
+        let ratios: Vec<f64> = rounds.iter().zip(base).map(|(round, base)| round / base).collect();
+        Self::of(&ratios)
+    }
+}
+
+/// The lowest value of each round over several series of the same length; `None` when there is no series.
+pub fn best_per_round(series: &[&[f64]]) -> Option<Vec<f64>> {
+    let first = series.first()?;
+    let best =
+        |round: usize| series.iter().filter_map(|one| one.get(round)).copied().fold(f64::INFINITY, f64::min);
+    Some((0..first.len()).map(best).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_odd_number_of_rounds_has_a_middle() {
+        let summary = Summary::of(&[3.0, 1.0, 2.0]).expect("three rounds");
+        assert_eq!(summary, Summary { median: 2.0, low: 1.0, high: 3.0, rounds: 3 });
+    }
+
+    #[test]
+    fn an_even_number_of_rounds_takes_the_mean_of_two() {
+        assert_eq!(Summary::of(&[4.0, 1.0, 2.0, 3.0]).map(|s| s.median), Some(2.5));
+    }
+
+    #[test]
+    fn no_rounds_and_no_numbers_have_no_summary() {
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
+        assert_eq!(Summary::of_ratios(&[1.0], &[0.0]), None);
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let summary = Summary::of_ratios(&[2.0, 40.0, 3.0], &[1.0, 20.0, 1.0]).expect("three rounds");
+        assert_eq!((summary.median, summary.low, summary.high), (2.0, 2.0, 3.0));
+    }
+
+    #[test]
+    fn the_best_series_may_change_from_round_to_round() {
+        assert_eq!(best_per_round(&[&[1.0, 5.0], &[2.0, 4.0]]), Some(vec![1.0, 4.0]));
+        assert_eq!(best_per_round(&[]), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Being stopped from the keyboard: a bench then stops what it started and leaves nothing behind.
+//!
+//! SIGINT and SIGTERM set a flag; waits look at it often enough that a run ends within a tenth of a second, through the
+//! ordinary error path, so that every guard runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::{Error, Result};
+
+/// The longest a wait goes without looking at the flag.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Whether the run was asked to stop.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// A flag set by SIGINT and SIGTERM from now on.
+    pub fn on_signals() -> Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, flag.clone())
+                .map_err(Error::thing("catch signal", signal))?;
+        }
+        Ok(Self(flag))
+    }
+
+    /// A flag that nothing sets.
+    pub fn never() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
+    /// # Errors
+    /// [`Error::Interrupted`] once the run was asked to stop.
+    pub fn check(&self) -> Result<()> {
+        // Relaxed: nothing is published with the flag.
+        if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Lets `time` pass.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] as soon as the run was asked to stop.
+    pub fn pass(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+}

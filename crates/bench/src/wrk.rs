@@ -1,0 +1,190 @@
+//! The load: wrk, a closed loop over keep-alive connections from one thread, pinned to the client's cpu.
+//!
+//! wrk counts whole seconds only; it is asked for longer than needed and stopped with SIGINT, on which it reports what
+//! it has. A small script makes it print its numbers as JSON instead of for people. Its latencies are from sending a
+//! request to the end of the response; as a closed loop it says nothing about what open arrivals would wait.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use crate::network::Network;
+use crate::probe::Target;
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// What the script's line starts with.
+const MARK: &str = "vermeil-bench ";
+const SCRIPT: &str = r#"
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format('vermeil-bench {"requests":%d,"duration_us":%d,"bytes":%d,"p50_us":%d,"p99_us":%d,' ..
+    '"connect":%d,"read":%d,"write":%d,"timeout":%d,"status":%d}\n', summary.requests, summary.duration, summary.bytes,
+    latency:percentile(50), latency:percentile(99), e.connect, e.read, e.write, e.timeout, e.status))
+end
+"#;
+
+/// How much load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Connections kept open, one request in flight on each.
+    pub connections: usize,
+    /// How long; tenths of a second count.
+    pub duration: Duration,
+}
+
+/// What wrk saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Outcome {
+    /// Responses received whole.
+    pub requests: u64,
+    /// From the first connection to the end, in microseconds.
+    pub duration_us: u64,
+    /// Bytes received, heads included.
+    pub bytes: u64,
+    /// Median latency in microseconds.
+    pub p50_us: u64,
+    /// 99th percentile of latency in microseconds.
+    pub p99_us: u64,
+    connect: u64,
+    read: u64,
+    write: u64,
+    timeout: u64,
+    /// Responses with a status of 400 and above.
+    status: u64,
+}
+
+impl Outcome {
+    /// Responses per second.
+    pub fn per_second(&self) -> f64 {
+        self.requests as f64 / (self.duration_us as f64 / 1e6)
+    }
+
+    /// What makes this outcome useless, given the status every response should have.
+    pub fn problem(&self, expected_status: u16) -> Option<String> {
+        let expected_errors = if expected_status >= 400 { self.requests } else { 0 };
+        let sockets = self.connect + self.read + self.write + self.timeout;
+        if self.requests == 0 {
+            Some("no response at all".into())
+        } else if sockets > 0 {
+            let Self { connect, read, write, timeout, .. } = self;
+            Some(format!(
+                "errors on connections: connect {connect}, read {read}, write {write}, timeout {timeout}"
+            ))
+        } else if self.status != expected_errors {
+            Some(format!("{} of {} responses with status 400 and above", self.status, self.requests))
+        } else {
+            None
+        }
+    }
+}
+
+/// wrk with its script, ready to run.
+#[derive(Clone, Debug)]
+pub struct Wrk {
+    script: PathBuf,
+    cpu: usize,
+}
+
+impl Wrk {
+    /// Puts the script into `folder`; wrk will run on `cpu`.
+    pub fn new(folder: &Path, cpu: usize) -> Result<Self> {
+        let script = folder.join("wrk.lua");
+        fs::write(&script, SCRIPT).map_err(Error::path("write", &script))?;
+        Ok(Self { script, cpu })
+    }
+
+    /// Loads the server at `address` and waits for the result.
+    ///
+    /// # Errors
+    /// When wrk cannot be run or reports nothing, or the run was interrupted; wrk has ended in every case.
+    pub fn run(
+        &self,
+        network: &Network,
+        address: SocketAddr,
+        target: &Target,
+        load: Load,
+        stop: &Stop,
+    ) -> Result<Outcome> {
+        let seconds_max = load.duration.as_secs() + 60;
+        let mut command = network.client_command("wrk", self.cpu);
+        command.args(["--threads", "1", "--latency"]);
+        command.args([
+            "--connections",
+            &load.connections.to_string(),
+            "--duration",
+            &format!("{seconds_max}s"),
+        ]);
+        command.arg("--script").arg(&self.script);
+        if let Some(tag) = &target.if_none_match {
+            command.arg("--header").arg(format!("If-None-Match: {tag}"));
+        }
+        command.arg(format!("http://{address}{}", target.path));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(Error::thing("run", "wrk"))?;
+        let passed = stop.pass(load.duration);
+        let output = interrupt(child)?;
+        passed?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        parse(&said).ok_or_else(|| Error::Command {
+            command: format!("{command:?}"),
+            output: format!("{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr)),
+        })
+    }
+}
+
+fn interrupt(child: Child) -> Result<std::process::Output> {
+    // Not yet waited for, so the id is still this child's even when it has ended by itself.
+    let _ended_already = kill_process(Pid::from_child(&child), Signal::INT);
+    child.wait_with_output().map_err(Error::thing("wait for", "wrk"))
+}
+
+fn parse(said: &str) -> Option<Outcome> {
+    let line = said.lines().find_map(|line| line.strip_prefix(MARK))?;
+    serde_json::from_str(line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = concat!(
+        "Running 61s test @ http://127.0.0.1:1/\n",
+        r#"vermeil-bench {"requests":200,"duration_us":2000000,"bytes":9,"p50_us":3,"p99_us":4,"#,
+        r#""connect":0,"read":0,"write":0,"timeout":0,"status":0}"#,
+        "\n"
+    );
+
+    #[test]
+    fn numbers_are_found_among_the_words() {
+        let outcome = parse(SAID).expect("the script's line");
+        assert_eq!((outcome.requests, outcome.p50_us, outcome.p99_us), (200, 3, 4));
+        assert_eq!(outcome.per_second(), 100.0);
+        assert_eq!(outcome.problem(200), None);
+        assert_eq!(parse("unable to connect"), None);
+    }
+
+    #[test]
+    fn every_response_of_a_missing_path_must_be_an_error() {
+        let mut outcome = parse(SAID).expect("the script's line");
+        assert!(outcome.problem(404).is_some());
+        outcome.status = 200;
+        assert_eq!(outcome.problem(404), None);
+        assert!(outcome.problem(200).is_some());
+    }
+
+    #[test]
+    fn a_lost_connection_or_no_response_spoils_the_run() {
+        let mut outcome = parse(SAID).expect("the script's line");
+        outcome.read = 1;
+        assert!(outcome.problem(200).is_some());
+        outcome.read = 0;
+        outcome.requests = 0;
+        assert!(outcome.problem(200).is_some());
+    }
+}
