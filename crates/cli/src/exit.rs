@@ -1,0 +1,44 @@
+//! What the process says by ending: the exit codes, and their description for help and man page.
+//!
+//! Tested in `tests.rs`: each code is in the help and in the man page.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; a server was asked to stop and nothing was cut.
+    Clean = 0,
+    /// Failed after it had started.
+    Failed = 1,
+    /// The command line makes no sense, by itself or on this machine.
+    Usage = 2,
+    /// The command line is fine and what it needs is not there.
+    CannotStart = 3,
+    /// The server stopped with requests unfinished.
+    Cut = 4,
+}
+
+impl Exit {
+    /// All of them, ascending.
+    pub const ALL: [Self; 5] = [Self::Clean, Self::Failed, Self::Usage, Self::CannotStart, Self::Cut];
+
+    /// What it means, for people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Clean => "done; a server stopped when asked to, and every request was finished",
+            Self::Failed => "failed while serving, or unexpectedly",
+            Self::Usage => "bad usage: an option, or its value on this machine",
+            Self::CannotStart => {
+                "cannot start: a port is taken, a folder or file is missing or may not be read"
+            }
+            Self::Cut => "the drain deadline passed, or a second signal came, and requests were cut",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

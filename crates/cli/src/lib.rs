@@ -1,0 +1,90 @@
+//! The command line of `vermeil`: one file per command, over the libraries that do the work.
+//!
+//! Owns the definitions of commands and options, from which parsing, help, man pages and shell completions all come; the
+//! values that people write (times, sizes, addresses); exit codes. Leaves out everything a command does.
+//! Commands parse without side effects, then resolve what was written against the machine, then call.
+//! Tested in `tests.rs` (every option documented, in help and man page), in `serve/tests.rs` and beside each value.
+
+mod completions;
+mod exit;
+mod machine;
+mod man;
+mod print;
+mod serve;
+mod topo;
+mod usage;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+pub use completions::completions;
+pub use exit::Exit;
+pub use man::man_pages;
+
+/// For the help and the man page.
+const EXAMPLES: &[&str] = &["vermeil serve /srv/www", "vermeil help serve"];
+
+/// Serves files over HTTP/1.1, with one event loop on each core.
+///
+/// `vermeil serve DIR` serves a folder at once, without configuration. Each core runs one event loop that owns its
+/// connections, its part of the file cache and its own door to the kernel (io_uring, or epoll); cores share as little as
+/// they can. `vermeil topo` draws the machine and shows which cpus that will be.
+///
+/// Man pages: `vermeil man [COMMAND] | man -l -`. Shell completions: `vermeil completions SHELL`.
+#[derive(Debug, Parser)]
+#[command(name = "vermeil", version, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_long_help = after_help(EXAMPLES))]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(Box<serve::ServeArgs>),
+    Topo(topo::TopoArgs),
+    #[command(hide = true)]
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(man::ManArgs),
+}
+
+/// The end of a long help: examples and exit codes.
+fn after_help(examples: &[&str]) -> String {
+    let examples: String = examples.iter().map(|example| format!("  {example}\n")).collect();
+    let codes = Exit::ALL.map(|exit| format!("  {}  {}\n", exit as u8, exit.meaning()));
+    format!("Examples:\n{examples}\nExit codes:\n{}", codes.concat())
+}
+
+/// The whole command line as a definition: for man pages, completions and tests.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let exit = match Cli::try_parse() {
+        Ok(cli) => cli.command.run(),
+        Err(answer) => {
+            // Help and version go to standard output; if that is closed, nobody wants them.
+            let _ = answer.print();
+            if answer.use_stderr() { Exit::Usage } else { Exit::Clean }
+        }
+    };
+    exit.into()
+}
+
+impl Command {
+    fn run(self) -> Exit {
+        match self {
+            Self::Serve(args) => args.run(),
+            Self::Topo(args) => args.run(),
+            Self::Completions(args) => args.run(),
+            Self::Man(args) => args.run(),
+        }
+    }
+}

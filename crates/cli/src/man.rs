@@ -1,0 +1,107 @@
+//! The man pages, from the definitions of the commands: `vermeil(1)`, and one page for each command.
+//!
+//! Tested in `tests.rs`: every option is on its page, and every exit code.
+
+use crate::{Exit, command, print};
+use clap::{Args, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Write a man page to standard output: `vermeil man serve | man -l -`
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command; by default the page of vermeil itself
+    command: Option<String>,
+}
+
+impl ManArgs {
+    pub(crate) fn run(self) -> Exit {
+        let name = match &self.command {
+            Some(command) => format!("vermeil-{command}.1"),
+            None => "vermeil.1".to_owned(),
+        };
+        match pages().into_iter().find(|page| page.file_name == name) {
+            Some(page) => print::result(&page.text),
+            None => print::failure(&format_args!("no man page {name}; see `vermeil help`"), Exit::Usage),
+        }
+    }
+}
+
+/// Writes the man pages into the folder `dir`, which must exist. The files written.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn man_pages(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let write = |page: Page| {
+        let path = dir.join(page.file_name);
+        fs::write(&path, page.text)?;
+        Ok(path)
+    };
+    pages().into_iter().map(write).collect()
+}
+
+pub(crate) struct Page {
+    pub(crate) file_name: String,
+    pub(crate) text: String,
+}
+
+/// The page of the program, then those of its commands.
+pub(crate) fn pages() -> Vec<Page> {
+    let mut program = command().disable_help_subcommand(true);
+    program.build();
+    let commands: Vec<_> =
+        program.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let names: Vec<_> = commands.iter().map(|command| format!("vermeil-{}", command.get_name())).collect();
+    let mut pages = vec![page(program, crate::EXAMPLES, &names)];
+    for command in commands {
+        let examples = match command.get_name() {
+            "serve" => crate::serve::EXAMPLES,
+            "topo" => crate::topo::EXAMPLES,
+            name => unreachable!("{name} has no examples"),
+        };
+        pages.push(page(command, examples, &["vermeil".to_owned()]));
+    }
+    pages
+}
+
+fn page(command: Command, examples: &[&str], see_also: &[String]) -> Page {
+    let has_commands = command.get_subcommands().any(|command| !command.is_hide_set());
+    let source = format!("vermeil {}", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command).source(source).manual("Vermeil");
+    let mut text = Vec::new();
+    let infallible = "a vector takes every byte";
+    man.render_title(&mut text).expect(infallible);
+    man.render_name_section(&mut text).expect(infallible);
+    man.render_synopsis_section(&mut text).expect(infallible);
+    man.render_description_section(&mut text).expect(infallible);
+    man.render_options_section(&mut text).expect(infallible);
+    if has_commands {
+        man.render_subcommands_section(&mut text).expect(infallible);
+    }
+    last_sections(examples, see_also).to_writer(&mut text).expect(infallible);
+    let text = String::from_utf8(text).expect("the definitions are UTF-8");
+    Page { file_name: man.get_filename(), text }
+}
+
+fn last_sections(examples: &[&str], see_also: &[String]) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXAMPLES"]);
+    roff.control("nf", []);
+    for &example in examples {
+        roff.text([roman(example)]);
+    }
+    roff.control("fi", []);
+    roff.control("SH", ["EXIT STATUS"]);
+    for exit in Exit::ALL {
+        roff.control("TP", []);
+        roff.text([bold((exit as u8).to_string())]);
+        roff.text([roman(exit.meaning())]);
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    let names: Vec<_> = see_also.iter().map(|name| format!("{name}(1)")).collect();
+    roff.text([roman(names.join(", "))]);
+    roff
+}

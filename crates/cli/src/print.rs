@@ -1,0 +1,21 @@
+//! The two ways a command speaks: its result on standard output, what went wrong on standard error.
+
+use crate::Exit;
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Writes a command's result. A reader that went away (`| head`) had enough.
+pub(crate) fn result(text: &str) -> Exit {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Exit::Clean,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Clean,
+        Err(error) => failure(&format_args!("cannot write to standard output: {error}"), Exit::Failed),
+    }
+}
+
+/// Says why a command ends with `exit`. If standard error is closed too, the exit code has to do.
+pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
+    let _ = writeln!(io::stderr(), "vermeil: {why}");
+    exit
+}

@@ -1,0 +1,121 @@
+//! `vermeil serve`: its options. `limits.rs` has the bounds, `resolve.rs` turns what was written into what is asked of
+//! the server.
+//!
+//! Leaves out serving. Tested in `serve/tests.rs`.
+
+mod limits;
+mod resolve;
+
+#[cfg(test)]
+mod tests;
+
+use crate::values::{Listen, parse_cores};
+use crate::{Exit, print};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use limits::{CacheArgs, LimitArgs, TimeoutArgs};
+use std::path::PathBuf;
+use vermeil_server::log::LogTarget;
+use vermeil_topology::CoreSelection;
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil serve",
+    "vermeil serve /srv/www --listen :80 --log /var/log/vermeil.log",
+    "vermeil serve site --listen 127.0.0.1:8080 --listen '[::1]:8080' --cores 4",
+];
+
+/// Serve a folder.
+///
+/// Serves the files below DIR over HTTP/1.1 until SIGTERM or SIGINT: then it stops accepting, finishes the requests it
+/// has, and ends; a second signal ends it at once. SIGHUP opens the log file anew.
+///
+/// Nothing outside DIR can be reached. Names that begin with a dot are not served, except `.well-known`. Next to
+/// `page.html`, the siblings `page.html.br`, `page.html.zst` and `page.html.gz` are sent instead to clients that accept
+/// them. A folder answers with its `index.html`, or with a listing; `404.html` in DIR is the page for what is not found.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES))]
+pub(crate) struct ServeArgs {
+    /// The folder to serve
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    root: PathBuf,
+
+    /// Where to listen; may be given several times
+    ///
+    /// PORT is a port of 127.0.0.1, :PORT a port of all interfaces (IPv4 and IPv6); ADDRESS:PORT, [IPV6]:PORT and
+    /// NAME:PORT are what they say. Port 0 takes any free port. Only processes of this machine reach the default.
+    #[arg(long, short, value_name = "ADDR", default_values_t = [Listen::DEFAULT], action = ArgAction::Append)]
+    listen: Vec<Listen>,
+
+    /// Which cpus to run on: all, a number of them, or a list
+    ///
+    /// One event loop is pinned to each. `all` is every cpu this process may use (affinity, cpuset), and no more than
+    /// a container's cpu limit pays for. A number takes that many, whole cores first, near ones together. A list
+    /// names them, such as 0-3,8 or 0-7,^3; one cpu alone is written 3-3. `vermeil topo --cores` shows the choice.
+    #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
+    cores: CoreSelection,
+
+    /// How the kernel is asked for input and output
+    #[arg(long, value_name = "DRIVER", default_value = "auto")]
+    io: Io,
+
+    /// Where the access log goes: - (standard output), a file, or off
+    ///
+    /// Combined log format, times in UTC. A file is appended to, created with mode 0640, and opened anew on SIGHUP or
+    /// when it was renamed. Serving never waits for the log: records that cannot be written in time are dropped,
+    /// counted, and reported on standard error.
+    #[arg(long, value_name = "-|FILE|off", default_value_t = LogTarget::Stdout)]
+    #[arg(value_hint = ValueHint::FilePath)]
+    log: LogTarget,
+
+    /// Answer 404 for a folder without index.html instead of listing it
+    ///
+    /// Default: folders are listed.
+    #[arg(long, help_heading = "Files")]
+    no_listing: bool,
+
+    /// Which symbolic links below DIR are followed
+    #[arg(long, value_name = "WHICH", default_value = "within", help_heading = "Files")]
+    follow_symlinks: FollowSymlinks,
+
+    #[command(flatten, next_help_heading = "Cache")]
+    cache: CacheArgs,
+
+    #[command(flatten, next_help_heading = "Limits")]
+    limits: LimitArgs,
+
+    #[command(flatten, next_help_heading = "Timeouts")]
+    timeouts: TimeoutArgs,
+}
+
+/// The I/O driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Io {
+    /// io_uring where all of it that is needed works, else epoll; the start says which and why
+    Auto,
+    /// io_uring, or refuse to start
+    Uring,
+    /// epoll, which works everywhere
+    Epoll,
+}
+
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FollowSymlinks {
+    /// Those that lead to something below DIR
+    Within,
+    /// All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read
+    All,
+    /// None
+    None,
+}
+
+impl ServeArgs {
+    /// Serves until told to stop.
+    pub(crate) fn run(self) -> Exit {
+        let resolved = resolve::Surroundings::here().and_then(|around| self.resolve(&around));
+        match resolved {
+            Ok(options) => print::failure(&format_args!("cannot serve yet: {options:?}"), Exit::CannotStart),
+            Err(error) => print::failure(&error, error.exit()),
+        }
+    }
+}

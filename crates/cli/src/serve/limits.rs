@@ -1,0 +1,121 @@
+//! The bounds of `vermeil serve`: cache, limits, timeouts. Defaults come from the crates that apply them.
+
+use crate::values::{Size, Span, size_between};
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use vermeil_http::limits;
+
+const K: u64 = 1 << 10;
+const M: u64 = 1 << 20;
+const G: u64 = 1 << 30;
+const T: u64 = 1 << 40;
+
+/// What is kept in memory of the files served.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct CacheArgs {
+    /// Memory for file contents, all cores together, in bytes
+    ///
+    /// From 0 (nothing is kept) to 1T. Each core keeps its own part.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(256 * M), value_parser = size_between(0, T))]
+    pub(super) cache_bytes: Size,
+
+    /// Paths remembered, on each core
+    ///
+    /// From 1 to 16777216. For each path its size, times, type and ready-made header, about 1K, and mostly an open file.
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 24))]
+    pub(super) cache_entries: usize,
+
+    /// The largest file whose content is kept in memory, in bytes
+    ///
+    /// From 0 to 1G, and not more than --cache-bytes. Larger files are sent from the kernel's page cache.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(64 * K), value_parser = size_between(0, G))]
+    pub(super) cache_file_bytes: Size,
+}
+
+/// What one client may send, and how many clients there are.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct LimitArgs {
+    /// Connections held at once, on each core
+    ///
+    /// From 1 to 10000000. Beyond it new connections wait in the kernel's queue until one ends.
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
+    pub(super) connections_max: usize,
+
+    /// The longest request line, in bytes
+    ///
+    /// From 128 to 1M, and not more than --header-bytes. Beyond it: 414.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(limits::REQUEST_LINE_BYTES as u64))]
+    #[arg(value_parser = size_between(128, M))]
+    pub(super) request_line_bytes: Size,
+
+    /// The most header fields of a request
+    ///
+    /// From 1 to 10000. Beyond it: 431.
+    #[arg(long, value_name = "N", default_value_t = limits::HEADER_COUNT)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(super) header_count: usize,
+
+    /// The longest request head, that is request line and header fields, in bytes
+    ///
+    /// From 256 to 16M. Beyond it: 431. A connection whose request arrives in pieces may hold that much memory.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(limits::HEADER_BYTES as u64))]
+    #[arg(value_parser = size_between(256, 16 * M))]
+    pub(super) header_bytes: Size,
+
+    /// The longest request body, in bytes
+    ///
+    /// From 0 to 1T. Beyond it: 413. Bodies are read and thrown away.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(limits::BODY_BYTES))]
+    #[arg(value_parser = size_between(0, T))]
+    pub(super) body_bytes: Size,
+
+    /// Requests answered on one connection before it is closed
+    ///
+    /// From 1 (no keep-alive) to 4294967295.
+    #[arg(long, value_name = "N", default_value_t = limits::REQUESTS_PER_CONNECTION)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) requests_per_connection: u32,
+
+    /// The most ranges of a range request
+    ///
+    /// From 0 (range requests get the whole file) to 1000. Beyond it the whole file is sent.
+    #[arg(long, value_name = "N", default_value_t = limits::RANGES_MAX)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=1000))]
+    pub(super) ranges_max: usize,
+}
+
+/// How long a client may take. Each from 1ms to 24h.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct TimeoutArgs {
+    /// For a request head to arrive, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h, from the start of the connection or the first byte of a later request. Then: 408.
+    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(10))]
+    pub(super) header_timeout: Span,
+
+    /// For a request body to arrive, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h, from the end of the head. Then the connection is closed.
+    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(30))]
+    pub(super) body_timeout: Span,
+
+    /// For the next request on a connection, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h, from the end of the answer before. Then the connection is closed.
+    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(60))]
+    pub(super) keep_alive_timeout: Span,
+
+    /// For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h without a byte taken. Then the connection is cut.
+    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(30))]
+    pub(super) write_timeout: Span,
+
+    /// For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h, from the first signal. Then what is left is cut, and the exit code is 4.
+    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(30))]
+    pub(super) drain_timeout: Span,
+}

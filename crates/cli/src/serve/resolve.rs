@@ -1,0 +1,142 @@
+//! From what was written to what is asked of the server: names looked up, cpus chosen, contradictions refused.
+//!
+//! What it needs of the machine comes in as [`Surroundings`], so that it is tested on machines one does not have.
+
+use super::{FollowSymlinks, Io, ServeArgs};
+use crate::usage::UsageError;
+use crate::values::{Listen, Size};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use vermeil_http::Limits;
+use vermeil_io::{IoChoice, Links};
+use vermeil_server::log::LogTarget;
+use vermeil_topology::{Allowed, CpuId, Machine};
+
+/// What a command line is resolved against.
+pub(super) struct Surroundings {
+    pub(super) machine: Machine,
+    pub(super) allowed: Allowed,
+    /// Whether sockets of IPv6 can be bound.
+    pub(super) has_ipv6: bool,
+    pub(super) look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+}
+
+impl Surroundings {
+    /// This machine.
+    pub(super) fn here() -> Result<Self, UsageError> {
+        let (machine, allowed) = crate::machine::this_machine()?;
+        // The kernel lists the addresses of IPv6 there; without IPv6 there is no such file.
+        let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
+        Ok(Self { machine, allowed, has_ipv6, look_up })
+    }
+}
+
+fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    std::net::ToSocketAddrs::to_socket_addrs(&(name, port)).map(Iterator::collect)
+}
+
+/// What the server is asked to do.
+#[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "the server that reads it comes next"))]
+pub(super) struct ServeOptions {
+    pub(super) root: PathBuf,
+    pub(super) listen: Vec<SocketAddr>,
+    pub(super) cpus: Vec<CpuId>,
+    pub(super) io: IoChoice,
+    pub(super) log: LogTarget,
+    pub(super) links: Links,
+    pub(super) limits: Limits,
+    pub(super) connections_max: usize,
+}
+
+impl ServeArgs {
+    /// What the server is asked to do.
+    ///
+    /// # Errors
+    /// A name without address, cpus that this process may not use, bounds that contradict each other.
+    pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
+        self.refuse_contradictions()?;
+        Ok(ServeOptions {
+            listen: addresses(&self.listen, around)?,
+            cpus: self.cores.resolve(&around.machine, &around.allowed)?,
+            root: self.root,
+            io: self.io.into(),
+            log: self.log,
+            links: self.follow_symlinks.into(),
+            limits: self.limits.into(),
+            connections_max: self.limits.connections_max,
+        })
+    }
+
+    fn refuse_contradictions(&self) -> Result<(), UsageError> {
+        let (limits, cache) = (&self.limits, &self.cache);
+        within(("--request-line-bytes", limits.request_line_bytes), ("--header-bytes", limits.header_bytes))?;
+        within(("--cache-file-bytes", cache.cache_file_bytes), ("--cache-bytes", cache.cache_bytes))
+    }
+}
+
+fn within(inner: (&'static str, Size), outer: (&'static str, Size)) -> Result<(), UsageError> {
+    let ((inner, inner_size), (outer, outer_size)) = (inner, outer);
+    if inner_size > outer_size {
+        return Err(UsageError::Contradiction { inner, inner_size, outer, outer_size });
+    }
+    Ok(())
+}
+
+/// All addresses, each once, in the order they were written. Twice the same address would compete with itself.
+fn addresses(listen: &[Listen], around: &Surroundings) -> Result<Vec<SocketAddr>, UsageError> {
+    let mut addresses = Vec::new();
+    for listen in listen {
+        let found = listen
+            .addresses(around.look_up)
+            .map_err(|source| UsageError::Name { listen: listen.clone(), source })?;
+        if found.is_empty() {
+            return Err(UsageError::NoAddress { listen: listen.clone() });
+        }
+        for addr in found {
+            // "All interfaces" is IPv4 alone where there is no IPv6; an address of IPv6 that was written is tried.
+            let left_out = matches!(listen, Listen::Everywhere(_)) && addr.is_ipv6() && !around.has_ipv6;
+            if !left_out && !addresses.contains(&addr) {
+                addresses.push(addr);
+            }
+        }
+    }
+    Ok(addresses)
+}
+
+impl From<Io> for IoChoice {
+    fn from(io: Io) -> Self {
+        match io {
+            Io::Auto => Self::Auto,
+            Io::Uring => Self::Uring,
+            Io::Epoll => Self::Epoll,
+        }
+    }
+}
+
+impl From<FollowSymlinks> for Links {
+    fn from(which: FollowSymlinks) -> Self {
+        match which {
+            FollowSymlinks::Within => Self::Beneath,
+            FollowSymlinks::All => Self::All,
+            FollowSymlinks::None => Self::None,
+        }
+    }
+}
+
+impl From<super::LimitArgs> for Limits {
+    fn from(args: super::LimitArgs) -> Self {
+        // The parsers' bounds are far below what a 32-bit size holds.
+        let small = |size: Size| usize::try_from(size.bytes).expect("at most 16M");
+        Self {
+            request_line_bytes: small(args.request_line_bytes),
+            header_count: args.header_count,
+            header_bytes: small(args.header_bytes),
+            body_bytes: args.body_bytes.bytes,
+            requests_per_connection: args.requests_per_connection,
+            ranges_max: args.ranges_max,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What command lines come to, on an invented machine; and what is refused, message by message.
+
+use super::resolve::{ServeOptions, Surroundings};
+use super::*;
+use crate::{Cli, Command};
+use clap::Parser;
+use clap::error::ErrorKind;
+use std::io;
+use std::net::SocketAddr;
+use vermeil_http::Limits;
+use vermeil_io::{IoChoice, Links};
+use vermeil_topology::{Allowed, CpuId, synthetic};
+
+fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
+    match Cli::try_parse_from(["vermeil", "serve"].iter().chain(args))?.command {
+        Command::Serve(args) => Ok(*args),
+        other => panic!("not serve: {other:?}"),
+    }
+}
+
+/// Two nodes of two cores of two cpus; `localhost` has two addresses, `empty` none, and no other name is known.
+fn surroundings() -> Surroundings {
+    let machine = synthetic::parse("node:2 core:2 pu:2").unwrap();
+    let look_up = |name: &str, port| match name {
+        "localhost" => Ok(vec![addr(&format!("[::1]:{port}")), addr(&format!("127.0.0.1:{port}"))]),
+        "empty" => Ok(Vec::new()),
+        _ => Err(io::Error::other("no such name")),
+    };
+    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up }
+}
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn resolve(args: &[&str]) -> ServeOptions {
+    parse(args).unwrap().resolve(&surroundings()).unwrap()
+}
+
+fn listen(args: &[&str]) -> Vec<String> {
+    resolve(args).listen.iter().map(SocketAddr::to_string).collect()
+}
+
+#[test]
+fn without_arguments() {
+    let options = resolve(&[]);
+    assert_eq!(options.root, PathBuf::from("."));
+    assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
+    assert_eq!(options.cpus.len(), 8);
+    assert_eq!(options.io, IoChoice::Auto);
+    assert_eq!(options.log, LogTarget::Stdout);
+    assert_eq!(options.limits, Limits::default());
+}
+
+#[test]
+fn where_to_listen() {
+    assert_eq!(listen(&["-l", "80"]), ["127.0.0.1:80"]);
+    assert_eq!(listen(&["--listen", ":80"]), ["0.0.0.0:80", "[::]:80"]);
+    assert_eq!(listen(&["--listen", "[::1]:80", "--listen=10.0.0.1:81"]), ["[::1]:80", "10.0.0.1:81"]);
+    assert_eq!(listen(&["--listen", "localhost:80"]), ["[::1]:80", "127.0.0.1:80"]);
+    assert_eq!(listen(&["-l", "localhost:80", "-l", "80", "-l", "[::1]:80"]), ["[::1]:80", "127.0.0.1:80"]);
+}
+
+#[test]
+fn all_interfaces_are_those_of_ipv4_where_there_is_no_ipv6() {
+    let around = Surroundings { has_ipv6: false, ..surroundings() };
+    let listen = |text| parse(&["--listen", text]).unwrap().resolve(&around).unwrap().listen;
+    assert_eq!(listen(":80"), [addr("0.0.0.0:80")]);
+    assert_eq!(listen("[::]:80"), [addr("[::]:80")], "what was written is tried, and fails with its reason");
+}
+
+#[test]
+fn which_cpus() {
+    let cpus = |text| resolve(&["--cores", text]).cpus;
+    assert_eq!(cpus("1"), [CpuId(0)]);
+    assert_eq!(cpus("2"), [CpuId(0), CpuId(2)]);
+    assert_eq!(cpus("5-7,^6"), [CpuId(5), CpuId(7)]);
+}
+
+#[test]
+fn each_option_arrives() {
+    let options = resolve(&[
+        "site",
+        "--io=epoll",
+        "--log=off",
+        "--follow-symlinks=none",
+        "--connections-max=7",
+        "--request-line-bytes=1K",
+        "--header-count=9",
+        "--header-bytes=2K",
+        "--body-bytes=3G",
+        "--requests-per-connection=5",
+        "--ranges-max=0",
+    ]);
+    assert_eq!(options.root, PathBuf::from("site"));
+    assert_eq!(options.io, IoChoice::Epoll);
+    assert_eq!(options.log, LogTarget::Off);
+    assert_eq!(options.links, Links::None);
+    assert_eq!(options.connections_max, 7);
+    let limits = Limits {
+        request_line_bytes: 1024,
+        header_count: 9,
+        header_bytes: 2048,
+        body_bytes: 3 << 30,
+        requests_per_connection: 5,
+        ranges_max: 0,
+        ..Limits::default()
+    };
+    assert_eq!(options.limits, limits);
+}
+
+#[test]
+fn log_targets() {
+    assert_eq!(resolve(&["--log", "-"]).log, LogTarget::Stdout);
+    assert_eq!(resolve(&["--log", "/tmp/x.log"]).log, LogTarget::File("/tmp/x.log".into()));
+}
+
+#[test]
+fn what_clap_refuses_says_what_would_be_right() {
+    for (args, words) in [
+        (&["--listen", "localhost"][..], "'--listen <ADDR>': the port is missing; write it behind a colon"),
+        (&["--listen", "::1"], "write an IPv6 address in brackets, such as [::1]:8080"),
+        (&["--cores", "0"], "'0' for '--cores <LIST|N|all>': a server needs at least one core"),
+        (&["--io", "kqueue"], "[possible values: auto, uring, epoll]"),
+        (&["--log", ""], "a log is `off`, `-` for standard output, or a file"),
+        (&["--header-timeout", "0"], "no time at all; the shortest time is 1ms"),
+        (&["--drain-timeout", "2d"], "write seconds such as 10 or 2.5, or a number with a unit"),
+        (&["--header-bytes", "17M"], "at most 16M"),
+        (&["--header-count", "0"], "0 is not in 1..=10000"),
+        (&["--requests-per-connection", "0"], "0 is not in 1..=4294967295"),
+        (&["--body-bytes", "1.5G"], "a whole number with a unit of 1024"),
+        (&["--lissten", "80"], "a similar argument exists: '--listen'"),
+    ] {
+        let error = parse(args).expect_err("refused");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.use_stderr());
+    }
+    assert_eq!(parse(&["one", "two"]).unwrap_err().kind(), ErrorKind::UnknownArgument);
+}
+
+#[test]
+fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
+    for (args, message, exit) in [
+        (
+            &["--listen", "nowhere:80"][..],
+            "--listen nowhere:80: the name cannot be resolved: no such name; write an address such as 127.0.0.1:8080",
+            Exit::CannotStart,
+        ),
+        (
+            &["--listen", "empty:80"],
+            "--listen empty:80: the name has no address; write an address such as 127.0.0.1:8080",
+            Exit::CannotStart,
+        ),
+        (
+            &["--cores", "9"],
+            "--cores 9: 9 cpus asked for, 8 allowed; cpus that may be used: 0-7",
+            Exit::Usage,
+        ),
+        (
+            &["--cores", "7-8"],
+            "--cores 7-8: cpu 8 does not exist on this machine; cpus that may be used: 0-7",
+            Exit::Usage,
+        ),
+        (
+            &["--request-line-bytes", "64K"],
+            "--request-line-bytes 64K: more than --header-bytes 32K allows; raise --header-bytes or lower \
+             --request-line-bytes",
+            Exit::Usage,
+        ),
+        (
+            &["--cache-bytes", "1K"],
+            "--cache-file-bytes 64K: more than --cache-bytes 1K allows; raise --cache-bytes or lower --cache-file-bytes",
+            Exit::Usage,
+        ),
+    ] {
+        let error = parse(args).unwrap().resolve(&surroundings()).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.exit()), (message, exit));
+    }
+}

@@ -1,0 +1,120 @@
+//! `vermeil topo`: draws a machine, and which of its cpus a server would use.
+//!
+//! Leaves out reading and drawing, which are the topology crate's. Tested in `topo/tests.rs`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::machine::this_machine;
+use crate::usage::UsageError;
+use crate::values::parse_cores;
+use crate::{Exit, print};
+use clap::{Args, ValueHint};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use vermeil_topology::{Allowed, CoreSelection, CpuId, Machine, render, synthetic, xml};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil topo",
+    "vermeil topo --cores 4",
+    "vermeil topo --synthetic 'node:2 l3:2 core:4 pu:2' --json",
+    "lstopo --of xml - | vermeil topo --from -",
+];
+
+/// Draw the machine: memory nodes, caches, cores, and the cpus this process may use.
+///
+/// Draws this machine, or one that is described: by an hwloc export (`lstopo --of xml FILE.xml`), or by a text in
+/// hwloc's synthetic notation, from the outside to the inside, such as "node:4 l3:1 core:4 pu:1".
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES))]
+pub(crate) struct TopoArgs {
+    /// Draw the machine of an hwloc XML export instead; - reads standard input
+    ///
+    /// Default: this machine, from /sys. The whole of a described machine is taken as allowed.
+    #[arg(long, value_name = "FILE.xml", conflicts_with = "synthetic", value_hint = ValueHint::FilePath)]
+    from: Option<PathBuf>,
+
+    /// Draw the machine that a text describes instead
+    ///
+    /// Default: this machine, from /sys. The whole of a described machine is taken as allowed.
+    #[arg(long, short, value_name = "TEXT")]
+    synthetic: Option<String>,
+
+    /// Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list
+    ///
+    /// Default: not said.
+    #[arg(long, value_name = "LIST|N|all", value_parser = parse_cores)]
+    cores: Option<CoreSelection>,
+
+    /// Write JSON instead of a drawing
+    ///
+    /// An object with `machine`, `allowed` (cpus, limit and where they come from), `cores` (how many a server would
+    /// use), and with --cores also `chosen`, the cpus in order. Default: a drawing.
+    #[arg(long)]
+    json: bool,
+}
+
+impl TopoArgs {
+    /// Draws.
+    pub(crate) fn run(self) -> Exit {
+        match self.text() {
+            Ok(text) => print::result(&text),
+            Err(error) => print::failure(&error, error.exit()),
+        }
+    }
+
+    fn text(&self) -> Result<String, UsageError> {
+        let (machine, allowed) = self.machine()?;
+        let chosen = match &self.cores {
+            Some(cores) => Some(cores.resolve(&machine, &allowed)?),
+            None => None,
+        };
+        Ok(match self.json {
+            true => json(&machine, &allowed, chosen.as_deref()),
+            false => tree(&machine, &allowed, chosen.as_deref()),
+        })
+    }
+
+    fn machine(&self) -> Result<(Machine, Allowed), UsageError> {
+        let machine = match (&self.from, &self.synthetic) {
+            (Some(path), _) => {
+                let text =
+                    read(path).map_err(|source| UsageError::MachineFile { path: path.clone(), source })?;
+                xml::parse(&text)?
+            }
+            (None, Some(text)) => synthetic::parse(text)?,
+            (None, None) => return Ok(this_machine()?),
+        };
+        let allowed = Allowed::everything(&machine);
+        Ok((machine, allowed))
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path)
+}
+
+fn tree(machine: &Machine, allowed: &Allowed, chosen: Option<&[CpuId]>) -> String {
+    let mut text = render::tree(machine, allowed);
+    if let Some(chosen) = chosen {
+        let cpus: Vec<_> = chosen.iter().map(CpuId::to_string).collect();
+        text += &format!("chosen: cpus {}\n", cpus.join(", "));
+    }
+    text
+}
+
+fn json(machine: &Machine, allowed: &Allowed, chosen: Option<&[CpuId]>) -> String {
+    let mut text = render::to_json(machine, allowed);
+    if let Some(chosen) = chosen {
+        let mut report: serde_json::Value = serde_json::from_str(&text).expect("our own JSON");
+        report["chosen"] = chosen.iter().map(|cpu| cpu.0).collect();
+        text = serde_json::to_string_pretty(&report).expect("a value is JSON");
+    }
+    text + "\n"
+}

@@ -1,0 +1,82 @@
+//! What `vermeil topo` draws and says, for machines that are described.
+
+use super::*;
+use crate::{Cli, Command};
+use clap::Parser;
+
+fn topo(args: &[&str]) -> Result<String, (String, Exit)> {
+    let words = ["vermeil", "topo"].iter().chain(args);
+    match Cli::try_parse_from(words).expect("the words parse").command {
+        Command::Topo(args) => args.text().map_err(|error| (error.to_string(), error.exit())),
+        other => panic!("not topo: {other:?}"),
+    }
+}
+
+#[test]
+fn this_machine_is_drawn() {
+    let text = topo(&[]).unwrap();
+    assert!(text.starts_with("machine: ") && text.contains("allowed: cpus "), "{text}");
+}
+
+#[test]
+fn a_described_machine_is_drawn_with_the_cpus_chosen() {
+    let text = topo(&["-s", "node:2 core:2 pu:2", "--cores", "2"]).unwrap();
+    assert!(text.starts_with("machine: 2 nodes, 4 cores, 8 cpus"), "{text}");
+    assert!(text.ends_with("\nchosen: cpus 0, 2\n"), "{text}");
+}
+
+#[test]
+fn json_has_the_cpus_chosen_if_asked() {
+    let report = |args: &[&str]| -> serde_json::Value {
+        let text = topo(args).unwrap();
+        assert!(text.ends_with("}\n"), "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let plain = report(&["-s", "core:2 pu:1", "--json"]);
+    assert_eq!(plain["cores"], 2);
+    assert_eq!(plain.get("chosen"), None);
+    let chosen = report(&["-s", "core:2 pu:2", "--json", "--cores", "1-2"]);
+    assert_eq!(chosen["chosen"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn an_hwloc_export_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machine.xml");
+    let xml = r#"<topology version="2.0"><object type="Machine" cpuset="0x3" nodeset="0x1">
+        <object type="NUMANode" os_index="0" cpuset="0x3" nodeset="0x1"/>
+        <object type="Core" os_index="0" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
+        <object type="Core" os_index="1" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
+        </object></topology>"#;
+    std::fs::write(&path, xml).unwrap();
+    let text = topo(&["--from", path.to_str().unwrap()]).unwrap();
+    assert!(text.starts_with("machine: 1 node, 2 cores, 2 cpus"), "{text}");
+}
+
+#[test]
+fn what_is_refused_names_the_option_the_value_and_the_cure() {
+    for (args, message, exit) in [
+        (
+            &["--from", "/nonexistent/machine.xml"][..],
+            "--from /nonexistent/machine.xml: cannot read it: No such file or directory (os error 2); export a machine \
+             with `lstopo --of xml FILE.xml`",
+            Exit::CannotStart,
+        ),
+        (
+            &["-s", "core:2 pu:1", "--cores", "3"],
+            "--cores 3: 3 cpus asked for, 2 allowed; cpus that may be used: 0-1",
+            Exit::Usage,
+        ),
+    ] {
+        assert_eq!(topo(args), Err((message.to_owned(), exit)));
+    }
+    let (message, exit) = topo(&["-s", "kore:2"]).unwrap_err();
+    assert!(message.starts_with("machine description \"kore:2\", column 1: "), "{message}");
+    assert_eq!(exit, Exit::Usage);
+}
+
+#[test]
+fn one_machine_at_a_time() {
+    let both = ["vermeil", "topo", "--from", "x.xml", "-s", "pu:1"];
+    assert_eq!(Cli::try_parse_from(both).unwrap_err().kind(), clap::error::ErrorKind::ArgumentConflict);
+}

@@ -1,0 +1,186 @@
+//! Where to listen: `8080`, `:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`.
+//!
+//! Reading has no side effects: a name stays a name until it is resolved. Tested below.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+/// Longest host name (RFC 1035 §2.3.4).
+const NAME_BYTES_MAX: usize = 255;
+
+/// An address, or what stands for addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// One address. A port alone is a port of 127.0.0.1: other machines are let in only when that is written.
+    Address(SocketAddr),
+    /// A port of all interfaces, IPv4 and IPv6.
+    Everywhere(u16),
+    /// A port of every address of a name.
+    Name(String, u16),
+}
+
+impl Listen {
+    /// Where it listens unless told otherwise.
+    pub(crate) const DEFAULT: Self = Self::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080));
+
+    /// The addresses; names are looked up with `look_up`.
+    pub(crate) fn addresses<E>(
+        &self,
+        look_up: impl FnOnce(&str, u16) -> Result<Vec<SocketAddr>, E>,
+    ) -> Result<Vec<SocketAddr>, E> {
+        match self {
+            Self::Address(addr) => Ok(vec![*addr]),
+            Self::Everywhere(port) => Ok(vec![
+                SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
+                SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port),
+            ]),
+            Self::Name(name, port) => look_up(name, *port),
+        }
+    }
+}
+
+/// Why a text is no [`Listen`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ListenError {
+    #[error(
+        "write PORT, :PORT (all interfaces), ADDRESS:PORT, [IPV6]:PORT or NAME:PORT, such as 127.0.0.1:8080"
+    )]
+    Form,
+    #[error("the port is missing; write it behind a colon, such as localhost:8080")]
+    NoPort,
+    #[error("a port is a number from 0 to 65535; 0 takes any free port")]
+    Port,
+    #[error("write an IPv6 address in brackets, such as [::1]:8080")]
+    NoBrackets,
+}
+
+impl FromStr for Listen {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Self, ListenError> {
+        if let Ok(addr) = text.parse() {
+            return Ok(Self::Address(addr));
+        }
+        if text.parse::<Ipv6Addr>().is_ok() {
+            return Err(ListenError::NoBrackets);
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (Some(host), port),
+            None if is_number(text) => (None, text),
+            None if is_name(text) => return Err(ListenError::NoPort),
+            None => return Err(ListenError::Form),
+        };
+        let port = match port {
+            "" => return Err(ListenError::NoPort),
+            _ if !is_number(port) => return Err(ListenError::Form),
+            number => number.parse().map_err(|_| ListenError::Port)?,
+        };
+        match host {
+            None => Ok(Self::Address(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port))),
+            Some("") => Ok(Self::Everywhere(port)),
+            Some(name) if is_name(name) => Ok(Self::Name(name.to_owned(), port)),
+            Some(_) => Err(ListenError::Form),
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether `text` may be a host name. Nothing but digits and dots is a mistyped address, which some resolvers would take
+/// for another one (`127.1`).
+fn is_name(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    (1..=NAME_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(allowed)
+        && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(addr) => addr.fmt(f),
+            Self::Everywhere(port) => write!(f, ":{port}"),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    fn address(text: &str) -> Listen {
+        Listen::Address(text.parse().unwrap())
+    }
+
+    #[test]
+    fn what_people_write() {
+        for (text, listen) in [
+            ("8080", address("127.0.0.1:8080")),
+            ("0", address("127.0.0.1:0")),
+            (":8080", Listen::Everywhere(8080)),
+            ("127.0.0.1:8080", address("127.0.0.1:8080")),
+            ("0.0.0.0:80", address("0.0.0.0:80")),
+            ("[::1]:8080", address("[::1]:8080")),
+            ("[::]:8080", address("[::]:8080")),
+            ("localhost:8080", Listen::Name("localhost".to_owned(), 8080)),
+            ("web-1.example.org:80", Listen::Name("web-1.example.org".to_owned(), 80)),
+        ] {
+            assert_eq!(text.parse(), Ok(listen), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_and_why() {
+        use ListenError::{Form, NoBrackets, NoPort, Port};
+        for (text, why) in [
+            ("", Form),
+            (":", NoPort),
+            ("localhost", NoPort),
+            ("localhost:", NoPort),
+            ("127.0.0.1", Form),
+            ("127.1:80", Form),
+            ("256.0.0.1:80", Form),
+            ("::1", NoBrackets),
+            ("::", NoBrackets),
+            ("[::1]", Form),
+            ("65536", Port),
+            (":65536", Port),
+            ("localhost:99999999999999999999", Port),
+            ("localhost:+80", Form),
+            ("localhost:http", Form),
+            ("http://localhost:80", Form),
+            ("local host:80", Form),
+            ("a:b:80", Form),
+        ] {
+            assert_eq!(text.parse::<Listen>(), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn everywhere_is_both_families() {
+        let nothing = |_: &str, _| -> Result<_, Infallible> { unreachable!("no name to look up") };
+        let addresses = Listen::Everywhere(80).addresses(nothing).unwrap();
+        assert_eq!(addresses, ["0.0.0.0:80".parse().unwrap(), "[::]:80".parse().unwrap()]);
+    }
+
+    proptest! {
+        #[test]
+        fn reads_what_it_prints(addr: SocketAddr, port: u16, name in "[a-z][a-z0-9-]{0,20}(\\.[a-z]{2,5})?") {
+            let addr = SocketAddr::new(addr.ip(), addr.port());
+            for listen in [Listen::Address(addr), Listen::Everywhere(port), Listen::Name(name, port)] {
+                prop_assert_eq!(listen.to_string().parse(), Ok(listen));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,20}|[0-9a-f:.\\[\\]]{0,30}") {
+            let _ = text.parse::<Listen>();
+        }
+    }
+}

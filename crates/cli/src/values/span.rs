@@ -1,0 +1,175 @@
+//! A length of time: `10`, `2.5`, `500ms`, `10s`, `2m`, `1h`.
+//!
+//! Exact to the millisecond, which is what the timers of a core keep. Tested below.
+
+use super::split_unit;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+const MS_PER_SECOND: u64 = 1000;
+const MS_PER_MINUTE: u64 = 60 * MS_PER_SECOND;
+const MS_PER_HOUR: u64 = 60 * MS_PER_MINUTE;
+/// Longest length of time. Guess: a connection that is quiet for a day is gone.
+const MS_MAX: u64 = 24 * MS_PER_HOUR;
+/// Digits of a number, all together: keeps the arithmetic exact in 64 bits.
+const DIGITS_MAX: usize = 12;
+
+/// A length of time from 1 ms to 24 h, whole milliseconds. Without a unit it is seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    ms: u64,
+}
+
+impl Span {
+    pub(crate) const fn seconds(seconds: u64) -> Self {
+        let ms = seconds * MS_PER_SECOND;
+        assert!(ms > 0 && ms <= MS_MAX);
+        Self { ms }
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_millis(span.ms)
+    }
+}
+
+/// Why a text is no [`Span`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SpanError {
+    #[error("write seconds such as 10 or 2.5, or a number with a unit: 500ms, 10s, 2m, 1h")]
+    Form,
+    #[error("finer than a millisecond; the shortest time is 1ms")]
+    TooFine,
+    #[error("no time at all; the shortest time is 1ms")]
+    Zero,
+    #[error("more than a day; the longest time is 24h")]
+    TooLong,
+}
+
+impl FromStr for Span {
+    type Err = SpanError;
+
+    fn from_str(text: &str) -> Result<Self, SpanError> {
+        let (number, unit) = split_unit(text);
+        let unit_ms = match unit {
+            "ms" => 1,
+            "" | "s" => MS_PER_SECOND,
+            "m" => MS_PER_MINUTE,
+            "h" => MS_PER_HOUR,
+            _ => return Err(SpanError::Form),
+        };
+        let (whole, fraction) = match number.split_once('.') {
+            Some((_, "")) => return Err(SpanError::Form),
+            Some(parts) => parts,
+            None => (number, ""),
+        };
+        let digits = format!("{whole}{fraction}");
+        if whole.is_empty() || digits.contains('.') {
+            return Err(SpanError::Form);
+        }
+        let significant = digits.trim_start_matches('0');
+        if significant.len() > DIGITS_MAX || fraction.len() > DIGITS_MAX {
+            return Err(if whole.len() > DIGITS_MAX { SpanError::TooLong } else { SpanError::TooFine });
+        }
+        let parts: u64 = if significant.is_empty() { 0 } else { significant.parse().expect("few digits") };
+        let (parts, parts_per_unit) = (parts * unit_ms, 10_u64.pow(fraction.len() as u32));
+        match parts / parts_per_unit {
+            _ if !parts.is_multiple_of(parts_per_unit) => Err(SpanError::TooFine),
+            0 => Err(SpanError::Zero),
+            ms if ms > MS_MAX => Err(SpanError::TooLong),
+            ms => Ok(Self { ms }),
+        }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ms {
+            ms if ms.is_multiple_of(MS_PER_HOUR) => write!(f, "{}h", ms / MS_PER_HOUR),
+            // A minute reads better as 60s beside 30s.
+            ms if ms.is_multiple_of(MS_PER_MINUTE) && ms > MS_PER_MINUTE => {
+                write!(f, "{}m", ms / MS_PER_MINUTE)
+            }
+            ms if ms.is_multiple_of(MS_PER_SECOND) => write!(f, "{}s", ms / MS_PER_SECOND),
+            ms => write!(f, "{ms}ms"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_people_write() {
+        for (text, ms) in [
+            ("10", 10_000),
+            ("2.5", 2500),
+            ("0.001", 1),
+            ("500ms", 500),
+            ("10s", 10_000),
+            ("0.5s", 500),
+            ("2m", 120_000),
+            ("1.5m", 90_000),
+            ("1h", 3_600_000),
+            ("24h", MS_MAX),
+            ("0.25h", 900_000),
+            ("007", 7000),
+            ("1.500000000", 1500),
+        ] {
+            assert_eq!(text.parse(), Ok(Span { ms }), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_and_why() {
+        use SpanError::{Form, TooFine, TooLong, Zero};
+        for (text, why) in [
+            ("", Form),
+            ("s", Form),
+            (".5", Form),
+            ("5.", Form),
+            ("1.2.3", Form),
+            ("-1", Form),
+            ("1e3", Form),
+            ("10 s", Form),
+            ("10d", Form),
+            ("10S", Form),
+            ("٣", Form),
+            ("0", Zero),
+            ("0.0h", Zero),
+            ("1.0005", TooFine),
+            ("0.5ms", TooFine),
+            ("0.0000000000000001", TooFine),
+            ("24.001h", TooLong),
+            ("86401", TooLong),
+            ("99999999999999999999999999", TooLong),
+        ] {
+            assert_eq!(text.parse::<Span>(), Err(why), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn reads_what_it_prints(ms in 1..=MS_MAX) {
+            let span = Span { ms };
+            prop_assert_eq!(span.to_string().parse(), Ok(span));
+        }
+
+        #[test]
+        fn decimal_seconds_are_exact(ms in 1..=MS_MAX) {
+            let text = format!("{}.{:03}", ms / 1000, ms % 1000);
+            prop_assert_eq!(text.parse(), Ok(Span { ms }));
+        }
+
+        #[test]
+        fn no_text_panics_and_what_is_read_is_in_bounds(text in "\\PC{0,12}|[0-9.]{0,30}(ms|s|m|h)?") {
+            if let Ok(span) = text.parse::<Span>() {
+                prop_assert!((1..=MS_MAX).contains(&span.ms));
+            }
+        }
+    }
+}
