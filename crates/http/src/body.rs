@@ -3,7 +3,7 @@
 //! [`BodyReader`] is fed whatever has arrived and says how much of it it consumed and which part of that was content. It
 //! holds no bytes, so a body costs no memory whatever its size. Chunked framing (RFC 9112 §7.1) is the transition table of
 //! `body/chunked.rs`. That any cut gives the same content, and that a plain decoder gives it too, is tested in
-//! `body/tests.rs`; what is refused, in `tests/corpus.rs`.
+//! `body/tests.rs`; what is refused, in `tests/corpus/`.
 
 use std::ops::Range;
 

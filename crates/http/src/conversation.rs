@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The machine owns no bytes. Its user keeps a buffer, shows it the unread part, and drops what an event consumed. This
-//! is what the server runs and what the tests cut to pieces: `tests/corpus.rs`, `tests/mutation.rs`. Each request, its
+//! is what the server runs and what the tests cut to pieces: `tests/corpus/`. Each request, its
 //! order and its number are checked in `conversation/tests.rs`.
 
 use std::ops::Range;

@@ -89,15 +89,12 @@ fn checked(path: DecodedPath<'_>) -> Result<DecodedPath<'_>, PathError> {
 /// Whether `raw` is its own decoding and has no segment that starts with a dot.
 #[inline]
 fn is_plain(raw: &[u8]) -> bool {
-    let mut after_slash = false;
-    for &byte in raw {
-        match byte {
-            b'%' | 0 => return false,
-            b'/' | b'.' if after_slash => return false,
-            _ => after_slash = byte == b'/',
-        }
-    }
-    raw.first() == Some(&b'/')
+    let [b'/', rest @ ..] = raw else { return false };
+    // Two loops without an exit, which become vector instructions, beat one that leaves early.
+    let escaped = rest.iter().fold(false, |found, &b| found | (b == b'%') | (b == 0));
+    let pairs = raw.iter().zip(rest);
+    let dotted = pairs.fold(false, |found, (&a, &b)| found | ((a == b'/') & ((b == b'/') | (b == b'.'))));
+    !escaped && !dotted
 }
 
 fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {

@@ -5,8 +5,8 @@
 //! head valid or not is decided there, from left to right: the first offending byte decides, so a prefix never gives
 //! another verdict than the whole. Bodies are `body.rs`.
 //!
-//! Invariants (no cut changes a verdict, httparse agrees on all we accept) are tested in `tests/corpus.rs` and
-//! `tests/mutation.rs`, each rule in `request/tests.rs`.
+//! Invariants (no cut changes a verdict, httparse agrees on all we accept) are tested in `tests/corpus/`, each
+//! rule in `request/tests.rs`.
 
 use crate::conditions::Preconditions;
 use crate::limits::Limits;

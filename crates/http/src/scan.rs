@@ -89,27 +89,39 @@ pub(crate) fn target_len(bytes: &[u8]) -> usize {
 pub(crate) fn text_len(bytes: &[u8]) -> usize {
     let mut at = 0;
     loop {
-        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-            let found = control_bytes(u64::from_le_bytes(*word));
-            if found != 0 {
-                at += (found.trailing_zeros() / 8) as usize;
+        while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
+            if has_control_byte(block) {
                 break;
             }
-            at += 8;
+            at += BLOCK;
         }
-        while let Some(&byte) = bytes.get(at) {
-            if !is_text(byte) {
-                return at;
-            }
-            at += 1;
-            if byte == b'\t' {
-                break;
-            }
-        }
-        if at >= bytes.len() {
-            return bytes.len();
+        let found = next_control(&bytes[at..]);
+        at += found;
+        match bytes.get(at) {
+            Some(b'\t') => at += 1,
+            _ => return at,
         }
     }
+}
+
+const BLOCK: usize = 16;
+
+#[inline]
+fn has_control_byte(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(false, |found, &b| found | (b < 0x20) | (b == 0x7f))
+}
+
+#[inline]
+fn next_control(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let found = control_bytes(u64::from_le_bytes(*word));
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    bytes[at..].iter().position(|&b| b < 0x20 || b == 0x7f).map_or(bytes.len(), |i| at + i)
 }
 
 /// Marks the high bit of control bytes of `word`, tabs and DEL included. The lowest mark is exact; a borrow may set

@@ -1,1 +1,72 @@
+//! The machine's own rules: counting, ending, and how often it parses. What it makes of bytes is in `tests/`.
 
+use super::*;
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+#[test]
+fn the_last_request_allowed_says_so() {
+    let limits = Limits { requests_per_connection: 2, ..Limits::default() };
+    let mut conversation = Conversation::new();
+    for keeps in [true, false] {
+        let Event::Request { request, consumed } = conversation.next(GET, &limits) else {
+            panic!("no request")
+        };
+        assert_eq!((request.keep_alive, consumed), (keeps, GET.len()));
+    }
+    assert_eq!(conversation.next(GET, &limits), Event::Closed);
+    assert_eq!(conversation.requests(), 2);
+}
+
+#[test]
+fn idle_and_amid_a_request_are_told_apart() {
+    let limits = Limits::default();
+    let mut conversation = Conversation::new();
+    assert!(!conversation.is_amid_request());
+    assert_eq!(conversation.next(b"", &limits), Event::NeedMore);
+    assert!(!conversation.is_amid_request());
+    assert_eq!(conversation.next(b"G", &limits), Event::NeedMore);
+    assert!(conversation.is_amid_request());
+    let post = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n";
+    assert!(matches!(conversation.next(post, &limits), Event::Request { .. }));
+    assert!(conversation.is_amid_request());
+    assert_eq!(conversation.next(b"", &limits), Event::NeedMore);
+    assert_eq!(conversation.next(b"abc", &limits), Event::Body { consumed: 2, data: 0..2, done: true });
+    assert!(!conversation.is_amid_request());
+}
+
+#[test]
+fn a_closed_conversation_reads_nothing() {
+    let limits = Limits::default();
+    let mut conversation = Conversation::new();
+    conversation.close();
+    assert_eq!(conversation.next(GET, &limits), Event::Closed);
+    let mut refused = Conversation::new();
+    assert_eq!(refused.next(b"\x16\x03", &limits), Event::Reject(Rejection::Method));
+    assert_eq!(refused.next(GET, &limits), Event::Closed);
+}
+
+/// A head that arrives byte by byte was parsed anew at each byte: 32 KiB of it cost half a gigabyte of scanning.
+#[test]
+fn a_head_that_drips_is_not_parsed_at_each_byte() {
+    let limits = Limits::default();
+    let head = [b"GET / HTTP/1.1\r\nHost: h\r\nX: ".as_slice(), &[b'a'; 32_000]].concat();
+    let mut seen = 0;
+    let mut bytes_parsed = 0;
+    for len in 1..=head.len() {
+        if is_worth_parsing(&head[..len], seen, &limits) {
+            bytes_parsed += len;
+            seen = len;
+        }
+    }
+    assert!(bytes_parsed <= 10 * head.len(), "{bytes_parsed}");
+}
+
+#[test]
+fn a_full_buffer_is_always_judged() {
+    let limits = Limits { header_bytes: 64, ..Limits::default() };
+    let head = [b"GET / HTTP/1.1\r\nHost: h\r\nX: ".as_slice(), &[b'a'; 64]].concat();
+    let mut conversation = Conversation::new();
+    assert_eq!(conversation.next(&head[..63], &limits), Event::NeedMore);
+    assert_eq!(conversation.next(&head[..64], &limits), Event::Reject(Rejection::HeadTooLong));
+}

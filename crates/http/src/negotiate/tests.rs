@@ -1,1 +1,82 @@
+//! Weights, wildcards, preferences.
 
+use super::Choice::*;
+use super::*;
+
+const ALL: EncodingSet = EncodingSet::NONE.with(Br).with(Zstd).with(Gzip);
+const GZIP: EncodingSet = EncodingSet::NONE.with(Gzip);
+
+#[test]
+fn table() {
+    let cases: &[(&str, EncodingSet, Choice)] = &[
+        ("gzip, deflate, br, zstd", ALL, Br),
+        ("gzip, deflate, br, zstd", GZIP.with(Zstd), Zstd),
+        ("gzip, deflate, br, zstd", GZIP, Gzip),
+        ("gzip, deflate, br, zstd", EncodingSet::NONE, Identity),
+        ("gzip, deflate, br", ALL, Br),
+        ("gzip, deflate, br", GZIP.with(Zstd), Gzip),
+        ("gzip, deflate", ALL, Gzip),
+        ("gzip", ALL, Gzip),
+        ("GZIP", ALL, Gzip),
+        ("x-gzip", ALL, Gzip),
+        ("br;q=1, gzip;q=0.8", ALL, Br),
+        ("br;q=0.5, gzip;q=0.8", ALL, Gzip),
+        ("br;q=0.5,gzip;q=0.8", EncodingSet::NONE.with(Br), Br),
+        ("br ; q=0.5 , gzip ; Q=0.4", ALL, Br),
+        ("gzip;q=1.000, br;q=0.999", ALL, Gzip),
+        ("gzip;q=0.001", ALL, Gzip),
+        ("gzip;q=0", ALL, Identity),
+        ("gzip;q=0.000", ALL, Identity),
+        ("*", ALL, Br),
+        ("*", GZIP, Gzip),
+        ("*;q=0", ALL, Identity),
+        ("br;q=0, *", ALL, Zstd),
+        ("gzip, *;q=0", ALL, Gzip),
+        ("gzip;q=0.5, *;q=0.1", ALL, Gzip),
+        ("identity", ALL, Identity),
+        ("identity, gzip;q=0.5", ALL, Identity),
+        ("identity;q=0.5, gzip;q=0.5", ALL, Gzip),
+        ("identity;q=0", ALL, Identity),
+        ("identity;q=0, gzip", ALL, Gzip),
+        ("*;q=0, identity;q=0", ALL, Identity),
+        ("", ALL, Identity),
+        (",,", ALL, Identity),
+        ("deflate, compress", ALL, Identity),
+        // A coding whose weight makes no sense is not wanted.
+        ("gzip;q=2", ALL, Identity),
+        ("gzip;q=1.001", ALL, Identity),
+        ("gzip;q=0.1234", ALL, Identity),
+        ("gzip;q=-1", ALL, Identity),
+        ("gzip;q=", ALL, Identity),
+        ("gzip;q=.5", ALL, Identity),
+        ("gzip;level=9", ALL, Identity),
+        ("gzip;q=0.x", ALL, Identity),
+        ("gzip gzip", ALL, Identity),
+        ("gzip;q=1, gzip;q=0", ALL, Identity),
+    ];
+    for &(value, available, expected) in cases {
+        assert_eq!(choose(Some(value.as_bytes()), available), expected, "{value}");
+    }
+    assert_eq!(choose(None, ALL), Identity);
+}
+
+/// What the shortcuts for browsers say is what reading the list says.
+#[test]
+fn shortcuts_agree_with_the_list() {
+    for value in ["gzip, deflate, br, zstd", "gzip, deflate, br", "gzip, deflate", "gzip"] {
+        for bits in 0..8 {
+            let codings = [(1, Br), (2, Zstd), (4, Gzip)].into_iter().filter(|(bit, _)| bits & bit != 0);
+            let available = codings.fold(EncodingSet::NONE, |set, (_, coding)| set.with(coding));
+            let read = heaviest(&Weights::parse(value.as_bytes()), available);
+            assert_eq!(choose(Some(value.as_bytes()), available), read, "{value} of {available:?}");
+        }
+    }
+}
+
+#[test]
+fn a_set_holds_what_was_put_in_and_the_identity() {
+    assert!(GZIP.contains(Gzip) && GZIP.contains(Identity) && !GZIP.contains(Br));
+    assert!(EncodingSet::NONE.is_empty() && EncodingSet::NONE.with(Identity).is_empty() && !GZIP.is_empty());
+    let names: Vec<_> = [Identity, Br, Zstd, Gzip].map(Choice::content_encoding).into();
+    assert_eq!(names, [None, Some("br"), Some("zstd"), Some("gzip")]);
+}

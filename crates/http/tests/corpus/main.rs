@@ -1,10 +1,28 @@
-//! The corpus: every request of `common/heads.rs` and `common/framing.rs` gives the line written beside it, and gives it
-//! however it is cut: whole, in two at every byte, and byte by byte.
+//! The corpus: every request of `heads.rs` and `framing.rs` gives the line written beside it, and gives it however it is
+//! cut: whole, in two at every byte, and byte by byte. `mutation.rs` does the same to damaged entries.
 
-mod common;
+mod converse;
+mod framing;
+mod heads;
+mod mutation;
 
-use common::{Case, check_against_httparse, check_prefixes, converse, corpus, without_positions};
+use converse::{check_against_httparse, check_prefixes, converse, without_positions};
 use vermeil_http::Limits;
+
+/// One entry: bytes, and in one line what becomes of them (see [`converse`]).
+#[derive(Clone, Debug)]
+struct Case {
+    name: &'static str,
+    input: &'static [u8],
+    expected: &'static str,
+}
+
+/// All entries.
+fn corpus() -> Vec<Case> {
+    let tables = [heads::VALID, heads::MALFORMED, framing::VALID, framing::MALFORMED, framing::SMUGGLING];
+    let entries = tables.into_iter().flatten();
+    entries.map(|&(name, input, expected)| Case { name, input, expected }).collect()
+}
 
 #[test]
 fn every_entry_gives_the_line_beside_it() {

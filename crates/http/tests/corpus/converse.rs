@@ -1,24 +1,6 @@
-//! What the tests of whole conversations share: the corpus, and a peer that cuts its input anywhere.
+//! A connection played through, with its input cut anywhere, and what any two ways to cut must have in common.
 
 use vermeil_http::{Conversation, Event, Framing, Limits, Parsed, Request, parse};
-
-mod framing;
-mod heads;
-
-/// One entry of the corpus: bytes, and in one line what becomes of them (see [`converse`]).
-#[derive(Clone, Debug)]
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
-    pub(crate) input: &'static [u8],
-    pub(crate) expected: &'static str,
-}
-
-/// All entries.
-pub(crate) fn corpus() -> Vec<Case> {
-    let tables = [heads::VALID, heads::MALFORMED, framing::VALID, framing::MALFORMED, framing::SMUGGLING];
-    let entries = tables.into_iter().flatten();
-    entries.map(|&(name, input, expected)| Case { name, input, expected }).collect()
-}
 
 /// Runs a connection as a server does, with `input` arriving in `pieces`, and tells what happened:
 ///
