@@ -1,7 +1,7 @@
 //! Every case of `suite`, on both drivers.
 //!
 //! A case is a plain function over a driver; the macro makes one test per driver of it, so a difference in behavior
-//! shows as one red test of a pair.
+//! shows as one red test of a pair. Cases that count descriptors of the whole process are in `descriptors.rs`.
 
 mod suite;
 
@@ -26,5 +26,49 @@ on_both_drivers! {
     echo::{
         many_sizes,
         many_streams,
+        queues_that_are_too_small,
+        buffers_that_are_too_small,
+    }
+    streams::{
+        the_end_comes_after_the_bytes,
+        half_closed_both_ways,
+        reset_while_receiving,
+        reset_while_sending,
+        closed_with_a_send_queued,
+        closed_with_a_send_in_flight,
+        closed_while_its_task_waits,
+        reading_and_writing_by_two_tasks,
+        stale_keys_touch_nobody,
+        sends_one_after_the_other,
+        nothing_to_send,
+    }
+    flow::{
+        a_slow_reader_gets_everything,
+        a_file_to_a_slow_reader,
+        a_head_and_its_file,
+        a_file_shorter_than_thought,
+        an_unread_stream_starves_nobody,
+        three_hundred_senders_and_sixteen_buffers,
+    }
+    listeners::{
+        closing_hands_over_what_is_queued,
+        closing_tells_the_waiting_task,
+        more_connections_than_are_held,
+        accepted_sockets_are_ready_for_use,
+    }
+    turns::{
+        unparked_before_the_turn,
+        unparked_from_another_thread,
+        a_timeout_ends_a_turn,
+        a_send_that_is_waited_for_ends_the_turn,
+        dropped_with_everything_in_flight,
+    }
+    sources::{
+        ready_as_long_as_there_is_more,
+        files_are_refused,
+        stale_keys,
+    }
+    property::{
+        bytes_are_those_of_the_model,
     }
 }

@@ -78,3 +78,31 @@ pub(crate) fn many_streams(make: &Make) {
     }
     assert_eq!(world.driver.borrow().stream_count(), 0);
 }
+
+/// Submission and completion queues that overflow all the time.
+pub(crate) fn queues_that_are_too_small(make: &Make) {
+    const CLIENTS: usize = 100;
+    let world = make(DriverOptions { ring_entries: 8, epoll_events: 1, ..Default::default() });
+    let addr = serve(&world, CLIENTS);
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|seed| thread::spawn(move || echoes(addr, &pattern(30_000, seed as u64)))).collect();
+    world.run_all();
+    for client in clients {
+        client.join().expect("a client failed");
+    }
+}
+
+/// One receive buffer of one byte, and others as odd.
+pub(crate) fn buffers_that_are_too_small(make: &Make) {
+    for (recv_buffers, recv_buffer_bytes) in [(1, 1), (1, 4096), (3, 100), (0, 0)] {
+        let options = DriverOptions { recv_buffers, recv_buffer_bytes, ..Default::default() };
+        let world = make(options);
+        let addr = serve(&world, 3);
+        let clients: Vec<_> =
+            (0..3).map(|seed| thread::spawn(move || echoes(addr, &pattern(5_000, seed)))).collect();
+        world.run_all();
+        for client in clients {
+            client.join().expect("a client failed");
+        }
+    }
+}

@@ -18,6 +18,12 @@ use vermeil_io::{
 };
 
 pub(crate) mod echo;
+pub(crate) mod flow;
+pub(crate) mod listeners;
+pub(crate) mod property;
+pub(crate) mod sources;
+pub(crate) mod streams;
+pub(crate) mod turns;
 
 /// Nothing here takes a tenth of this; it only keeps a lost wake-up from hanging the run.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);

@@ -1,0 +1,101 @@
+//! Connections coming in, and listeners going away.
+
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+
+use vermeil_io::DriverOptions;
+
+use super::{Make, poll_once};
+
+pub(crate) fn closing_hands_over_what_is_queued(make: &Make) {
+    const CLIENTS: usize = 20;
+    for armed in ["never polled", "polled", "polled and turned"] {
+        let world = make(DriverOptions::default());
+        let (listener, addr) = world.listen();
+        if armed != "never polled" {
+            assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+        }
+        if armed == "polled and turned" {
+            world.nudge();
+        }
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(addr).expect("connect")).collect();
+        world.driver.borrow_mut().close_listener(listener);
+        world.driver.borrow_mut().close_listener(listener);
+        let accepting = world.clone();
+        let streams = world.run(async move {
+            let mut streams = Vec::new();
+            loop {
+                match accepting.accept(listener).await {
+                    Ok(stream) => streams.push(stream),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::NotConnected, "{armed}");
+                        break;
+                    }
+                }
+            }
+            assert!(accepting.accept(listener).await.is_err());
+            streams
+        });
+        assert_eq!(streams.len(), CLIENTS, "{armed}: connections were lost");
+        for client in &mut clients {
+            client.write_all(b"x").expect("write");
+        }
+        let reading = world.clone();
+        world.run(async move {
+            for stream in streams {
+                assert_eq!(reading.recv(stream, &mut Vec::new()).await.expect("recv"), 1, "{armed}");
+            }
+        });
+        assert!(TcpStream::connect(addr).is_err(), "{armed}: still listening");
+    }
+}
+
+pub(crate) fn closing_tells_the_waiting_task(make: &Make) {
+    let world = make(DriverOptions::default());
+    let (listener, _) = world.listen();
+    let (waiting, closing) = (world.clone(), world.clone());
+    world.spawn(async move {
+        let error = waiting.accept(listener).await.expect_err("closed");
+        assert_eq!(error.to_string(), "listener closed");
+    });
+    assert!(world.poll_woken());
+    world.nudge();
+    world.spawn(async move { closing.driver.borrow_mut().close_listener(listener) });
+    world.run_all();
+}
+
+pub(crate) fn more_connections_than_are_held(make: &Make) {
+    const CLIENTS: usize = 64;
+    let world = make(DriverOptions { accept_backlog_max: 4, ..Default::default() });
+    let (listener, addr) = world.listen();
+    assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            world.nudge();
+            TcpStream::connect(addr).expect("connect")
+        })
+        .collect();
+    let accepting = world.clone();
+    world.run(async move {
+        for _ in 0..CLIENTS {
+            accepting.accept_fd(listener).await.expect("accept");
+        }
+    });
+    assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+    drop(clients);
+}
+
+pub(crate) fn accepted_sockets_are_ready_for_use(make: &Make) {
+    let world = make(DriverOptions::default());
+    let (listener, addr) = world.listen();
+    let client = TcpStream::connect(addr).expect("connect");
+    let accepting = world.clone();
+    let fd = world.run(async move { accepting.accept_fd(listener).await.expect("accept") });
+    let status = rustix::fs::fcntl_getfl(&fd).expect("F_GETFL");
+    assert!(status.contains(rustix::fs::OFlags::NONBLOCK), "the socket blocks");
+    let flags = rustix::io::fcntl_getfd(&fd).expect("F_GETFD");
+    assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "the socket survives exec");
+    let peer = vermeil_io::peer_addr(std::os::fd::AsFd::as_fd(&fd)).expect("peer");
+    assert_eq!(peer, client.local_addr().expect("local"));
+    assert!(TcpStream::from(fd).nodelay().expect("TCP_NODELAY"), "small segments are held back");
+}

@@ -1,0 +1,178 @@
+//! Random operations on a few streams, against a model that only remembers which bytes went in.
+//!
+//! At every step what came out must be a beginning of what went in; at the end everything must have come out. The
+//! driver is made with few and small buffers, so that the rare states (suspended, out of buffers, blocked) are common.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use vermeil_io::{DriverOptions, More, StreamKey};
+
+use super::{DEADLINE, Make, World, pattern, poll_once};
+
+#[derive(Debug, Clone)]
+enum Step {
+    PeerWrites { pair: usize, bytes: usize },
+    PeerReads { pair: usize, bytes: usize },
+    Receives { pair: usize },
+    Sends { pair: usize, head: usize, body: usize, more: bool },
+    Sent { pair: usize },
+    Turns,
+    Replaced { pair: usize },
+}
+
+const PAIRS: usize = 3;
+
+fn step() -> impl Strategy<Value = Step> {
+    let pair = 0..PAIRS;
+    let size = prop_oneof![3 => 0..200usize, 2 => 0..20_000usize, 1 => 0..600_000usize];
+    prop_oneof![
+        3 => (pair.clone(), size.clone()).prop_map(|(pair, bytes)| Step::PeerWrites { pair, bytes }),
+        3 => (pair.clone(), size.clone()).prop_map(|(pair, bytes)| Step::PeerReads { pair, bytes }),
+        4 => pair.clone().prop_map(|pair| Step::Receives { pair }),
+        3 => (pair.clone(), 0..500usize, size, any::<bool>())
+            .prop_map(|(pair, head, body, more)| Step::Sends { pair, head, body, more }),
+        3 => pair.clone().prop_map(|pair| Step::Sent { pair }),
+        5 => Just(Step::Turns),
+        1 => pair.prop_map(|pair| Step::Replaced { pair }),
+    ]
+}
+
+/// One stream, its peer, and what each side has said and heard.
+struct Pair {
+    key: StreamKey,
+    peer: TcpStream,
+    sending: bool,
+    peer_said: Vec<u8>,
+    heard: Vec<u8>,
+    said: Vec<u8>,
+    peer_heard: Vec<u8>,
+}
+
+impl Pair {
+    fn new(world: &World) -> Self {
+        let (key, peer) = world.connected();
+        socket2::SockRef::from(&peer).set_recv_buffer_size(20_000).expect("SO_RCVBUF");
+        peer.set_nonblocking(true).expect("nonblocking");
+        let empty = Vec::new;
+        Self {
+            key,
+            peer,
+            sending: false,
+            peer_said: empty(),
+            heard: empty(),
+            said: empty(),
+            peer_heard: empty(),
+        }
+    }
+
+    fn peer_reads(&mut self, bytes: usize) {
+        let mut buf = vec![0; bytes];
+        match self.peer.read(&mut buf) {
+            Ok(count) => self.peer_heard.extend_from_slice(&buf[..count]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        assert!(self.said.starts_with(&self.peer_heard), "the peer heard what was not said");
+    }
+
+    fn peer_writes(&mut self, bytes: usize, seed: u64) {
+        let message = pattern(bytes, seed);
+        match self.peer.write(&message) {
+            Ok(count) => self.peer_said.extend_from_slice(&message[..count]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+
+    fn receives(&mut self, world: &World) -> Option<usize> {
+        let received = poll_once(|cx| world.driver.borrow_mut().poll_recv(cx, self.key, &mut self.heard));
+        assert!(self.peer_said.starts_with(&self.heard), "heard what the peer did not say");
+        match received {
+            Poll::Ready(count) => Some(count.expect("recv")),
+            Poll::Pending => None,
+        }
+    }
+
+    fn sends(&mut self, world: &World, (head, body, more): (usize, usize, bool), seed: u64) {
+        if self.sending {
+            return;
+        }
+        let (head, body) = (pattern(head, seed), Bytes::from(pattern(body, seed + 1)));
+        self.said.extend_from_slice(&head);
+        self.said.extend_from_slice(&body);
+        let more = if more { More::Yes } else { More::No };
+        world.driver.borrow_mut().start_send(self.key, head, body, more);
+        self.sending = true;
+    }
+
+    fn sent(&mut self, world: &World) {
+        if let Poll::Ready(head) = poll_once(|cx| world.driver.borrow_mut().poll_sent(cx, self.key)) {
+            assert!(head.expect("sent").is_empty());
+            self.sending = false;
+        }
+    }
+
+    /// Lets everything said be heard, and both sides end.
+    fn finish(mut self, world: &World) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut ended = false;
+        self.peer.shutdown(Shutdown::Write).expect("shutdown");
+        while self.sending || !ended || self.peer_heard.len() < self.said.len() {
+            assert!(Instant::now() < deadline, "bytes or an end were lost");
+            self.sent(world);
+            self.peer_reads(100_000);
+            ended |= self.receives(world) == Some(0);
+            world.nudge();
+        }
+        assert!(self.heard == self.peer_said && self.peer_heard == self.said);
+        world.close(self.key);
+    }
+}
+
+fn play(make: &Make, steps: &[Step]) {
+    let world = make(DriverOptions {
+        recv_buffers: 4,
+        recv_buffer_bytes: 1000,
+        recv_parked_max: 2,
+        ring_entries: 8,
+        ..Default::default()
+    });
+    let mut pairs: Vec<_> = (0..PAIRS).map(|_| Pair::new(&world)).collect();
+    for (step, seed) in steps.iter().zip(0..) {
+        match *step {
+            Step::PeerWrites { pair, bytes } => pairs[pair].peer_writes(bytes, seed),
+            Step::PeerReads { pair, bytes } => pairs[pair].peer_reads(bytes),
+            Step::Receives { pair } => drop(pairs[pair].receives(&world)),
+            Step::Sends { pair, head, body, more } => pairs[pair].sends(&world, (head, body, more), seed),
+            Step::Sent { pair } => pairs[pair].sent(&world),
+            Step::Turns => drop(world.nudge()),
+            Step::Replaced { pair } => {
+                world.close(pairs[pair].key);
+                pairs[pair] = Pair::new(&world);
+            }
+        }
+    }
+    for pair in pairs {
+        pair.finish(&world);
+    }
+    let deadline = Instant::now() + DEADLINE;
+    while world.driver.borrow().stream_count() > 0 {
+        assert!(Instant::now() < deadline, "closed streams stay");
+        world.nudge();
+    }
+}
+
+pub(crate) fn bytes_are_those_of_the_model(make: &Make) {
+    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&vec(step(), 1..150), |steps| {
+            play(make, &steps);
+            Ok(())
+        })
+        .unwrap();
+}

@@ -1,0 +1,90 @@
+//! When a turn returns.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use vermeil_io::{DriverOptions, More};
+
+use super::{DEADLINE, Make, poll_once};
+
+pub(crate) fn unparked_before_the_turn(make: &Make) {
+    let world = make(DriverOptions::default());
+    let unparker = world.driver.borrow().unparker();
+    for _ in 0..100 {
+        unparker.unpark();
+        unparker.unpark();
+        world.driver.borrow_mut().turn(None).expect("turn");
+        // Two rings may or may not be told apart; none may be left over for ever.
+        while world.nudge() > 0 {}
+    }
+}
+
+pub(crate) fn unparked_from_another_thread(make: &Make) {
+    const ROUNDS: usize = 2000;
+    let world = make(DriverOptions::default());
+    let unparker = world.driver.borrow().unparker();
+    let (turned, wait_for_turn) = mpsc::channel();
+    let ringing = thread::spawn(move || {
+        for _ in 0..ROUNDS {
+            unparker.unpark();
+            wait_for_turn.recv_timeout(DEADLINE).expect("the bell was not heard");
+        }
+    });
+    for _ in 0..ROUNDS {
+        let count = world.driver.borrow_mut().turn(Some(DEADLINE)).expect("turn");
+        assert_eq!(count, 1, "a turn without or with too many completions");
+        turned.send(()).expect("the other thread lives");
+    }
+    ringing.join().expect("the ringing thread");
+}
+
+pub(crate) fn a_timeout_ends_a_turn(make: &Make) {
+    let world = make(DriverOptions::default());
+    assert_eq!(world.nudge(), 0);
+    for timeout in [Duration::from_nanos(1), Duration::from_micros(300), Duration::from_millis(15)] {
+        let start = Instant::now();
+        assert_eq!(world.driver.borrow_mut().turn(Some(timeout)).expect("turn"), 0);
+        assert!(start.elapsed() >= timeout, "{timeout:?} ended too early");
+    }
+}
+
+/// Nothing else happens, so only the answer about the send can end the turn.
+pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &Make) {
+    let world = make(DriverOptions::default());
+    let (key, _peer) = world.connected();
+    for _ in 0..3 {
+        let mut driver = world.driver.borrow_mut();
+        driver.start_send(key, b"x".to_vec(), Bytes::new(), More::No);
+        if poll_once(|cx| driver.poll_sent(cx, key)).is_pending() {
+            assert!(driver.has_unsubmitted());
+            driver.turn(None).expect("turn");
+            assert!(poll_once(|cx| driver.poll_sent(cx, key)).is_ready());
+        }
+        assert!(!driver.has_unsubmitted());
+    }
+}
+
+pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
+    let world = make(DriverOptions::default());
+    let (listener, addr) = world.listen();
+    assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+    let mut kept = Vec::new();
+    let much = Bytes::from(vec![3; 16 << 20]);
+    for round in 0..20usize {
+        let (key, peer) = world.connected();
+        let mut driver = world.driver.borrow_mut();
+        assert!(poll_once(|cx| driver.poll_recv(cx, key, &mut Vec::new())).is_pending());
+        driver.start_send(key, b"head".to_vec(), much.slice(..round << 19), More::No);
+        drop(driver);
+        kept.push(peer);
+        if round % 2 == 0 {
+            world.nudge();
+        }
+        if round % 3 == 0 {
+            world.close(key);
+        }
+    }
+    kept.push(std::net::TcpStream::connect(addr).expect("connect"));
+}
