@@ -71,19 +71,26 @@ fn page(command: Command, examples: &[&str], see_also: &[String]) -> Page {
     let has_commands = command.get_subcommands().any(|command| !command.is_hide_set());
     let source = format!("vermeil {}", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command).source(source).manual("Vermeil");
-    let mut text = Vec::new();
-    let infallible = "a vector takes every byte";
-    man.render_title(&mut text).expect(infallible);
-    man.render_name_section(&mut text).expect(infallible);
-    man.render_synopsis_section(&mut text).expect(infallible);
-    man.render_description_section(&mut text).expect(infallible);
-    man.render_options_section(&mut text).expect(infallible);
-    if has_commands {
-        man.render_subcommands_section(&mut text).expect(infallible);
-    }
-    last_sections(examples, see_also).to_writer(&mut text).expect(infallible);
-    let text = String::from_utf8(text).expect("the definitions are UTF-8");
+    let mut sections = Vec::new();
+    render(&man, has_commands, &mut sections).expect("a vector takes every byte");
+    let mut text = String::from_utf8(sections).expect("the definitions are UTF-8");
+    text += &last_sections(examples, see_also).render();
+    // Each section comes with the macros that all of them need once.
+    let macros = Roff::new().render();
+    let text = macros.clone() + &text.replace(&macros, "");
     Page { file_name: man.get_filename(), text }
+}
+
+fn render(man: &Man, has_commands: bool, text: &mut Vec<u8>) -> io::Result<()> {
+    man.render_title(text)?;
+    man.render_name_section(text)?;
+    man.render_synopsis_section(text)?;
+    man.render_description_section(text)?;
+    man.render_options_section(text)?;
+    if has_commands {
+        man.render_subcommands_section(text)?;
+    }
+    Ok(())
 }
 
 fn last_sections(examples: &[&str], see_also: &[String]) -> Roff {

@@ -20,7 +20,7 @@ fn help_and_version_go_to_standard_output_and_succeed() {
         (&["--version"], concat!("vermeil ", env!("CARGO_PKG_VERSION"))),
         (&["man", "serve"], ".TH vermeil"),
         (&["completions", "bash"], "complete -F"),
-        (&["topo", "-s", "core:2"], "machine: 1 node, 2 cores, 2 cpus"),
+        (&["topo", "-s", "core:2 pu:1"], "machine: 1 node, 2 cores, 2 cpus"),
     ] {
         let output = vermeil(args);
         assert!(text(&output.stdout).contains(words), "{args:?}: {}", text(&output.stdout));
