@@ -2,7 +2,7 @@
 //!
 //! Owns the batch buffer and the handing over, which never waits: a full channel costs the batch, not the core.
 //! Leaves out formatting and writing (`writer.rs`) and the clock: the core says when it is.
-//! Tested in `tests.rs`: drops are counted, buffers come back, dropping a `CoreLog` loses nothing.
+//! Tested below (buffers come home, drops are counted) and in `tests.rs` (dropping a `CoreLog` loses nothing).
 
 use super::record::{RECORD_BYTES_MAX, Record, encode};
 use super::{LogCounts, Shared};
@@ -172,5 +172,89 @@ impl Drop for CoreLog {
         {
             link.hand_over_last();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Patience;
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const RECORD: Record<'_> = Record {
+        peer: std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
+        unix_seconds: 0,
+        request_line: b"GET / HTTP/1.1",
+        status: 200,
+        body_bytes: 0,
+        referer: None,
+        user_agent: None,
+    };
+
+    fn core(batches_waiting: usize) -> (CoreLog, Receiver<Message>) {
+        let (messages, inbox) = mpsc::sync_channel(batches_waiting);
+        (CoreLog::new(messages, Shared::new(Patience::USUAL)), inbox)
+    }
+
+    fn hand_over_one(core: &mut CoreLog) {
+        core.record(&RECORD);
+        core.flush_if_due(u64::MAX);
+    }
+
+    fn next_batch(inbox: &Receiver<Message>) -> Batch {
+        match inbox.try_recv() {
+            Ok(Message::Batch(batch)) => batch,
+            other => panic!("no batch: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_emptied_buffer_comes_home() {
+        let (mut core, inbox) = core(1);
+        hand_over_one(&mut core);
+        let Batch { mut bytes, home, .. } = next_batch(&inbox);
+        let buffer = bytes.as_ptr();
+        bytes.clear();
+        home.try_send(bytes).unwrap();
+        hand_over_one(&mut core);
+        assert_eq!(next_batch(&inbox).bytes.as_ptr(), buffer);
+    }
+
+    #[test]
+    fn a_full_channel_costs_the_batch_and_keeps_the_buffer() {
+        let (mut core, inbox) = core(1);
+        hand_over_one(&mut core);
+        hand_over_one(&mut core);
+        assert_eq!(core.counts(), LogCounts { written: 0, dropped: 1 });
+        assert_eq!(core.due_ms(), None);
+        assert!(core.link.as_ref().unwrap().bytes.capacity() >= BATCH_BYTES);
+        assert_eq!(next_batch(&inbox).records, 1);
+        hand_over_one(&mut core);
+        assert_eq!((next_batch(&inbox).records, core.counts().dropped), (1, 1));
+    }
+
+    #[test]
+    fn a_batch_never_outgrows_its_buffer() {
+        let (mut core, inbox) = core(1);
+        let long = [b'x'; 5000];
+        let record = Record { request_line: &long, referer: Some(&long), user_agent: Some(&long), ..RECORD };
+        let mut records = 0;
+        let batch = loop {
+            core.record(&record);
+            records += 1;
+            if let Ok(Message::Batch(batch)) = inbox.try_recv() {
+                break batch;
+            }
+        };
+        assert_eq!(batch.records, records - 1);
+        assert!(batch.bytes.len() <= BATCH_BYTES && batch.bytes.capacity() == BATCH_BYTES);
+    }
+
+    #[test]
+    fn a_log_that_ended_turns_the_core_off() {
+        let (mut core, inbox) = core(1);
+        drop(inbox);
+        hand_over_one(&mut core);
+        assert!(!core.is_on());
     }
 }

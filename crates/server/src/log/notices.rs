@@ -174,7 +174,9 @@ impl Notices {
             Output::Stderr => {
                 let stderr = std::io::stderr();
                 let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
-                ready.is_ok_and(|ready| ready > 0) && writeln!(stderr.lock(), "{line}").is_ok()
+                // One write: lines of several threads must not mix.
+                ready.is_ok_and(|ready| ready > 0)
+                    && stderr.lock().write_all(format!("{line}\n").as_bytes()).is_ok()
             }
         }
     }
