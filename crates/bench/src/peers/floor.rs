@@ -18,20 +18,23 @@ pub enum Sending {
     /// Head and body in one send from memory.
     #[default]
     Memory,
+    /// One send of the head, held back (MSG_MORE) to travel with what sendfile sends after it.
+    Joined,
     /// One send of the head, then sendfile.
-    File,
+    Apart,
 }
 
 impl Sending {
     /// Every value.
-    pub const ALL: [Self; 2] = [Self::Memory, Self::File];
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Joined, Self::Apart];
 }
 
 impl fmt::Display for Sending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "one send",
-            Self::File => "send and sendfile",
+            Self::Joined => "send and sendfile, joined",
+            Self::Apart => "send and sendfile",
         })
     }
 }
@@ -49,8 +52,11 @@ pub fn command(
     command.arg("--io").arg(io.name()).arg("--listen").arg(setting.address.to_string());
     command.arg("--cpu").arg(setting.cpu.to_string()).arg("--status").arg(answer.status.to_string());
     command.arg("--head").arg(answer.head_bytes.to_string()).arg("--body").arg(answer.body_bytes.to_string());
-    if sending == Sending::File {
+    if sending != Sending::Memory {
         command.arg("--file").arg(file);
+    }
+    if sending == Sending::Apart {
+        command.arg("--head-apart");
     }
     command
 }

@@ -94,7 +94,7 @@ impl Program {
     pub fn over(way: Way) -> Vec<Self> {
         let requests: &[Request] = match way {
             Way::Loopback => &Request::ALL,
-            Way::OwnReceive => &[Request::OneK, Request::TwentyK],
+            Way::OwnReceive => &[Request::OneK, Request::TwentyK, Request::OneM],
         };
         requests.iter().map(|&request| Self { way, request }).collect()
     }
@@ -225,6 +225,6 @@ mod tests {
     fn programs_say_their_way() {
         let names = |way| Program::over(way).into_iter().map(Program::name).collect::<Vec<_>>();
         assert_eq!(names(Way::Loopback), ["1k", "20k", "1m", "404", "304"]);
-        assert_eq!(names(Way::OwnReceive), ["1k+rx", "20k+rx"]);
+        assert_eq!(names(Way::OwnReceive), ["1k+rx", "20k+rx", "1m+rx"]);
     }
 }

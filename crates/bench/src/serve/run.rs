@@ -285,7 +285,7 @@ impl<'a> Bench<'a> {
             }
             Server::Floor(io) => {
                 let untuned =
-                    if request == Request::OneM { floor::Sending::File } else { floor::Sending::Memory };
+                    if request == Request::OneM { floor::Sending::Apart } else { floor::Sending::Memory };
                 // Only a whole file can stand for the body; other bodies are short.
                 let sending =
                     if request.status() == 200 { self.tuning.floor.get(&(io, request)) } else { None };

@@ -1,9 +1,10 @@
 //! The floor with epoll: one receive and one send per request, plus a share of one wait.
 //!
-//! Level-triggered, one thread. A connection is registered for reading; only while a response does not fit the send
-//! buffer is it registered for writing instead. Owns no bytes: see `response.rs`.
+//! One thread, edge-triggered: a connection is registered once, for both directions. One receive per event is enough
+//! because the next request comes only after the response. Owns no bytes: see `response.rs`.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -23,6 +24,7 @@ const LISTENER: u64 = u64::MAX;
 struct Connection {
     socket: OwnedFd,
     sent: u64,
+    blocked: bool,
 }
 
 struct Floor<'a> {
@@ -47,7 +49,7 @@ pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()>
         for event in &events {
             match event.data.u64() {
                 LISTENER => floor.accept_all(listener)?,
-                fd => floor.on_ready(fd as usize, event.flags)?,
+                fd => floor.on_ready(fd as usize),
             }
         }
     }
@@ -58,12 +60,13 @@ impl Floor<'_> {
         loop {
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
+                    let edges = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
                     let slot = socket.as_raw_fd() as usize;
-                    epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), EventFlags::IN)?;
+                    epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), edges)?;
                     if self.connections.len() <= slot {
                         self.connections.resize_with(slot + 1, || None);
                     }
-                    self.connections[slot] = Some(Connection { socket, sent: 0 });
+                    self.connections[slot] = Some(Connection { socket, sent: 0, blocked: false });
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
@@ -72,39 +75,31 @@ impl Floor<'_> {
         }
     }
 
-    fn on_ready(&mut self, slot: usize, ready: EventFlags) -> io::Result<()> {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return Ok(()) };
-        let was_blocked = ready.contains(EventFlags::OUT);
-        match answer(connection, self.response, was_blocked) {
-            Ok(Some(progress)) => {
-                let blocked = progress == Progress::Blocked;
-                if was_blocked != blocked {
-                    let interest = if blocked { EventFlags::OUT } else { EventFlags::IN };
-                    epoll::modify(
-                        &self.epoll,
-                        &connection.socket,
-                        EventData::new_u64(slot as u64),
-                        interest,
-                    )?;
-                }
-            }
-            Ok(None) | Err(_) => self.connections[slot] = None,
+    fn on_ready(&mut self, slot: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        if !matches!(answer(connection, self.response), Ok(Alive::Yes)) {
+            self.connections[slot] = None;
         }
-        Ok(())
     }
 }
 
-/// One receive, unless a response is still going out, and as much of the response as fits; `None` at the end of the
-/// connection.
-fn answer(connection: &mut Connection, response: &Response, blocked: bool) -> io::Result<Option<Progress>> {
-    if !blocked {
-        let mut request = [0u8; RECEIVE_BYTES];
-        match recv(&connection.socket, &mut request, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Ok(None),
+/// Whether a connection has a next request to come.
+enum Alive {
+    Yes,
+    No,
+}
+
+/// Goes on with the response that is going out, or receives one request and starts the next response.
+fn answer(connection: &mut Connection, response: &Response) -> io::Result<Alive> {
+    if !connection.blocked {
+        let mut request = [MaybeUninit::<u8>::uninit(); RECEIVE_BYTES];
+        match recv(&connection.socket, &mut request[..], RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return Ok(Alive::No),
             Ok(_) => connection.sent = 0,
-            Err(Errno::AGAIN) => return Ok(Some(Progress::Done)),
+            Err(Errno::AGAIN) => return Ok(Alive::Yes),
             Err(error) => return Err(error.into()),
         }
     }
-    response.send(&connection.socket, &mut connection.sent).map(Some)
+    connection.blocked = response.send(&connection.socket, &mut connection.sent)? == Progress::Blocked;
+    Ok(Alive::Yes)
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use response::Response;
+use response::{Head, Response};
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -53,6 +53,9 @@ struct Args {
     /// Send the body from this file with sendfile instead of from memory.
     #[arg(long)]
     file: Option<PathBuf>,
+    /// With --file: send the head at once instead of with the first bytes of the file.
+    #[arg(long, requires = "file")]
+    head_apart: bool,
 }
 
 fn main() -> ExitCode {
@@ -66,7 +69,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> io::Result<()> {
-    let response = Response::new(args.status, args.head, args.body, args.file.as_deref())?;
+    let head = if args.head_apart { Head::Apart } else { Head::Joined };
+    let file = args.file.as_deref().map(|path| (path, head));
+    let response = Response::new(args.status, args.head, args.body, file)?;
     let mut cpus = CpuSet::new();
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;

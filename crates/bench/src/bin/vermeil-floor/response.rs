@@ -20,10 +20,26 @@ pub(crate) enum Progress {
     Blocked,
 }
 
+/// Whether the head of a response from a file waits for the file's first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// It travels with them.
+    Joined,
+    /// It travels alone, at once.
+    Apart,
+}
+
+/// A body that stays in the page cache.
+pub(crate) struct FileBody {
+    file: File,
+    bytes: u64,
+    head: Head,
+}
+
 /// One response, sent again and again.
 pub(crate) struct Response {
     memory: Vec<u8>,
-    file: Option<(File, u64)>,
+    file: Option<FileBody>,
 }
 
 impl Response {
@@ -31,24 +47,19 @@ impl Response {
     ///
     /// # Errors
     /// When `head` is too short for a valid head, or the file cannot be opened or has another size.
-    pub(crate) fn new(status: u16, head: usize, body: u64, file: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn new(status: u16, head: usize, body: u64, file: Option<(&Path, Head)>) -> io::Result<Self> {
         let mut memory = padded_head(status, head, body)?;
-        let file = match file {
-            None => {
-                let letters = usize::try_from(body).map_err(io::Error::other)?;
-                memory.resize(memory.len() + letters, b'x');
-                None
-            }
-            Some(path) => {
-                let file = File::open(path)?;
-                let size = file.metadata()?.len();
-                if size != body {
-                    return Err(io::Error::other(format!("{} has {size} bytes, not {body}", path.display())));
-                }
-                Some((file, size))
-            }
+        let Some((path, head)) = file else {
+            let letters = usize::try_from(body).map_err(io::Error::other)?;
+            memory.resize(memory.len() + letters, b'x');
+            return Ok(Self { memory, file: None });
         };
-        Ok(Self { memory, file })
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        if bytes != body {
+            return Err(io::Error::other(format!("{} has {bytes} bytes, not {body}", path.display())));
+        }
+        Ok(Self { memory, file: Some(FileBody { file, bytes, head }) })
     }
 
     /// The whole response, when it stands in memory.
@@ -59,19 +70,20 @@ impl Response {
     /// Sends what follows the first `sent` bytes, as far as the socket takes it, and moves `sent` on.
     pub(crate) fn send(&self, socket: impl AsFd, sent: &mut u64) -> io::Result<Progress> {
         let memory = self.memory.len() as u64;
+        let joined = self.file.as_ref().is_some_and(|body| body.head == Head::Joined);
+        let more = if joined { SendFlags::MORE } else { SendFlags::empty() };
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
         while *sent < memory {
-            let more = if self.file.is_some() { SendFlags::MORE } else { SendFlags::empty() };
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more;
             match send(&socket, &self.memory[*sent as usize..], flags) {
                 Ok(count) => *sent += count as u64,
                 Err(Errno::AGAIN) => return Ok(Progress::Blocked),
                 Err(error) => return Err(error.into()),
             }
         }
-        let Some((file, size)) = &self.file else { return Ok(Progress::Done) };
+        let Some(FileBody { file, bytes, .. }) = &self.file else { return Ok(Progress::Done) };
         let mut offset = *sent - memory;
-        while offset < *size {
-            let rest = (*size - offset) as usize;
+        while offset < *bytes {
+            let rest = (*bytes - offset) as usize;
             match rustix::fs::sendfile(&socket, file, Some(&mut offset), rest) {
                 Ok(0) => return Err(io::Error::other("the file shrank while it was sent")),
                 Ok(_) => *sent = memory + offset,
