@@ -19,6 +19,9 @@ pub trait Run: Send + 'static {
 pub trait Repeat: Send + Sync + Sized + 'static {
     /// Runs to completion; must not block. Posts that arrive from now on queue the event again.
     fn run(event: &Arc<Repeating<Self>>);
+
+    /// Posts the event to its queue: what a [`std::task::Waker`] made of it does.
+    fn wake(event: &Arc<Repeating<Self>>);
 }
 
 /// First field of every event, so that a pointer to one is a pointer to the whole.
@@ -152,5 +155,15 @@ impl<T: Repeat> Repeating<T> {
         // SAFETY: as in `run_raw`.
         let this = unsafe { Arc::from_raw(header.cast::<Self>().as_ptr()) };
         this.posted.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl<T: Repeat> std::task::Wake for Repeating<T> {
+    fn wake(self: Arc<Self>) {
+        T::wake(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        T::wake(self);
     }
 }

@@ -104,6 +104,8 @@ impl Repeat for Counted {
     fn run(event: &Arc<Repeating<Self>>) {
         *event.body.0.lock().unwrap() += 1;
     }
+
+    fn wake(_: &Arc<Repeating<Self>>) {}
 }
 
 #[test]

@@ -1,1 +1,75 @@
-//! A colored-event runtime for multicore machines: pinned cores, colors, handlers, tasks.
+//! A colored-event runtime for multicore machines.
+//!
+//! A **color** is a serial queue that owns its events: two events of one color never run at once, and they run in the
+//! order of their posting. Events of different colors run in parallel on pinned **cores**, each with an I/O driver of
+//! its own (io_uring or epoll). An event is either data for a typed **handler** or one poll of a **task**, a future
+//! spawned on a color. State that belongs to a color is a [`Colored`]: no lock, no atomic.
+//!
+//! ```
+//! use vermeil::{Colored, Runtime};
+//! use std::sync::Arc;
+//!
+//! let runtime = Runtime::builder().build()?;
+//! let handle = runtime.handle();
+//! let account = handle.color();
+//! let balance = Arc::new(Colored::new(account.id(), 0i64));
+//!
+//! let deposit = handle.handler("deposit", {
+//!     let balance = balance.clone();
+//!     move |amount: i64| balance.with(|balance| *balance += amount)
+//! });
+//! for _ in 0..10 {
+//!     deposit.post(&account, 5)?;
+//! }
+//! // A task of the same color sees what was posted before it.
+//! let sum = handle.spawn_on(&account, async move { balance.with(|balance| *balance) });
+//! assert_eq!(sum.wait()?, 50);
+//! runtime.shutdown(std::time::Duration::from_secs(5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Guarantees
+//!
+//! - Events of one color never overlap, and run in the order of their posting, per producer and causally.
+//! - There is no order across colors.
+//! - A wake-up during a poll queues the task again at the tail of its color.
+//! - Cancelling a task drops its future on its color. A panic ends its task or its event and nothing else.
+//! - What was posted has run, was cancelled, or is queued; [`Runtime::shutdown`] drains, then says what it cut.
+//!
+//! # Bounds
+//!
+//! Each is a field of [`Limits`] or [`DriverOptions`], with what happens when it is reached.
+
+mod blocking;
+mod builder;
+mod color;
+mod core;
+mod error;
+mod handler;
+mod net;
+mod shared;
+mod source;
+mod task;
+mod time;
+mod timers;
+
+#[cfg(test)]
+mod tests;
+
+pub use blocking::blocking;
+pub use builder::{Builder, Limits};
+pub use color::Color;
+pub use core::{core_index, now_ms};
+pub use error::{BlockingFull, Full, OffCore, StartError, TaskError};
+pub use handler::{Handler, HandlerSnapshot};
+pub use net::{TcpListener, TcpStream};
+pub use shared::{CoreSnapshot, Handle, Snapshot};
+pub use source::Source;
+pub use task::{Task, yield_now};
+pub use time::{Sleep, Timeout, sleep};
+
+pub use vermeil_io::{DriverOptions, IoChoice, More};
+pub use vermeil_queue::{ColorId, Colored, current_color};
+pub use vermeil_sched::{CoreIndex, Policy, TurnLimits};
+
+pub use builder::{Runtime, Stopped};

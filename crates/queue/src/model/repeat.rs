@@ -19,6 +19,8 @@ impl Repeat for Flagged {
         let raised = event.body.raised.load(Ordering::Relaxed);
         event.body.seen.fetch_max(raised, Ordering::Relaxed);
     }
+
+    fn wake(_: &Arc<Repeating<Self>>) {}
 }
 
 fn post(color: &Arc<ColorQueue>, event: &Arc<Repeating<Flagged>>) {

@@ -1,0 +1,142 @@
+//! The blocking pool: a few threads for what cannot be made asynchronous, such as opening a cold file.
+//!
+//! Bounded in threads and in queued jobs; a full queue is an error, not a wait. Threads start when first needed and are
+//! not pinned to a core's cpu. Written by hand because the crates that do this either bring a runtime along or grow
+//! their threads without a bound and inherit the pinning of whoever calls first.
+
+use crate::{core::current, error::BlockingFull};
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{Arc, Condvar, Mutex},
+    task::{Poll, Waker},
+};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct Pool(Arc<Inner>);
+
+struct Inner {
+    state: Mutex<State>,
+    work: Condvar,
+    threads_max: usize,
+    queue_max: usize,
+    /// Cpus a worker may run on: those the process had before cores were pinned.
+    cpus: Vec<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(threads_max: usize, queue_max: usize, cpus: Vec<usize>) -> Self {
+        Self(Arc::new(Inner { state: Mutex::default(), work: Condvar::new(), threads_max, queue_max, cpus }))
+    }
+
+    fn submit(&self, job: Job) -> Result<(), BlockingFull> {
+        let mut state = self.0.state.lock().expect("nothing panics under this lock");
+        if state.jobs.len() >= self.0.queue_max || state.closed {
+            return Err(BlockingFull { bound: self.0.queue_max });
+        }
+        state.jobs.push_back(job);
+        if state.idle < state.jobs.len() && state.threads < self.0.threads_max {
+            let inner = self.0.clone();
+            let started =
+                std::thread::Builder::new().name("vermeil-block".into()).spawn(move || inner.work());
+            match started {
+                Ok(_) => state.threads += 1,
+                // With at least one thread the job will be done, later; with none it never would.
+                Err(_) if state.threads > 0 => {}
+                Err(_) => {
+                    state.jobs.pop_back();
+                    return Err(BlockingFull { bound: self.0.queue_max });
+                }
+            }
+        }
+        drop(state);
+        self.0.work.notify_one();
+        Ok(())
+    }
+
+    /// No new jobs; the threads end once the queue is empty.
+    pub(crate) fn close(&self) {
+        self.0.state.lock().expect("nothing panics under this lock").closed = true;
+        self.0.work.notify_all();
+    }
+}
+
+impl Inner {
+    fn work(&self) {
+        // A worker that stays pinned like its parent would do its blocking on a core's cpu; it still works.
+        let _ = vermeil_io::allow_current_thread(&self.cpus);
+        loop {
+            let job = {
+                let mut state = self.state.lock().expect("nothing panics under this lock");
+                loop {
+                    if let Some(job) = state.jobs.pop_front() {
+                        break job;
+                    }
+                    if state.closed {
+                        state.threads -= 1;
+                        return;
+                    }
+                    state.idle += 1;
+                    state = self.work.wait(state).expect("nothing panics under this lock");
+                    state.idle -= 1;
+                }
+            };
+            job();
+        }
+    }
+}
+
+struct Slot<T> {
+    result: Option<std::thread::Result<T>>,
+    waker: Option<Waker>,
+}
+
+/// Runs `f` on a thread where blocking is allowed, and waits for its result without blocking the core. A panic in `f`
+/// goes on in the caller.
+///
+/// # Errors
+/// [`BlockingFull`] when [`crate::Limits::blocking_queue`] jobs wait already; `f` was not run.
+///
+/// # Panics
+/// Off a core.
+pub async fn blocking<T, F>(f: F) -> Result<T, BlockingFull>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let slot = Arc::new(Mutex::new(Slot { result: None, waker: None }));
+    let filled = slot.clone();
+    let job = Box::new(move || {
+        let result = catch_unwind(AssertUnwindSafe(f));
+        let mut slot = filled.lock().expect("nothing panics under this lock");
+        slot.result = Some(result);
+        let waker = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    });
+    current(|core| core.shared.blocking.submit(job)).expect("`blocking` is called on a core of a runtime")?;
+    let result = poll_fn(|context| {
+        let mut slot = slot.lock().expect("nothing panics under this lock");
+        match slot.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                slot.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await;
+    Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
+}

@@ -1,0 +1,208 @@
+//! Starting and stopping a runtime.
+
+use crate::{
+    blocking::Pool,
+    core::Core,
+    error::StartError,
+    shared::{Handle, Shared},
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{self, Sender},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+use vermeil_io::{Driver, DriverOptions, current_affinity, pin_current_thread};
+use vermeil_sched::{CoreIndex, Policy, TurnLimits};
+
+/// What a runtime holds at most, and what happens then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Handler events posted to colors of one core and not yet run. Beyond it `post` gives the event back. Default
+    /// 1,048,576: some 100 MB of small events. Wake-ups of tasks are not counted: a task stands in one queue at most.
+    pub events_per_core: usize,
+    /// Handlers of a runtime; one more panics. Default 256; each costs a cache line's part per core.
+    pub handlers: usize,
+    /// Threads of the blocking pool. Default 8, a guess: enough to keep a disk busy.
+    pub blocking_threads: usize,
+    /// Jobs waiting for the blocking pool. Beyond it `blocking` fails. Default 4,096.
+    pub blocking_queue: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { events_per_core: 1 << 20, handlers: 256, blocking_threads: 8, blocking_queue: 4096 }
+    }
+}
+
+/// Describes a runtime before it starts.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    cpus: Option<Vec<usize>>,
+    io: DriverOptions,
+    policy: Policy,
+    turn: TurnLimits,
+    limits: Limits,
+}
+
+/// A running runtime: its pinned threads. Dropping it stops it at once, as `shutdown` with no time does.
+pub struct Runtime {
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How a runtime stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Tasks that had not ended in time and were cancelled.
+    pub tasks_cancelled: usize,
+    /// Handler events that were queued when the last core stopped and were dropped.
+    pub events_dropped: usize,
+}
+
+impl Builder {
+    /// The cpus to run on, one core each, in this order. Default: every cpu this process may use.
+    pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.cpus = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// The I/O drivers' options.
+    pub fn io(mut self, io: DriverOptions) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// How colors find their cores.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// How long a core runs events before it looks at I/O.
+    pub fn turn(mut self, turn: TurnLimits) -> Self {
+        self.turn = turn;
+        self
+    }
+
+    /// What the runtime holds at most.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Starts the cores; returns once every one of them runs.
+    ///
+    /// # Errors
+    /// [`StartError`] when a thread, its pinning or its driver was refused; nothing is left running then.
+    pub fn build(self) -> Result<Runtime, StartError> {
+        let allowed = current_affinity();
+        let cpus = self.cpus.unwrap_or_else(|| allowed.clone());
+        if cpus.is_empty() {
+            return Err(StartError::NoCores);
+        }
+        let pool = Pool::new(self.limits.blocking_threads, self.limits.blocking_queue, allowed);
+        let shared = Shared::new(&cpus, self.limits, self.turn, self.policy, pool);
+        let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
+        let (started, starts) = mpsc::channel();
+        let epoch = Instant::now();
+        for (index, &cpu) in cpus.iter().enumerate() {
+            let index = CoreIndex(index as u32);
+            let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("vermeil-{}", index.0))
+                .spawn(move || start(index, cpu, shared, &options, epoch, &started))
+                .map_err(|source| StartError::Thread { core: index.0, cpu, source })?;
+            runtime.threads.push(thread);
+        }
+        drop(started);
+        // Fails if any core failed: dropping the runtime stops the others.
+        starts.iter().take(cpus.len()).collect::<Result<(), _>>()?;
+        Ok(runtime)
+    }
+}
+
+/// A core's thread, from its start to its end.
+fn start(
+    index: CoreIndex,
+    cpu: usize,
+    shared: Arc<Shared>,
+    options: &DriverOptions,
+    epoch: Instant,
+    started: &Sender<Result<(), StartError>>,
+) {
+    let driver = pin_current_thread(cpu)
+        .map_err(|source| StartError::Pin { core: index.0, cpu, source })
+        .and_then(|()| Driver::new(options).map_err(|source| StartError::Driver { core: index.0, source }));
+    let driver = match driver {
+        Ok(driver) => driver,
+        Err(error) => return started.send(Err(error)).unwrap_or(()),
+    };
+    let mine = shared.core(index.0);
+    let fresh =
+        mine.unparker.set(driver.unparker()).is_ok() && mine.io.set(driver.description().to_owned()).is_ok();
+    assert!(fresh, "a core starts once");
+    // The builder has gone if another core failed; then `stopping` is set and this core ends at once.
+    let _ = started.send(Ok(()));
+    Core::new(index, shared, driver, epoch).run();
+}
+
+impl Runtime {
+    /// Starts describing a runtime.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The handle through which colors, tasks and handlers are made.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits at most `patience` for every task to end and every event to run, then stops: what is left is cancelled
+    /// on its color.
+    pub fn shutdown(mut self, patience: Duration) -> Stopped {
+        let deadline = Instant::now() + patience;
+        while self.busy() && Instant::now() < deadline {
+            // Nothing waits for this loop but the end of the process; finer would only burn time.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.stop()
+    }
+
+    fn busy(&self) -> bool {
+        let cores = &self.handle.shared.cores;
+        cores.iter().any(|core| core.tasks.len() > 0 || core.queued.load(Ordering::Acquire) > 0)
+    }
+
+    fn stop(&mut self) -> Stopped {
+        let shared = &self.handle.shared;
+        let tasks_cancelled = shared.cores.iter().map(|core| core.tasks.len()).sum();
+        shared.stopping.store(true, Ordering::Release);
+        shared.unpark_all();
+        for thread in self.threads.drain(..) {
+            // A core's thread contains the panics of what it runs; its own would be a bug that the hook has reported.
+            let _ = thread.join();
+        }
+        shared.blocking.close();
+        let mut events_dropped = 0;
+        for core in &shared.cores {
+            events_dropped += core.queued.load(Ordering::Relaxed);
+            while let Some(token) = core.ready.pop() {
+                token.discard();
+            }
+            core.tasks.clear();
+        }
+        Stopped { tasks_cancelled, events_dropped }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.stop();
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What can go wrong at the runtime's edges, by whose fault it is.
+
+use std::io;
+use thiserror::Error;
+use vermeil_io::IoError;
+
+/// The runtime could not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// No cpu was given to run on.
+    #[error("no cpu to run on: give at least one")]
+    NoCores,
+    /// The system refused a thread.
+    #[error("cannot start the thread of core {core} (cpu {cpu}): {source}")]
+    Thread {
+        /// Index of the core.
+        core: u32,
+        /// Cpu it was to be pinned to.
+        cpu: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused to pin a thread.
+    #[error("cannot pin core {core} to cpu {cpu}: {source}; is the cpu online and in this process's cpuset?")]
+    Pin {
+        /// Index of the core.
+        core: u32,
+        /// Cpu it was to be pinned to.
+        cpu: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The I/O driver of a core could not be made.
+    #[error("cannot open the I/O driver of core {core}: {source}")]
+    Driver {
+        /// Index of the core.
+        core: u32,
+        /// What the driver said.
+        source: IoError,
+    },
+}
+
+/// A core's queue of posted events is at its bound; the event comes back. Post again later, or shed it.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("the core's event queue is full ({bound} events): post again later")]
+pub struct Full<E> {
+    /// The event that was not posted.
+    pub event: E,
+    /// The bound, [`crate::Limits::events_per_core`].
+    pub bound: usize,
+}
+
+/// The queue of the blocking pool is at its bound, [`crate::Limits::blocking_queue`].
+#[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
+#[error("the blocking pool's queue is full ({bound} jobs): try again later")]
+pub struct BlockingFull {
+    /// The bound.
+    pub bound: usize,
+}
+
+/// Something that belongs to a core's driver was used elsewhere.
+#[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
+#[error(
+    "a socket or timer can only be made and used on a core of the runtime, and a socket on the core that made it"
+)]
+pub struct OffCore;
+
+impl From<OffCore> for io::Error {
+    fn from(error: OffCore) -> Self {
+        io::Error::other(error)
+    }
+}
+
+/// Why a task has no result.
+#[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// It was cancelled, or the runtime stopped before it ended.
+    #[error("the task was cancelled")]
+    Cancelled,
+    /// It panicked; the message went through the panic hook.
+    #[error("the task panicked")]
+    Panicked,
+}

@@ -1,0 +1,153 @@
+//! Typed handlers: code with a name and counters that runs to completion, once per event.
+
+use crate::{
+    Color,
+    core::current,
+    error::Full,
+    shared::{Handle, Shared, add},
+};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use vermeil_queue::{Event, Run};
+
+/// A handler's counters on one core, written by that core.
+#[derive(Default)]
+pub(crate) struct HandlerCounters {
+    pub(crate) runs: AtomicU64,
+    pub(crate) panics: AtomicU64,
+}
+
+/// The names of a runtime's handlers; a handler's index is its position.
+pub(crate) struct Handlers {
+    names: Mutex<Vec<String>>,
+    bound: usize,
+}
+
+impl Handlers {
+    pub(crate) fn new(bound: usize) -> Self {
+        Self { names: Mutex::default(), bound }
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.names.lock().expect("nothing panics under this lock").clone()
+    }
+
+    fn register(&self, name: &str) -> usize {
+        let mut names = self.names.lock().expect("nothing panics under this lock");
+        assert!(names.len() < self.bound, "a runtime has at most {} handlers (Limits::handlers)", self.bound);
+        names.push(name.to_owned());
+        names.len() - 1
+    }
+}
+
+/// Code that runs for each event of type `E` that is posted to it, on the color it is posted with. Cheap to copy.
+pub struct Handler<E: 'static> {
+    // Lives as long as the process: handlers are made at start, and an event must not pay for a shared count.
+    code: &'static Code<E>,
+}
+
+impl<E> Clone for Handler<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Handler<E> {}
+
+struct Code<E> {
+    index: usize,
+    shared: Arc<Shared>,
+    run: Box<dyn Fn(E) + Send + Sync>,
+}
+
+/// A handler's name and counters over all cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerSnapshot {
+    /// As given to [`Handle::handler`].
+    pub name: String,
+    /// Events run, panicked ones included.
+    pub runs: u64,
+    /// Events that panicked.
+    pub panics: u64,
+}
+
+impl Handle {
+    /// Registers a handler. It must not block; it stays for the life of the process.
+    ///
+    /// # Panics
+    /// When the runtime has [`crate::Limits::handlers`] handlers already.
+    pub fn handler<E: Send + 'static>(
+        &self,
+        name: &str,
+        run: impl Fn(E) + Send + Sync + 'static,
+    ) -> Handler<E> {
+        let index = self.shared.handlers.register(name);
+        let code = Code { index, shared: self.shared.clone(), run: Box::new(run) };
+        Handler { code: Box::leak(Box::new(code)) }
+    }
+}
+
+impl<E: Send + 'static> Handler<E> {
+    /// Posts `event` on `color`: it runs after everything posted on that color before.
+    ///
+    /// # Errors
+    /// [`Full`], with the event, when the color's core holds [`crate::Limits::events_per_core`] posted events.
+    ///
+    /// # Panics
+    /// When the color belongs to another runtime.
+    pub fn post(&self, color: &Color, event: E) -> Result<(), Full<E>> {
+        let shared = &self.code.shared;
+        assert!(Arc::ptr_eq(shared, &color.shared), "the handler and the color belong to different runtimes");
+        let bound = shared.limits.events_per_core;
+        let core = color.core().0;
+        let queued = &shared.core(core).queued;
+        if queued.fetch_add(1, Ordering::Relaxed) >= bound {
+            queued.fetch_sub(1, Ordering::Relaxed);
+            return Err(Full { event, bound });
+        }
+        color.push(Event::once(Posted { code: self.code, counted: Counted { shared, core }, event }));
+        Ok(())
+    }
+}
+
+struct Posted<E: 'static> {
+    code: &'static Code<E>,
+    counted: Counted,
+    event: E,
+}
+
+/// One place in a core's bound, given back when the event has run or was dropped.
+struct Counted {
+    shared: &'static Arc<Shared>,
+    core: u32,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.shared.core(self.core).queued.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<E: Send + 'static> Run for Posted<E> {
+    fn run(self) {
+        let Self { code, counted, event } = self;
+        drop(counted);
+        let outcome = catch_unwind(AssertUnwindSafe(|| (code.run)(event)));
+        current(|core| {
+            let counters = &core.mine().handlers[code.index];
+            add(&counters.runs, 1);
+            if outcome.is_err() {
+                add(&counters.panics, 1);
+            }
+        });
+        // The core counts it as well.
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    }
+}

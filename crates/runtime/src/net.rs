@@ -1,0 +1,156 @@
+//! TCP for tasks: listeners and streams on the core's driver.
+//!
+//! A socket belongs to the core that made it and is used by tasks that run there; elsewhere every call answers with
+//! [`OffCore`](crate::OffCore). Dropping it closes it.
+
+use crate::{
+    core::{Core, current},
+    error::OffCore,
+};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    task::{Context, Poll},
+};
+use vermeil_io::{Driver, ListenerKey, More, StreamKey};
+use vermeil_sched::CoreIndex;
+
+/// Runs `f` on the driver of `home`, if this is its thread.
+pub(crate) fn on_driver<R>(home: CoreIndex, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
+    let here = |core: &Core| (core.index == home).then(|| f(&mut core.driver.borrow_mut()));
+    current(here).flatten().ok_or(OffCore)
+}
+
+pub(crate) fn home() -> Result<CoreIndex, OffCore> {
+    current(|core| core.index).ok_or(OffCore)
+}
+
+fn poll_on<R>(home: CoreIndex, f: impl FnOnce(&mut Driver) -> Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+    on_driver(home, f).unwrap_or_else(|off| Poll::Ready(Err(off.into())))
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct TcpListener {
+    home: CoreIndex,
+    key: ListenerKey,
+}
+
+impl TcpListener {
+    /// Takes over a bound, listening, non-blocking socket.
+    ///
+    /// # Errors
+    /// Off a core, or when the driver refuses the descriptor.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        let home = home()?;
+        Ok(Self { home, key: on_driver(home, |driver| driver.add_listener(socket))?? })
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// What accept(2) says, one error per failure: out of descriptors, for one. Wait before the next call then.
+    pub async fn accept(&self) -> io::Result<OwnedFd> {
+        poll_fn(|context| poll_on(self.home, |driver| driver.poll_accept(context, self.key))).await
+    }
+
+    /// Stops listening. Connections that the kernel has completed are still given by [`accept`](Self::accept), then
+    /// it fails.
+    pub fn close(&self) {
+        // Off its core there is nothing to close: the driver ended with the core.
+        let _ = on_driver(self.home, |driver| driver.close_listener(self.key));
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A connected socket.
+#[derive(Debug)]
+pub struct TcpStream {
+    home: CoreIndex,
+    key: StreamKey,
+}
+
+impl TcpStream {
+    /// Takes over a connected, non-blocking socket.
+    ///
+    /// # Errors
+    /// Off a core, or when the driver refuses the descriptor.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        let home = home()?;
+        Ok(Self { home, key: on_driver(home, |driver| driver.add_stream(socket))?? })
+    }
+
+    /// Appends what has arrived to `buffer`; waits until something has. `Ok(0)` is the end of the stream.
+    ///
+    /// # Errors
+    /// What recv(2) says.
+    pub async fn recv(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        poll_fn(|context| self.poll_recv(context, buffer)).await
+    }
+
+    /// As [`recv`](Self::recv), for use in a poll function.
+    ///
+    /// # Errors
+    /// What recv(2) says.
+    pub fn poll_recv(&self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        poll_on(self.home, |driver| driver.poll_recv(context, self.key, buffer))
+    }
+
+    /// Hands `head` and `body` to the driver, which sends them in this order. One send at a time: the one before must
+    /// have been waited for with [`sent`](Self::sent).
+    ///
+    /// # Errors
+    /// Off its core. What goes wrong while sending is said by `sent`.
+    pub fn send(&self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
+        Ok(on_driver(self.home, |driver| driver.start_send(self.key, head, body, more))?)
+    }
+
+    /// Waits until the kernel has every byte of the last [`send`](Self::send); gives its `head` back, empty.
+    ///
+    /// # Errors
+    /// What send(2) says.
+    pub async fn sent(&self) -> io::Result<Vec<u8>> {
+        poll_fn(|context| poll_on(self.home, |driver| driver.poll_sent(context, self.key))).await
+    }
+
+    /// Sends up to `count` bytes of `file` from `offset`, which it advances, without copying them through this
+    /// process. `Ok(0)`: the file has no byte there.
+    ///
+    /// # Errors
+    /// What sendfile(2) says.
+    pub async fn sendfile(&self, file: BorrowedFd<'_>, offset: &mut u64, count: usize) -> io::Result<usize> {
+        poll_fn(|context| {
+            poll_on(self.home, |driver| driver.poll_sendfile(context, self.key, file, offset, count))
+        })
+        .await
+    }
+
+    /// Tells the peer that nothing more will be sent.
+    ///
+    /// # Errors
+    /// What shutdown(2) says.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        on_driver(self.home, |driver| driver.shutdown_write(self.key))?
+    }
+
+    /// Lets `f` look at the descriptor, for addresses and options.
+    ///
+    /// # Errors
+    /// Off its core.
+    pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
+        Ok(on_driver(self.home, |driver| f(driver.stream_fd(self.key).as_fd()))?)
+    }
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        let _ = on_driver(self.home, |driver| driver.close_stream(self.key));
+    }
+}

@@ -1,0 +1,269 @@
+//! Tasks: futures that live on a color.
+//!
+//! A task is a repeating event: a wake-up posts "poll me" to its color, so polls of all tasks and runs of all handlers of
+//! a color never overlap, and a wake-up during a poll queues it again at the tail. Also owns the registry through which
+//! a core cancels what is left when the runtime stops. Tested in `tests/task.rs`.
+
+use crate::{Color, error::TaskError, shared::Handle};
+use slab::Slab;
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Condvar, Mutex, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+use vermeil_queue::{Colored, Repeat, Repeating};
+
+/// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
+pub struct Task<T> {
+    outcome: Arc<Outcome<T>>,
+    cancel: Weak<dyn Cancel>,
+}
+
+/// What a task leaves for whoever waits for it.
+struct Outcome<T> {
+    state: Mutex<State<T>>,
+    done: Condvar,
+}
+
+enum State<T> {
+    Running(Option<Waker>),
+    Done(Result<T, TaskError>),
+    Taken,
+}
+
+/// A task as its color sees it.
+struct Body<F: Future> {
+    color: Color,
+    /// Nothing once it has ended.
+    future: Colored<Option<Pin<Box<F>>>>,
+    cancelled: AtomicBool,
+    outcome: Arc<Outcome<F::Output>>,
+    /// Its place in the registry of its core; written once, before the first post.
+    slot: AtomicUsize,
+}
+
+trait Cancel: Send + Sync {
+    fn cancel(self: Arc<Self>);
+}
+
+impl Handle {
+    /// Spawns `future` on `color`: its polls never overlap with anything else on that color.
+    ///
+    /// # Panics
+    /// When the color belongs to another runtime.
+    pub fn spawn_on<F>(&self, color: &Color, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
+        let outcome = Arc::new(Outcome { state: Mutex::new(State::Running(None)), done: Condvar::new() });
+        let task = Repeating::new(Body {
+            color: color.clone(),
+            future: Colored::new(color.id(), Some(Box::pin(future))),
+            cancelled: AtomicBool::new(false),
+            outcome: outcome.clone(),
+            slot: AtomicUsize::new(0),
+        });
+        let cancel: Arc<dyn Cancel> = task.clone();
+        let weak = Arc::downgrade(&cancel);
+        let slot = self.shared.core(color.core().0).tasks.insert(cancel);
+        task.body.slot.store(slot, Ordering::Relaxed);
+        Body::wake(&task);
+        Task { outcome, cancel: weak }
+    }
+}
+
+impl<F> Repeat for Body<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn run(task: &Arc<Repeating<Self>>) {
+        let body = &task.body;
+        let (result, panic) = body.future.with(|future| {
+            let Some(alive) = future.as_mut() else { return (None, None) };
+            if body.cancelled.load(Ordering::Acquire) {
+                return (Some(Err(TaskError::Cancelled)), drop_contained(future));
+            }
+            let waker = Waker::from(task.clone());
+            let mut context = Context::from_waker(&waker);
+            match catch_unwind(AssertUnwindSafe(|| alive.as_mut().poll(&mut context))) {
+                Ok(Poll::Pending) => (None, None),
+                Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
+                Err(panic) => {
+                    drop_contained(future);
+                    (Some(Err(TaskError::Panicked)), Some(panic))
+                }
+            }
+        });
+        if let Some(result) = result {
+            let core = body.color.core().0;
+            body.color.shared.core(core).tasks.remove(body.slot.load(Ordering::Relaxed));
+            body.outcome.complete(result);
+        }
+        // The core counts it.
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    fn wake(task: &Arc<Repeating<Self>>) {
+        if let Some(event) = task.post() {
+            task.body.color.push(event);
+        }
+    }
+}
+
+type Panic = Box<dyn std::any::Any + Send>;
+
+/// Drops a future on its color; a destructor that panics ends nothing but itself.
+fn drop_contained<F>(future: &mut Option<Pin<Box<F>>>) -> Option<Panic> {
+    let future = future.take();
+    catch_unwind(AssertUnwindSafe(|| drop(future))).err()
+}
+
+impl<F> Cancel for Repeating<Body<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn cancel(self: Arc<Self>) {
+        self.body.cancelled.store(true, Ordering::Release);
+        Body::wake(&self);
+    }
+}
+
+impl<F: Future> Drop for Body<F> {
+    /// A task whose color was dropped with the runtime never ran to its end.
+    fn drop(&mut self) {
+        self.outcome.complete(Err(TaskError::Cancelled));
+    }
+}
+
+impl<T> Outcome<T> {
+    fn complete(&self, result: Result<T, TaskError>) {
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        let State::Running(waker) = &mut *state else { return };
+        let waker = waker.take();
+        *state = State::Done(result);
+        drop(state);
+        self.done.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Task<T> {
+    /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
+    pub fn cancel(&self) {
+        if let Some(task) = self.cancel.upgrade() {
+            task.cancel();
+        }
+    }
+
+    /// Blocks this thread until the task has ended. Not for use on a core: nothing else would run there.
+    ///
+    /// # Errors
+    /// [`TaskError`] if it was cancelled or panicked.
+    ///
+    /// # Panics
+    /// On a core's thread.
+    pub fn wait(self) -> Result<T, TaskError> {
+        assert!(crate::core_index().is_none(), "`Task::wait` would block the core: await the task instead");
+        let mut state = self.outcome.state.lock().expect("nothing panics under this lock");
+        loop {
+            match std::mem::replace(&mut *state, State::Taken) {
+                State::Done(result) => return result,
+                State::Taken => unreachable!("`wait` consumes the task, and so does awaiting it to its end"),
+                running @ State::Running(_) => {
+                    *state = running;
+                    state = self.outcome.done.wait(state).expect("nothing panics under this lock");
+                }
+            }
+        }
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.outcome.state.lock().expect("nothing panics under this lock");
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Done(result) => Poll::Ready(result),
+            State::Taken => panic!("a task was polled after it ended"),
+            State::Running(_) => {
+                *state = State::Running(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Lets what is queued on the color run before the task goes on.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The tasks of one core. It keeps each alive until it ends, also one that nobody is left to wake, so that its future is
+/// dropped on its color: by its end, or when the runtime stops.
+#[derive(Default)]
+pub(crate) struct Registry {
+    tasks: Mutex<Slab<Arc<dyn Cancel>>>,
+    alive: AtomicUsize,
+}
+
+impl Registry {
+    fn insert(&self, task: Arc<dyn Cancel>) -> usize {
+        let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
+        let slot = tasks.insert(task);
+        self.alive.store(tasks.len(), Ordering::Release);
+        slot
+    }
+
+    fn remove(&self, slot: usize) {
+        let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
+        let ended = tasks.remove(slot);
+        self.alive.store(tasks.len(), Ordering::Release);
+        drop((tasks, ended));
+    }
+
+    /// Tasks that have not ended.
+    pub(crate) fn len(&self) -> usize {
+        self.alive.load(Ordering::Acquire)
+    }
+
+    /// Cancels every task; gives their number.
+    pub(crate) fn cancel_all(&self) -> usize {
+        let tasks: Vec<_> = {
+            let tasks = self.tasks.lock().expect("nothing panics under this lock");
+            tasks.iter().map(|(_, task)| task.clone()).collect()
+        };
+        let count = tasks.len();
+        for task in tasks {
+            task.cancel();
+        }
+        count
+    }
+
+    /// Lets go of what is left once the cores have stopped.
+    pub(crate) fn clear(&self) {
+        let left = std::mem::take(&mut *self.tasks.lock().expect("nothing panics under this lock"));
+        drop(left);
+    }
+}

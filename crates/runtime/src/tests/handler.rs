@@ -1,0 +1,115 @@
+//! Handlers: order and exclusion under many producers, bounds, counters, panics.
+
+use super::{eventually, runtime, runtime_with};
+use crate::{Colored, Limits};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+/// Ten threads post to eight colors; each color sees each producer's events in order, and state needs no lock.
+#[test]
+fn events_of_a_color_run_in_order_whoever_posts() {
+    const PRODUCERS: usize = 10;
+    const EVENTS: usize = 2000;
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let colors: Vec<_> = (0..8).map(|_| handle.color()).collect();
+    let next: Arc<Vec<_>> = Arc::new(colors.iter().map(|c| Colored::new(c.id(), [0; PRODUCERS])).collect());
+    let wrong = Arc::new(AtomicUsize::new(0));
+    let check = handle.handler("check", {
+        let (next, wrong) = (next.clone(), wrong.clone());
+        move |(color, producer, number): (usize, usize, usize)| {
+            next[color].with(|next| {
+                wrong.fetch_add(usize::from(next[producer] != number), Ordering::Relaxed);
+                next[producer] = number + 1;
+            });
+        }
+    });
+    std::thread::scope(|scope| {
+        for producer in 0..PRODUCERS {
+            let colors = &colors;
+            scope.spawn(move || {
+                for number in 0..EVENTS {
+                    for (index, color) in colors.iter().enumerate() {
+                        check.post(color, (index, producer, number)).expect("below the bound");
+                    }
+                }
+            });
+        }
+    });
+    let stopped = runtime.shutdown(super::PATIENCE);
+    assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (0, 0));
+    assert_eq!(wrong.load(Ordering::Relaxed), 0);
+    let snapshot = handle.snapshot();
+    assert_eq!(snapshot.handlers[0].name, "check");
+    assert_eq!(snapshot.handlers[0].runs, (PRODUCERS * EVENTS * colors.len()) as u64);
+    assert!(snapshot.cores.iter().all(|core| core.events > 0), "both cores took part: {snapshot:?}");
+}
+
+#[test]
+fn a_full_core_gives_the_event_back() {
+    let runtime = runtime_with(Limits { events_per_core: 2, ..Limits::default() });
+    let handle = runtime.handle();
+    let color = handle.color();
+    let (release, gate) = mpsc::channel::<()>();
+    let (entered, inside) = mpsc::channel();
+    let gate = std::sync::Mutex::new(gate);
+    let block = handle.handler("block", move |()| {
+        entered.send(()).unwrap();
+        gate.lock().unwrap().recv().unwrap();
+    });
+    block.post(&color, ()).unwrap();
+    inside.recv().unwrap();
+    block.post(&color, ()).unwrap();
+    block.post(&color, ()).unwrap();
+    let full = block.post(&color, ()).unwrap_err();
+    assert_eq!(full.to_string(), "the core's event queue is full (2 events): post again later");
+    for _ in 0..3 {
+        release.send(()).unwrap();
+    }
+    eventually("the queue empties", || handle.snapshot().cores.iter().all(|core| core.queued_events == 0));
+    release.send(()).unwrap();
+    block.post(&color, ()).expect("there is room again");
+    runtime.shutdown(super::PATIENCE);
+}
+
+#[test]
+fn a_panic_ends_its_event_and_nothing_else() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let survived = Arc::new(AtomicBool::new(false));
+    let fragile = handle.handler("fragile", {
+        let survived = survived.clone();
+        move |fail: bool| {
+            assert!(!fail, "planted");
+            survived.store(true, Ordering::Relaxed);
+        }
+    });
+    fragile.post(&color, true).unwrap();
+    fragile.post(&color, false).unwrap();
+    runtime.shutdown(super::PATIENCE);
+    assert!(survived.load(Ordering::Relaxed));
+    let snapshot = handle.snapshot();
+    assert_eq!((snapshot.handlers[0].runs, snapshot.handlers[0].panics), (2, 1));
+    assert_eq!(snapshot.cores.iter().map(|core| core.panics).sum::<u64>(), 1);
+}
+
+#[test]
+fn stopping_without_patience_says_what_it_dropped() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let dropped = Arc::new(());
+    let forever = handle.handler("forever", |_: Arc<()>| ());
+    runtime.shutdown(Duration::ZERO);
+    forever.post(&color, dropped.clone()).unwrap();
+    drop((color, handle));
+    // Posted after the end: it waits in a queue nobody runs.
+    assert_eq!(Arc::strong_count(&dropped), 2);
+}

@@ -1,0 +1,52 @@
+//! The runtime on real threads: colors, handlers, tasks, timers, sockets, stopping.
+
+mod handler;
+mod net;
+mod task;
+mod time;
+
+use crate::{DriverOptions, IoChoice, Limits, Runtime};
+use std::time::{Duration, Instant};
+
+/// Longest a test waits for what must happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Two cores, on one cpu if there is only one.
+pub(crate) fn runtime() -> Runtime {
+    runtime_with(Limits::default())
+}
+
+pub(crate) fn runtime_with(limits: Limits) -> Runtime {
+    let allowed = vermeil_io::current_affinity();
+    Runtime::builder()
+        .cpus([allowed[0], *allowed.last().expect("a process has a cpu")])
+        .limits(limits)
+        .build()
+        .expect("a runtime starts")
+}
+
+/// One single-core runtime per driver that this machine offers.
+pub(crate) fn runtimes_of_both_drivers() -> Vec<Runtime> {
+    let cpu = vermeil_io::current_affinity()[0];
+    let build = |choice| {
+        let io = DriverOptions { choice, ..DriverOptions::default() };
+        Runtime::builder().cpus([cpu]).io(io).build()
+    };
+    let epoll = build(IoChoice::Epoll).expect("epoll works everywhere");
+    match build(IoChoice::Uring) {
+        Ok(uring) => vec![epoll, uring],
+        Err(error) => {
+            eprintln!("skipped: io_uring: {error}");
+            vec![epoll]
+        }
+    }
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,78 @@
+//! Sockets through tasks, on both drivers.
+
+use super::runtimes_of_both_drivers;
+use crate::{Handle, More, TcpListener, TcpStream};
+use bytes::Bytes;
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr},
+};
+use vermeil_io::{ListenOptions, listen};
+
+/// Answers every byte it receives with the same byte, twice.
+async fn double(stream: TcpStream) -> std::io::Result<usize> {
+    let (mut buffer, mut total) = (Vec::new(), 0);
+    while stream.recv(&mut buffer).await? > 0 {
+        total += buffer.len();
+        let head = std::mem::take(&mut buffer);
+        let body = Bytes::copy_from_slice(&head);
+        stream.send(head, body, More::No)?;
+        buffer = stream.sent().await?;
+    }
+    Ok(total)
+}
+
+/// Serves connections until `count` have ended; gives the bytes they sent.
+fn serve(handle: &Handle, count: usize) -> (SocketAddr, crate::Task<usize>) {
+    let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+    let addr = std::net::TcpListener::from(socket.try_clone().unwrap()).local_addr().unwrap();
+    let spawner = handle.clone();
+    let task = handle.spawn_on(&handle.color(), async move {
+        let listener = TcpListener::new(socket).unwrap();
+        let mut connections = Vec::new();
+        for _ in 0..count {
+            let socket = listener.accept().await.unwrap();
+            let stream = TcpStream::new(socket).unwrap();
+            connections.push(spawner.spawn_on(&spawner.color(), double(stream)));
+        }
+        let mut total = 0;
+        for connection in connections {
+            total += connection.await.unwrap().unwrap();
+        }
+        total
+    });
+    (addr, task)
+}
+
+#[test]
+fn many_connections_are_served_at_once() {
+    for runtime in runtimes_of_both_drivers() {
+        let handle = runtime.handle();
+        let (addr, total) = serve(&handle, 20);
+        std::thread::scope(|scope| {
+            for client in 0..20u8 {
+                scope.spawn(move || {
+                    let mut socket = std::net::TcpStream::connect(addr).unwrap();
+                    for round in 0..50 {
+                        let sent = [client; 100];
+                        socket.write_all(&sent[..round + 1]).unwrap();
+                        let mut back = vec![0; 2 * (round + 1)];
+                        socket.read_exact(&mut back).unwrap();
+                        assert!(back.iter().all(|&byte| byte == client));
+                    }
+                    socket.shutdown(Shutdown::Write).unwrap();
+                    assert_eq!(socket.read(&mut [0]).unwrap(), 0);
+                });
+            }
+        });
+        assert_eq!(total.wait(), Ok(20 * (1..=50).sum::<usize>()));
+        assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
+    }
+}
+
+#[test]
+fn a_socket_is_refused_off_its_core() {
+    let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+    let error = TcpListener::new(socket).unwrap_err();
+    assert!(error.to_string().contains("on a core of the runtime"), "{error}");
+}

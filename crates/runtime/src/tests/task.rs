@@ -1,0 +1,130 @@
+//! Tasks: results, order with handlers, cancelling, panics, blocking work, stopping.
+
+use super::{PATIENCE, eventually, runtime};
+use crate::{Colored, TaskError, blocking, core_index, sleep, yield_now};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+#[test]
+fn a_task_gives_its_result_to_whoever_waits() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let (here, there) = (handle.color(), handle.color());
+    assert_ne!(here.core(), there.core());
+    let inner = handle.spawn_on(&there, async { core_index().unwrap() });
+    let outer = handle.spawn_on(&here, async move { (core_index().unwrap(), inner.await.unwrap()) });
+    assert_eq!(outer.wait(), Ok((here.core(), there.core())));
+}
+
+/// Tasks of one color take turns and never overlap; those of another color run beside them.
+#[test]
+fn tasks_of_a_color_share_state_without_locks() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let sum = Arc::new(Colored::new(color.id(), 0u64));
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let sum = sum.clone();
+            handle.spawn_on(&color, async move {
+                for _ in 0..100 {
+                    let seen = sum.with(|sum| *sum);
+                    sum.with(|sum| *sum = seen + 1);
+                    yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.wait().unwrap();
+    }
+    assert_eq!(handle.spawn_on(&color, async move { sum.with(|sum| *sum) }).wait(), Ok(5000));
+}
+
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(crate::current_color().is_some(), Ordering::Release);
+    }
+}
+
+#[test]
+fn cancelling_drops_the_future_on_its_color() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let on_color = Arc::new(AtomicBool::new(false));
+    let held = OnDrop(on_color.clone());
+    let task = handle.spawn_on(&handle.color(), async move {
+        pending::<()>().await;
+        drop(held);
+    });
+    task.cancel();
+    assert_eq!(task.wait(), Err(TaskError::Cancelled));
+    assert!(on_color.load(Ordering::Acquire));
+}
+
+#[test]
+fn a_panic_ends_the_task_and_nothing_else() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let task = handle.spawn_on(&color, async { panic!("planted") });
+    assert_eq!(task.wait(), Err::<(), _>(TaskError::Panicked));
+    assert_eq!(handle.spawn_on(&color, async { 7 }).wait(), Ok(7));
+    eventually("no task is left", || handle.snapshot().cores.iter().all(|core| core.tasks == 0));
+}
+
+#[test]
+fn blocking_work_leaves_the_core_and_comes_back() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let id = color.id();
+    let task = handle.spawn_on(&color, async move {
+        let elsewhere = blocking(core_index).await.unwrap();
+        (elsewhere, crate::current_color() == Some(id))
+    });
+    assert_eq!(task.wait(), Ok((None, true)));
+}
+
+#[test]
+fn shutdown_waits_for_tasks_and_then_cancels_them() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let finished = Arc::new(AtomicUsize::new(0));
+    for _ in 0..4 {
+        let finished = finished.clone();
+        handle.spawn_on(&handle.color(), async move {
+            sleep(Duration::from_millis(30)).await;
+            finished.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    assert_eq!(runtime.shutdown(PATIENCE).tasks_cancelled, 0);
+    assert_eq!(finished.load(Ordering::Relaxed), 4);
+
+    let runtime = self::runtime();
+    let handle = runtime.handle();
+    let on_color = Arc::new(AtomicBool::new(false));
+    let held = OnDrop(on_color.clone());
+    let stuck = handle.spawn_on(&handle.color(), async move {
+        pending::<()>().await;
+        drop(held);
+    });
+    assert_eq!(runtime.shutdown(Duration::ZERO).tasks_cancelled, 1);
+    assert_eq!(stuck.wait(), Err(TaskError::Cancelled));
+    assert!(on_color.load(Ordering::Acquire), "cancelled on its color, not from outside");
+}
+
+#[test]
+fn a_core_that_does_not_exist_is_refused() {
+    let error = crate::Runtime::builder().cpus([100_000]).build().err().expect("no machine has this cpu");
+    assert!(error.to_string().starts_with("cannot pin core 0 to cpu 100000"), "{error}");
+    assert!(crate::Runtime::builder().cpus([]).build().is_err());
+}

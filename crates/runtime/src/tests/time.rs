@@ -1,0 +1,51 @@
+//! Sleeping, time limits, and that an idle core is woken for a new, earlier timer.
+
+use super::runtime;
+use crate::{Sleep, Timeout, now_ms, sleep, yield_now};
+use std::{future::pending, time::Duration};
+
+#[test]
+fn sleeps_end_in_the_order_of_their_deadlines() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let color = handle.color();
+    let order = std::sync::Arc::new(crate::Colored::new(color.id(), Vec::new()));
+    let tasks: Vec<_> = [40u64, 10, 25]
+        .map(|ms| {
+            let order = order.clone();
+            handle.spawn_on(&color, async move {
+                let before = now_ms();
+                sleep(Duration::from_millis(ms)).await;
+                order.with(|order| order.push(ms));
+                assert!(now_ms() - before + 1 >= ms, "no sleep ends early");
+            })
+        })
+        .into();
+    for task in tasks {
+        task.wait().unwrap();
+    }
+    assert_eq!(
+        handle.spawn_on(&color, async move { order.with(std::mem::take) }).wait().unwrap(),
+        [10, 25, 40]
+    );
+}
+
+#[test]
+fn a_limit_ends_what_takes_too_long_and_can_be_used_again() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let task = handle.spawn_on(&handle.color(), async {
+        let mut limit = Sleep::unset();
+        limit.set(Duration::from_secs(3600));
+        assert_eq!(limit.limit(async { 1 }).await, Ok(1));
+        limit.set(Duration::from_millis(5));
+        assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
+        limit.set(Duration::from_secs(3600));
+        assert_eq!(limit.limit(yield_now()).await, Ok(()), "a spent limit can be set again");
+        // Set far, waited for, then moved close: the armed timer must not hold it back.
+        assert_eq!(limit.limit(yield_now()).await, Ok(()));
+        limit.set(Duration::from_millis(5));
+        assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
+    });
+    task.wait().unwrap();
+}

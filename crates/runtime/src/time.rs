@@ -1,0 +1,115 @@
+//! Sleeping and time limits for tasks.
+
+use crate::{
+    core::current,
+    timers::{NEVER, Timer},
+};
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use vermeil_sched::CoreIndex;
+
+/// A time limit ran out.
+#[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy)]
+#[error("the time limit ran out")]
+pub struct Timeout;
+
+/// Waits until a deadline; the deadline can be moved at any time, later at the cost of a store.
+///
+/// To be polled on a core of a runtime.
+#[derive(Debug)]
+pub struct Sleep {
+    deadline_ns: u64,
+    /// The timer and the core that has it, once the sleep has been waited for.
+    timer: Option<(CoreIndex, Arc<Timer>)>,
+}
+
+/// Waits for `duration`, counted from now.
+///
+/// # Panics
+/// Off a core.
+pub fn sleep(duration: Duration) -> Sleep {
+    let mut sleep = Sleep::unset();
+    sleep.set(duration);
+    sleep
+}
+
+impl Sleep {
+    /// A sleep without a deadline: it waits for ever until one is [`set`](Sleep::set).
+    pub const fn unset() -> Self {
+        Self { deadline_ns: NEVER, timer: None }
+    }
+
+    /// Moves the deadline to `duration` from now.
+    ///
+    /// # Panics
+    /// Off a core.
+    pub fn set(&mut self, duration: Duration) {
+        let now_ns = current(|core| core.now_ns()).expect("a sleep needs a core of a runtime");
+        let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
+        self.deadline_ns = now_ns.saturating_add(duration_ns);
+        if let Some((_, timer)) = &self.timer {
+            timer.set_deadline(self.deadline_ns);
+        }
+    }
+
+    /// Runs `future` until this deadline. May be used again, with the same deadline or another.
+    ///
+    /// # Errors
+    /// [`Timeout`] when the deadline came first.
+    pub async fn limit<F: Future>(&mut self, future: F) -> Result<F::Output, Timeout> {
+        let mut future = pin!(future);
+        poll_fn(|context| match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => Pin::new(&mut *self).poll(context).map(|()| Err(Timeout)),
+        })
+        .await
+    }
+
+    fn forget(&mut self) {
+        let Some((index, timer)) = self.timer.take() else { return };
+        timer.abandon();
+        current(|core| {
+            if core.index == index {
+                core.timers.borrow_mut().disarm(&timer);
+            }
+        });
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        current(|core| {
+            if core.now_ns() >= self.deadline_ns {
+                return Poll::Ready(());
+            }
+            if self.timer.as_ref().is_some_and(|(index, _)| *index != core.index) {
+                self.forget();
+            }
+            let deadline_ns = self.deadline_ns;
+            let (_, timer) = self.timer.get_or_insert_with(|| {
+                let timer = core.timers.borrow_mut().timer();
+                timer.set_deadline(deadline_ns);
+                (core.index, timer)
+            });
+            timer.set_waker(context.waker());
+            if deadline_ns < timer.armed_ns() {
+                core.timers.borrow_mut().arm(timer);
+            }
+            Poll::Pending
+        })
+        .expect("a sleep is polled on a core of a runtime")
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}

@@ -1,0 +1,110 @@
+//! One core's turn: run events, look at I/O, fire timers, sleep; in which order and for how long.
+//!
+//! Owns the bounds that keep any one of them from starving the others. Leaves out how each is done. Tested below on
+//! invented observations.
+
+/// Bounds of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnLimits {
+    /// Events one color may run before the next color's turn. Higher keeps caches warm, lower is fairer.
+    /// Default 32, a guess between Mely's 10 and Verona's 100.
+    pub batch_events: usize,
+    /// Events a core may run before it looks at I/O and timers again. Default 256: at a few microseconds per event,
+    /// under a millisecond.
+    pub turn_events: usize,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self { batch_events: 32, turn_events: 256 }
+    }
+}
+
+/// What a core sees when it asks what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Colors that wait in its ready queue.
+    pub ready: usize,
+    /// Whether the runtime is stopping.
+    pub stopping: bool,
+}
+
+/// What a core does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Run the oldest ready color, at most so many events.
+    Run {
+        /// Most events of this activation.
+        batch: usize,
+    },
+    /// Hand over and take in I/O without waiting, fire timers, then ask again.
+    Poll,
+    /// Nothing to run: hand over I/O and sleep until a completion, a timer or a wake-up.
+    Park,
+    /// The runtime stops and nothing is queued.
+    Stop,
+}
+
+/// How far a core is in its turn.
+#[derive(Debug)]
+pub struct Turn {
+    limits: TurnLimits,
+    ran: usize,
+}
+
+impl Turn {
+    /// A core that has just looked at its I/O.
+    pub fn new(limits: TurnLimits) -> Self {
+        Self { limits, ran: 0 }
+    }
+
+    /// Decides the next step.
+    pub fn next(&self, seen: Seen) -> Step {
+        let left = self.limits.turn_events.saturating_sub(self.ran);
+        match seen {
+            Seen { ready: 0, stopping: true } => Step::Stop,
+            Seen { ready: 0, stopping: false } => Step::Park,
+            _ if left == 0 => Step::Poll,
+            _ => Step::Run { batch: self.limits.batch_events.clamp(1, left) },
+        }
+    }
+
+    /// Events ran.
+    pub fn ran(&mut self, events: usize) {
+        self.ran += events;
+    }
+
+    /// I/O and timers were looked at: the next turn begins.
+    pub fn polled(&mut self) {
+        self.ran = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: TurnLimits = TurnLimits { batch_events: 4, turn_events: 10 };
+
+    #[test]
+    fn a_busy_core_still_looks_at_its_io() {
+        let mut turn = Turn::new(LIMITS);
+        let mut ran = 0;
+        while let Step::Run { batch } = turn.next(Seen { ready: 1, stopping: false }) {
+            turn.ran(batch);
+            ran += batch;
+        }
+        assert_eq!(ran, LIMITS.turn_events);
+        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
+        turn.polled();
+        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 4 });
+    }
+
+    #[test]
+    fn an_idle_core_parks_and_a_stopping_one_stops_when_it_is_empty() {
+        let turn = Turn::new(LIMITS);
+        assert_eq!(turn.next(Seen { ready: 0, stopping: false }), Step::Park);
+        assert_eq!(turn.next(Seen { ready: 0, stopping: true }), Step::Stop);
+        assert!(matches!(turn.next(Seen { ready: 3, stopping: true }), Step::Run { .. }));
+    }
+}
