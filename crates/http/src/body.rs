@@ -1,9 +1,10 @@
-//! The content of a request, found byte by byte: where it is in the buffer, where it ends, what is wrong with it.
+//! The content of a request, found byte by byte: where it is in the buffer, where it ends, what is wrong with
+//! it.
 //!
-//! [`BodyReader`] is fed whatever has arrived and says how much of it it consumed and which part of that was content. It
-//! holds no bytes, so a body costs no memory whatever its size. Chunked framing (RFC 9112 §7.1) is the transition table of
-//! `body/chunked.rs`. That any cut gives the same content, and that a plain decoder gives it too, is tested in
-//! `body/tests.rs`; what is refused, in `tests/corpus/`.
+//! [`BodyReader`] is fed whatever has arrived and says how much of it it consumed and which part of that was
+//! content. It holds no bytes, so a body costs no memory whatever its size. Chunked framing (RFC 9112 §7.1)
+//! is the transition table of `body/chunked.rs`. That any cut gives the same content, and that a plain
+//! decoder gives it too, is tested in `body/tests.rs`; what is refused, in `tests/corpus/`.
 
 use std::ops::Range;
 
@@ -33,7 +34,8 @@ enum State {
 /// What [`BodyReader::read`] found in its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that are done with. The rest, if any, is to be given again, after the caller has used the data.
+    /// Bytes of the input that are done with. The rest, if any, is to be given again, after the caller has
+    /// used the data.
     pub consumed: usize,
     /// Which of the consumed bytes are content; may be empty.
     pub data: Range<usize>,
@@ -61,11 +63,12 @@ impl BodyReader {
         matches!(self.state, State::Done)
     }
 
-    /// Reads on in `input`. Consumes at least one byte of a non-empty input unless the content has ended; several calls
-    /// may be needed for one input, since each gives one run of content at most.
+    /// Reads on in `input`. Consumes at least one byte of a non-empty input unless the content has ended;
+    /// several calls may be needed for one input, since each gives one run of content at most.
     ///
     /// # Errors
-    /// What is wrong with the framing, or the limit that was passed. The reader must not be used after an error.
+    /// What is wrong with the framing, or the limit that was passed. The reader must not be used after an
+    /// error.
     pub fn read(&mut self, input: &[u8]) -> Result<Step, Rejection> {
         let step = match &mut self.state {
             State::Done => Step { consumed: 0, data: 0..0, done: true },

@@ -1,8 +1,8 @@
 //! Conditional requests: does the client have it already, and is it still what the client thinks it is?
 //!
-//! [`Preconditions::evaluate`] is the precedence of RFC 9110 §13.2.2 for methods that read ([`Method::Get`] and
-//! [`Method::Head`]; the others ignore these fields or never get here); [`Preconditions::range_applies`] is `If-Range`. Tags that
-//! we send are strong. The whole table of cases is in `conditions/tests.rs`.
+//! [`Preconditions::evaluate`] is the precedence of RFC 9110 §13.2.2 for methods that read ([`Method::Get`]
+//! and [`Method::Head`]; the others ignore these fields or never get here); [`Preconditions::range_applies`]
+//! is `If-Range`. Tags that we send are strong. The whole table of cases is in `conditions/tests.rs`.
 //!
 //! [`Method::Get`]: crate::Method::Get
 //! [`Method::Head`]: crate::Method::Head
@@ -60,8 +60,8 @@ impl Preconditions<'_> {
             && self.if_unmodified_since.is_none()
     }
 
-    /// Evaluates the conditions of a `GET` or `HEAD` for a representation that exists. Fields with invalid dates are
-    /// ignored, malformed tags match nothing.
+    /// Evaluates the conditions of a `GET` or `HEAD` that would be answered with 200 without them. Fields with
+    /// invalid dates are ignored, malformed tags match nothing.
     #[inline]
     pub fn evaluate(&self, current: &Validators<'_>) -> Verdict {
         if self.is_empty() { Verdict::Proceed } else { self.evaluate_some(current) }
@@ -84,15 +84,12 @@ impl Preconditions<'_> {
         if client_is_current { Verdict::NotModified } else { Verdict::Proceed }
     }
 
-    /// Whether `Range` is to be obeyed: there is no `If-Range`, or what it names is exactly what would be sent. A date must be the
-    /// one sent, not merely a later one (RFC 9110 §13.1.5). A weak tag never matches.
+    /// Whether `Range` is to be obeyed: there is no `If-Range`, or what it names is exactly what would be
+    /// sent. A date must be the one sent, not merely a later one (RFC 9110 §13.1.5). A weak tag never
+    /// matches.
     pub fn range_applies(&self, current: &Validators<'_>) -> bool {
         let Some(validator) = self.if_range else { return true };
-        if validator == current.etag {
-            return true;
-        }
-        let is_tag = validator.starts_with(b"\"") || validator.starts_with(b"W/");
-        !is_tag && parse_date(validator) == Some(current.last_modified.seconds())
+        validator == current.etag || parse_date(validator) == Some(current.last_modified.seconds())
     }
 }
 
@@ -102,7 +99,8 @@ enum Comparison {
     Weak,
 }
 
-/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element is not looked at.
+/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element is
+/// not looked at.
 fn has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     if tags == etag || tags == b"*" {
         return true;
@@ -122,7 +120,8 @@ struct ListedTag<'a> {
     weak: bool,
 }
 
-/// Takes the next entity tag off a list (RFC 9110 §8.8.3). Commas may stand inside the quotes, quotes may not.
+/// Takes the next entity tag off a list (RFC 9110 §8.8.3). Commas may stand inside the quotes, quotes may
+/// not.
 fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
     while let [b' ' | b'\t' | b',', after @ ..] = *rest {
         *rest = after;

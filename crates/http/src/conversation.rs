@@ -6,9 +6,9 @@
 //! any  ── something refused ────────▶ Closed
 //! ```
 //!
-//! The machine owns no bytes. Its user keeps a buffer, shows it the unread part, and drops what an event consumed. This
-//! is what the server runs and what the tests cut to pieces: `tests/corpus/`. Each request, its
-//! order and its number are checked in `conversation/tests.rs`.
+//! The machine owns no bytes. Its user keeps a buffer, shows it the unread part, and drops what an event
+//! consumed. This is what the server runs and what the tests cut to pieces: `tests/corpus/`. Each request,
+//! its order and its number are checked in `conversation/tests.rs`.
 
 use std::ops::Range;
 
@@ -45,10 +45,11 @@ enum State {
 pub enum Event<'a> {
     /// Nothing yet. Come back with more bytes behind the same ones.
     NeedMore,
-    /// A request. Answer it; if its framing is not [`Framing::None`], body events follow, else the next request.
+    /// A request. Answer it; if its framing is not [`Framing::None`], body events follow, else the next
+    /// request.
     Request {
-        /// The request. Its `keep_alive` is false also if the limit of requests is reached: what it says is what the
-        /// answer must say.
+        /// The request. Its `keep_alive` is false also if the limit of requests is reached: what it says is
+        /// what the answer must say.
         request: Request<'a>,
         /// Bytes to drop from the buffer.
         consumed: usize,
@@ -62,8 +63,8 @@ pub enum Event<'a> {
         /// Whether the content is complete.
         done: bool,
     },
-    /// The input must be refused: answer with the error and close. If it comes amid the content of a request that has
-    /// been answered already, just close.
+    /// The input must be refused: answer with the error and close. If it comes amid the content of a request
+    /// that has been answered already, just close.
     Reject(Rejection),
     /// Nothing more is read from this connection: the last answer has been, or is, the last.
     Closed,
@@ -86,8 +87,8 @@ impl Conversation {
         self.requests
     }
 
-    /// Whether bytes of a request have been read, or are waited for: the difference between an idle connection and
-    /// one that a header or body timeout is for.
+    /// Whether bytes of a request have been read, or are waited for: the difference between an idle
+    /// connection and one that a header or body timeout is for.
     pub fn is_amid_request(&self) -> bool {
         match self.state {
             State::Head { seen } => seen > 0,
@@ -166,10 +167,10 @@ impl Conversation {
     }
 }
 
-/// Whether parsing `buf` again can be worth its cost, `seen` bytes of it being a valid prefix. Parsing starts over each time,
-/// so a peer that sends its head byte by byte would make it quadratic. New bytes matter if they end a line, of which
-/// there are at most [`Limits::header_count`]; if they fill the buffer; or if they are many, an eighth of what is
-/// known, so that the sum over all attempts stays below nine times the head.
+/// Whether parsing `buf` again can be worth its cost, `seen` bytes of it being a valid prefix. Parsing starts
+/// over each time, so a peer that sends its head byte by byte would make it quadratic. New bytes matter if
+/// they end a line, of which there are at most [`Limits::header_count`]; if they fill the buffer; or if they
+/// are many, an eighth of what is known, so that the sum over all attempts stays below nine times the head.
 #[inline]
 fn is_worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     const WORTH_SHIFT: u32 = 3;

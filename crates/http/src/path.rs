@@ -1,9 +1,9 @@
 //! From the path of a target to the path below a root: decoded, without dot segments, without empty segments.
 //!
-//! [`decode`] decodes first and removes dot segments afterwards, so no encoding of `..` survives, and what climbs above the
-//! root stays at the root (RFC 3986 §5.2.4). A path that needs no change is not copied. Symbolic links and permissions are
-//! the file system's part; this is only about names. Properties (no `..` in any result, decoding what was encoded
-//! gives it back) are tested in `path/tests.rs`.
+//! [`decode`] decodes first and removes dot segments afterwards, so no encoding of `..` survives, and what
+//! climbs above the root stays at the root (RFC 3986 §5.2.4). A path that needs no change is not copied.
+//! Symbolic links and permissions are the file system's part; this is only about names. Properties (no `..`
+//! in any result, decoding what was encoded gives it back) are tested in `path/tests.rs`.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
@@ -18,8 +18,8 @@ pub const PATH_BYTES_MAX: usize = 4096;
 /// A path below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodedPath<'a> {
-    /// Starts with `/`; its segments are not empty, not `.`, not `..`, and hold no NUL. Any other byte may occur, also such as are not
-    /// UTF-8.
+    /// Starts with `/`; its segments are not empty, not `.`, not `..`, and hold no NUL. Any other byte may
+    /// occur, also such as are not UTF-8.
     pub bytes: &'a [u8],
     /// Whether it ends in `/` and so names a folder.
     pub is_dir: bool,
@@ -36,8 +36,8 @@ pub enum PathError {
     BadEscape,
     /// A NUL, encoded or not.
     Nul,
-    /// An encoded slash. No name of a file holds one, so nothing can be there; treating it as a separator would give
-    /// one file two names of different depth.
+    /// An encoded slash. No name of a file holds one, so nothing can be there; treating it as a separator
+    /// would give one file two names of different depth.
     EncodedSlash,
     /// More than [`PATH_BYTES_MAX`] bytes.
     TooLong,
@@ -68,8 +68,8 @@ impl std::fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Decodes `raw`, the path of a target, into `out` if it needs decoding; otherwise the result is `raw` and `out` is left
-/// alone.
+/// Decodes `raw`, the path of a target, into `out` if it needs decoding; otherwise the result is `raw` and
+/// `out` is left alone.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
@@ -134,8 +134,8 @@ enum SegmentEnd {
     Path,
 }
 
-/// Applies the segment that starts at `at` to the path before it, and returns where the next one starts. `out` ends in a
-/// slash before each segment.
+/// Applies the segment that starts at `at` to the path before it, and returns where the next one starts.
+/// `out` ends in a slash before each segment.
 fn end_segment(out: &mut Vec<u8>, at: usize, end: SegmentEnd) -> usize {
     match &out[at..] {
         b"" | b"." => out.truncate(at),
@@ -156,12 +156,13 @@ fn has_dotfile(path: &[u8]) -> bool {
     (first.starts_with(b".") && first != TOP) || segments.any(|segment| segment.starts_with(b"."))
 }
 
-/// What stands for itself in a path: the unreserved characters, the slash, and of the rest only what can be mistaken for
-/// nothing else. A colon is encoded, lest the name of a file be read as a scheme in a relative reference.
+/// What stands for itself in a path: the unreserved characters, the slash, and of the rest only what can be
+/// mistaken for nothing else. A colon is encoded, lest the name of a file be read as a scheme in a relative
+/// reference.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Appends `path` so that it can stand in a `Location` field or a link. A path as [`decode`] gives it never starts with
-/// two slashes, so the result is never a reference to another host.
+/// Appends `path` so that it can stand in a `Location` field or a link. A path as [`decode`] gives it never
+/// starts with two slashes, so the result is never a reference to another host.
 pub fn percent_encode_path(path: &[u8], out: &mut Vec<u8>) {
     for piece in percent_encode(path, ENCODED) {
         out.extend_from_slice(piece.as_bytes());

@@ -1,9 +1,9 @@
 //! Parts of a representation: what `Range` asks for, and the fields and parts that answer it (RFC 9110 §14).
 //!
-//! [`parse`] decides between the whole, one part, several parts and 416, without allocating unless there are several.
-//! What makes answering dearer than asking is refused: too many ranges or more bytes than the representation has give the
-//! whole; ranges that overlap or touch are joined. `ranges/multipart.rs` writes several parts. The result is compared
-//! with a set of byte positions in `ranges/tests.rs`.
+//! [`parse`] decides between the whole, one part, several parts and 416, without allocating unless there are
+//! several. What makes answering dearer than asking is refused: too many ranges or more bytes than the
+//! representation has give the whole; ranges that overlap or touch are joined. `ranges/multipart.rs` writes
+//! several parts. The result is compared with a set of byte positions in `ranges/tests.rs`.
 
 use crate::scan;
 
@@ -51,8 +51,9 @@ pub enum Ranges {
     Unsatisfiable,
 }
 
-/// Reads the value of `Range` for a representation of `size` bytes; of more than `ranges_max` ranges nothing is obeyed.
-/// An empty representation is always sent whole: a client that adds `Range` to everything should not see an error.
+/// Reads the value of `Range` for a representation of `size` bytes; of more than `ranges_max` ranges nothing
+/// is obeyed. An empty representation is always sent whole: a client that adds `Range` to everything should
+/// not see an error. The field has a meaning with `GET` only.
 pub fn parse(header: &[u8], size: u64, ranges_max: usize) -> Ranges {
     let Some(specs) = strip_unit(header) else { return Ranges::Whole };
     if size == 0 {
@@ -63,16 +64,19 @@ pub fn parse(header: &[u8], size: u64, ranges_max: usize) -> Ranges {
     let mut bytes: u64 = 0;
     for spec in scan::list(specs).filter(|spec| !spec.is_empty()) {
         count += 1;
+        if count > ranges_max {
+            return Ranges::Whole;
+        }
         let Some(range) = resolve(spec, size) else { return Ranges::Whole };
         let Some(range) = range else { continue };
         bytes = bytes.saturating_add(range.len());
-        if count > ranges_max || bytes > size {
+        if bytes > size {
             return Ranges::Whole;
         }
         found.add(range);
     }
     match found {
-        _ if count == 0 || count > ranges_max => Ranges::Whole,
+        _ if count == 0 => Ranges::Whole,
         Found::None => Ranges::Unsatisfiable,
         Found::One(range) => Ranges::Single(range),
         Found::Several(ranges) => join(ranges),

@@ -1,8 +1,8 @@
 //! Why a request was refused before anybody looked at what it asks for.
 //!
-//! A rejection is always the peer's fault and always ends the connection: after bytes that break the framing, nobody
-//! can know where the next request starts. Each kind has a status code and a sentence for the error page and the
-//! counters. Which input yields which kind is the table of `tests/corpus/`.
+//! A rejection is always the peer's fault and always ends the connection: after bytes that break the framing,
+//! nobody can know where the next request starts. Each kind has a status code and a sentence for the error
+//! page and the counters. Which input yields which kind is the table of `tests/corpus/`.
 
 use crate::response::Status;
 

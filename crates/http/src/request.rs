@@ -1,12 +1,12 @@
 //! A request's head: what it is once parsed, and the one function that parses it.
 //!
 //! This file owns the types; `request/head.rs` the pass over the bytes, `request/line.rs` the request line,
-//! `request/fields.rs` the fields that mean something here, `request/host.rs` the syntax of hosts. All that makes a
-//! head valid or not is decided there, from left to right: the first offending byte decides, so a prefix never gives
-//! another verdict than the whole. Bodies are `body.rs`.
+//! `request/fields.rs` the fields that mean something here, `request/host.rs` the syntax of hosts. All that
+//! makes a head valid or not is decided there, from left to right: the first offending byte decides, so a
+//! prefix never gives another verdict than the whole. Bodies are `body.rs`.
 //!
-//! Invariants (no cut changes a verdict, httparse agrees on all we accept) are tested in `tests/corpus/`, each
-//! rule in `request/tests.rs`.
+//! Invariants (no cut changes a verdict, httparse agrees on all we accept) are tested in `tests/corpus/`,
+//! each rule in `request/tests.rs`.
 
 use crate::conditions::Preconditions;
 use crate::limits::Limits;
@@ -21,8 +21,8 @@ mod tests;
 
 pub use head::FieldLines;
 
-/// Empty lines tolerated before a request line. RFC 9112 §2.2 asks for at least one, for clients that end a body with a
-/// line end too many.
+/// Empty lines tolerated before a request line. RFC 9112 §2.2 asks for at least one, for clients that end a
+/// body with a line end too many.
 pub const EMPTY_LINES_MAX: usize = 2;
 
 /// Longest method. The longest registered one, `UPDATEREDIRECTREF`, has 17 bytes (IANA registry).
@@ -45,9 +45,9 @@ pub enum Parsed<'a> {
     Rejected(Rejection),
 }
 
-/// A request whose head has been read and found valid. Field values come without white space around them; of a field
-/// that stands on several lines the first line counts: for all fields kept here that costs the client at most a second
-/// try, and never gives it wrong bytes.
+/// A request whose head has been read and found valid. Field values come without white space around them; of
+/// a field that stands on several lines the first line counts: for all fields kept here that costs the client
+/// at most a second try, and never gives it wrong bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The method.
@@ -72,8 +72,8 @@ pub struct Request<'a> {
     pub body: Framing,
     /// Whether the client lets the connection live on after the answer (RFC 9112 §9.3).
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends its content. Answered with a final status instead, it
-    /// may or may not send it: the connection must then be closed.
+    /// Whether the client waits for `100 Continue` before it sends its content. Answered with a final status
+    /// instead, it may or may not send it: the connection must then be closed.
     pub expect_continue: bool,
     /// The field lines as they came.
     pub fields: FieldLines<'a>,
@@ -178,10 +178,10 @@ pub enum Framing {
     Chunked,
 }
 
-/// Parses the head at the start of `buf`. Reads as far as the first byte that decides; the cost is linear in the head
-/// and nothing is allocated. A caller that gets [`Parsed::Incomplete`] comes back with a longer buffer that starts at the
-/// same byte ([`Conversation`](crate::Conversation) does so, and keeps peers that send one byte at a time from making
-/// that quadratic).
+/// Parses the head at the start of `buf`. Reads as far as the first byte that decides; the cost is linear in
+/// the head and nothing is allocated. A caller that gets [`Parsed::Incomplete`] comes back with a longer
+/// buffer that starts at the same byte ([`Conversation`](crate::Conversation) does so, and keeps peers that
+/// send one byte at a time from making that quadratic).
 ///
 /// # Errors
 /// [`Parsed::Rejected`] carries the first thing that is wrong, as soon as it can be known.

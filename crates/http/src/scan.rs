@@ -1,15 +1,15 @@
 //! Byte classes of RFC 9110 §5.6.2 and the loops that skip over them.
 //!
-//! The only loops over input bytes that are hot stand here. [`text_len`] looks at eight bytes at a time, since field
-//! values are most of a browser's request. Lists are split here too. Each loop is compared with its one-line
-//! definition in `scan/tests.rs`.
+//! The only loops over input bytes that are hot stand here. [`text_len`] looks at eight bytes at a time,
+//! since field values are most of a browser's request. Lists are split here too. Each loop is compared with
+//! its one-line definition in `scan/tests.rs`.
 
 /// `tchar`: may stand in a method, a field name, a coding.
 const TOKEN: u8 = 1;
 /// May stand in a request target: visible ASCII but `#`, which starts a fragment, which is never sent.
 const TARGET: u8 = 2;
-/// May stand in a registered name or IPv4 address (RFC 3986 §3.2.2), without the comma: it is legal there, nobody's
-/// host has one, and two hosts in one field look just like it.
+/// May stand in a registered name or IPv4 address (RFC 3986 §3.2.2), without the comma: it is legal there,
+/// nobody's host has one, and two hosts in one field look just like it.
 const REG_NAME: u8 = 4;
 /// May stand in an IP literal between its brackets.
 const IP_LITERAL: u8 = 8;
@@ -124,8 +124,8 @@ fn next_control(bytes: &[u8]) -> usize {
     bytes[at..].iter().position(|&b| b < 0x20 || b == 0x7f).map_or(bytes.len(), |i| at + i)
 }
 
-/// Marks the high bit of control bytes of `word`, tabs and DEL included. The lowest mark is exact; a borrow may set
-/// marks above it that are not (Hacker's Delight, chapter 6).
+/// Marks the high bit of control bytes of `word`, tabs and DEL included. The lowest mark is exact; a borrow
+/// may set marks above it that are not (Hacker's Delight, chapter 6).
 fn control_bytes(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
@@ -152,7 +152,8 @@ pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(trim)
 }
 
-/// A decimal number of digits only, of any length; what does not fit becomes `u64::MAX`. `None` if it is anything else.
+/// A decimal number of digits only, of any length; what does not fit becomes `u64::MAX`. `None` if it is
+/// anything else.
 pub(crate) fn decimal_saturating(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -6,8 +6,8 @@
 //! SizeEnd of size 0 ─▶ Trailer(Start) ⇄ Trailer(Name, Value, End) ─▶ Trailer(LastLf) ─▶ done
 //! ```
 //!
-//! Every line ends in CRLF; a bare LF after a chunk size or in an extension is how chunk parsers were made to disagree. Trailer
-//! fields obey the syntax of header fields and mean nothing (RFC 9110 §6.5.1).
+//! Every line ends in CRLF; a bare LF after a chunk size or in an extension is how chunk parsers were made to
+//! disagree. Trailer fields obey the syntax of header fields and mean nothing (RFC 9110 §6.5.1).
 
 use super::Step;
 use crate::limits::Limits;

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::scan;
 
-/// Reads a body that arrives in `pieces`; gives the content and the bytes consumed, or `None` if more is needed.
+/// Reads a body that arrives in `pieces`; gives the content and the bytes consumed, or `None` if more is
+/// needed.
 fn read<'a>(
     framing: Framing,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -25,8 +26,8 @@ fn read<'a>(
     Ok(reader.is_done().then_some((content, consumed)))
 }
 
-/// Chunked framing by splitting lines, without states: what the machine is compared with. `None`: more is needed;
-/// the kind of an error is not told.
+/// Chunked framing by splitting lines, without states: what the machine is compared with. `None`: more is
+/// needed; the kind of an error is not told.
 fn decode_plainly(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     let mut content = Vec::new();
     let mut at = 0;
@@ -150,7 +151,8 @@ proptest! {
         let whole = read(Framing::Chunked, [&input[..]], &limits);
         prop_assert_eq!(read(Framing::Chunked, cut(&input, &cuts), &limits), whole.clone());
         prop_assert_eq!(read(Framing::Chunked, input.chunks(1), &limits), whole.clone());
-        // The machine may see an error sooner, in a line that has not ended; and it knows white space in extensions.
+        // The machine may see an error sooner, in a line that has not ended; and it knows white space in
+        // extensions.
         match (whole, decode_plainly(&input)) {
             (Ok(Some(ours)), Ok(Some(theirs))) => prop_assert_eq!(ours, theirs),
             (Ok(None), Ok(None)) | (Err(_), Err(()) | Ok(None)) => {}

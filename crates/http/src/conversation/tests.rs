@@ -46,7 +46,8 @@ fn a_closed_conversation_reads_nothing() {
     assert_eq!(refused.next(GET, &limits), Event::Closed);
 }
 
-/// A head that arrives byte by byte was parsed anew at each byte: 32 KiB of it cost half a gigabyte of scanning.
+/// A head that arrives byte by byte was parsed anew at each byte: 32 KiB of it cost half a gigabyte of
+/// scanning.
 #[test]
 fn a_head_that_drips_is_not_parsed_at_each_byte() {
     let limits = Limits::default();

@@ -1,12 +1,13 @@
-//! `multipart/byteranges` (RFC 9110 §14.6): part heads, the end, and how long it all is before a byte is sent.
+//! `multipart/byteranges` (RFC 9110 §14.6): part heads, the end, and how long it all is before a byte is
+//! sent.
 //!
-//! The builder never sees the content: the server writes part head, bytes of the file, part head, bytes of the file, end. That
-//! the announced length is the one written is tested in `ranges/tests.rs`.
+//! The builder never sees the content: the server writes part head, bytes of the file, part head, bytes of
+//! the file, end. That the announced length is the one written is tested in `ranges/tests.rs`.
 
 use super::{ByteRange, write_content_range};
 
-/// Separates the parts. A boundary must not occur in the content, which no server checks: like others we make it
-/// improbable, by 64 bits that the client cannot choose.
+/// Separates the parts. A boundary must not occur in the content, which no server checks: like others we make
+/// it improbable, by 64 bits that the client cannot choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary([u8; Boundary::LEN]);
 

@@ -1,8 +1,8 @@
 //! The fields that mean something here: which they are, how their values are read, and what they add up to.
 //!
-//! [`Meaning`] takes the field lines of one head in their order and refuses a line as soon as it contradicts those before
-//! it; [`Meaning::finish`] refuses what only the end of the head can tell. Framing follows RFC 9112 §6, with every
-//! "ought to" and "may" that concerns request smuggling taken the strict way.
+//! [`Meaning`] takes the field lines of one head in their order and refuses a line as soon as it contradicts
+//! those before it; [`Meaning::finish`] refuses what only the end of the head can tell. Framing follows RFC
+//! 9112 §6, with every "ought to" and "may" that concerns request smuggling taken the strict way.
 
 use super::{Framing, Version, host};
 use crate::conditions::Preconditions;
@@ -109,8 +109,8 @@ impl<'a> Meaning<'a> {
         Ok(())
     }
 
-    /// One number on one line. Lists of equal numbers, which RFC 9110 §8.6 lets a recipient repair, and leading zeros,
-    /// which some read as octal, are refused.
+    /// One number on one line. Lists of equal numbers, which RFC 9110 §8.6 lets a recipient repair, and
+    /// leading zeros, which some read as octal, are refused.
     fn take_length(&mut self, value: &[u8]) -> Result<(), Rejection> {
         if self.length.is_some() {
             return Err(Rejection::LengthRepeated);
@@ -128,7 +128,8 @@ impl<'a> Meaning<'a> {
         Ok(())
     }
 
-    /// `chunked` alone is understood; a list that does not end in it has no end that can be found (RFC 9112 §6.3).
+    /// `chunked` alone is understood; a list that does not end in it has no end that can be found (RFC 9112
+    /// §6.3).
     fn take_coding(&mut self, version: Version, value: &[u8]) -> Result<(), Rejection> {
         if version == Version::Http10 {
             return Err(Rejection::CodingInOldVersion);

@@ -1,7 +1,7 @@
 //! The one pass over a head: empty lines, request line, field lines, empty line (RFC 9112 §2.1).
 //!
-//! Limits are applied by cutting the buffer first: a head that does not end within the cut is too long, whatever follows.
-//! That keeps the verdict a function of a prefix, and the loops free of limit checks.
+//! Limits are applied by cutting the buffer first: a head that does not end within the cut is too long,
+//! whatever follows. That keeps the verdict a function of a prefix, and the loops free of limit checks.
 
 use super::fields::Meaning;
 use super::{EMPTY_LINES_MAX, Request, Stop, line};
@@ -136,8 +136,9 @@ fn value_stop(rest: &[u8]) -> Stop {
     }
 }
 
-/// The field lines of a valid head, in their order: an iterator of name and value, both as they came but for the white
-/// space around values. It reads the bytes again; what matters for answering is in [`Request`] already.
+/// The field lines of a valid head, in their order: an iterator of name and value, both as they came but for
+/// the white space around values. It reads the bytes again; what matters for answering is in [`Request`]
+/// already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FieldLines<'a> {
     rest: &'a [u8],

@@ -1,7 +1,8 @@
 //! The syntax of `Host` and of authorities: a host and an optional port (RFC 9110 §7.2, RFC 3986 §3.2.2).
 //!
-//! Stricter than the grammar in four points, each an old way to make two programs see two hosts: no empty host, no comma,
-//! no user information, and a port is a number of at most 65,535 (or nothing after the colon, as the grammar allows).
+//! Stricter than the grammar in four points, each an old way to make two programs see two hosts: no empty
+//! host, no comma, no user information, and a port is a number of at most 65,535 (or nothing after the colon,
+//! as the grammar allows).
 
 use crate::scan;
 
@@ -16,7 +17,8 @@ pub(super) fn check_with_port(value: &[u8]) -> bool {
     split(value).is_some_and(|port| port.is_some_and(|digits| !digits.is_empty()))
 }
 
-/// `None` if `value` is not a host with an optional port; else the digits after the colon, if there is a colon.
+/// `None` if `value` is not a host with an optional port; else the digits after the colon, if there is a
+/// colon.
 #[inline]
 fn split(value: &[u8]) -> Option<Option<&[u8]>> {
     let host_len = match value {

@@ -64,7 +64,8 @@ impl ErrorPage<'_> {
     }
 }
 
-/// Appends `text` so that it can stand in HTML, in content or within quotes. What is not UTF-8 becomes U+FFFD.
+/// Appends `text` so that it can stand in HTML, in content or within quotes. What is not UTF-8 becomes
+/// U+FFFD.
 pub fn html_escape(text: &[u8], out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {

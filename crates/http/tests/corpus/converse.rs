@@ -1,4 +1,5 @@
-//! A connection played through, with its input cut anywhere, and what any two ways to cut must have in common.
+//! A connection played through, with its input cut anywhere, and what any two ways to cut must have in
+//! common.
 
 use vermeil_http::{Conversation, Event, Framing, Limits, Parsed, Request, parse};
 

@@ -1,5 +1,6 @@
-//! Corpus: where requests end. The smuggling variants are those of the literature: CL.TE, TE.CL, TE.TE (Kettle, "HTTP Desync
-//! Attacks", 2019), chunk tricks ("Funky chunks", 2025), and of the public probe suites.
+//! Corpus: where requests end. The smuggling variants are those of the literature: CL.TE, TE.CL, TE.TE
+//! (Kettle, "HTTP Desync Attacks", 2019), chunk tricks ("Funky chunks", 2025), and of the public probe
+//! suites.
 
 use super::heads::Entry;
 
@@ -215,6 +216,10 @@ pub(crate) const SMUGGLING: &[Entry] = &[
     ("extension with a bad name", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;bad[=x\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
     ("extension without a value", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
     ("extension without a name", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;=x\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
+    ("word behind a quoted value", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"x\"y\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
+    ("space behind an extension's name", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a \r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
+    ("space behind an extension's value", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b \r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
+    ("word behind a space in an extension", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b c\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
     ("quote not closed", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"x\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkExtension"),
     ("chunk longer than its size", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkEnd"),
     ("chunk shorter than its size", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nhello\r\n0\r\n\r\n", "POST / h keep; 400 ChunkEnd"),

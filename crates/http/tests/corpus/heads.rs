@@ -254,6 +254,7 @@ pub(crate) const MALFORMED: &[Entry] = &[
     ("bracket not closed", b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", "400 HostSyntax"),
     ("bracket not opened", b"GET / HTTP/1.1\r\nHost: ::1]\r\n\r\n", "400 HostSyntax"),
     ("empty brackets", b"GET / HTTP/1.1\r\nHost: []\r\n\r\n", "400 HostSyntax"),
+    ("one byte in brackets", b"GET / HTTP/1.1\r\nHost: [:]\r\n\r\n", "400 HostSyntax"),
     ("name in brackets", b"GET / HTTP/1.1\r\nHost: [host]\r\n\r\n", "400 HostSyntax"),
     ("word after the brackets", b"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", "400 HostSyntax"),
     ("host with bad escape", b"GET / HTTP/1.1\r\nHost: a%2\r\n\r\n", "400 HostSyntax"),

@@ -1,5 +1,6 @@
-//! The corpus: every request of `heads.rs` and `framing.rs` gives the line written beside it, and gives it however it is
-//! cut: whole, in two at every byte, and byte by byte. `mutation.rs` does the same to damaged entries.
+//! The corpus: every request of `heads.rs` and `framing.rs` gives the line written beside it, and gives it
+//! however it is cut: whole, in two at every byte, and byte by byte. `mutation.rs` does the same to damaged
+//! entries.
 
 mod converse;
 mod framing;
@@ -46,8 +47,8 @@ fn the_corpus_is_large_and_its_names_are_unique() {
     assert!(twice.is_empty(), "{twice:?}");
 }
 
-/// A last byte is added to all, since a machine that waits for the end of a line may see an error in an unfinished line
-/// only when the line ends.
+/// A last byte is added to all, since a machine that waits for the end of a line may see an error in an
+/// unfinished line only when the line ends.
 #[test]
 fn no_cut_changes_a_line() {
     let limits = Limits::default();

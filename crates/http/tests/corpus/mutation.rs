@@ -1,5 +1,5 @@
-//! The corpus damaged: bytes changed, cut out, doubled, and two entries spliced. Whatever comes out, nothing panics, no cut
-//! changes what happens, and httparse reads alike what is accepted.
+//! The corpus damaged: bytes changed, cut out, doubled, and two entries spliced. Whatever comes out, nothing
+//! panics, no cut changes what happens, and httparse reads alike what is accepted.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
