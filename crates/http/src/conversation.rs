@@ -21,6 +21,28 @@ use crate::request::{Framing, Parsed, Request, parse};
 mod tests;
 
 /// The input side of one connection.
+///
+/// ```
+/// use vermeil_http::{Conversation, Event, Limits};
+///
+/// let limits = Limits::default();
+/// let mut conversation = Conversation::new();
+/// let mut buf = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHo".to_vec();
+/// let mut paths = Vec::new();
+/// loop {
+///     let consumed = match conversation.next(&buf, &limits) {
+///         Event::Request { request, consumed } => {
+///             paths.push(request.target.path.to_vec());
+///             consumed
+///         }
+///         Event::Body { consumed, .. } => consumed,
+///         Event::NeedMore | Event::Reject(_) | Event::Closed => break,
+///     };
+///     buf.drain(..consumed);
+/// }
+/// assert_eq!(paths, [b"/a"]);
+/// assert_eq!(buf, b"GET /b HTTP/1.1\r\nHo");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Conversation {
     state: State,
