@@ -1,1 +1,60 @@
-fn main() {}
+//! The project's own scripts, run with `cargo xtask COMMAND`: one file per command.
+//!
+//! `check` looks at everything a change can break and says how long each step took; `test` is what continuous
+//! integration runs: it installs what the tests need, then does all of `check`, the model checks and the smoke size of
+//! every bench. `bench` measures, `docs` writes what is generated. Nothing here ships.
+
+mod architecture;
+mod bench;
+mod check;
+mod docs;
+mod error;
+mod leftovers;
+mod packages;
+mod source;
+mod steps;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{Error, Result};
+
+/// The project's own scripts.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Format, lints, architecture, documentation and tests; runs all of them, then says which failed.
+    Check,
+    /// Everything continuous integration runs, after installing what it needs.
+    Test,
+    /// Measure against real servers and floors.
+    Bench(bench::Args),
+    /// Write the man pages and shell completions into docs/.
+    Docs(docs::Args),
+}
+
+fn main() -> ExitCode {
+    let result: Result<()> = match Args::parse().command {
+        Command::Check => check::run(),
+        Command::Test => test::run(),
+        Command::Bench(args) => bench::run(&args),
+        Command::Docs(args) => docs::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Error::Reported) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -13,6 +13,8 @@ use crate::{Error, Result};
 
 /// Where Debian and Fedora keep the modules.
 const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
+/// Which content type an extension has; from Debian's package media-types.
+const TYPES: &str = "/etc/mime.types";
 /// Threads of the one process: twice the connections of a run, because the event MPM closes idle keep-alive connections
 /// as soon as every thread is busy.
 const THREADS: usize = 128;
@@ -66,7 +68,11 @@ fn configuration(setting: Setting<'_>, sending: Sending, modules: &Path) -> Stri
         Sending::Copy => ("Off", "Off"),
     };
     let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", modules.display());
-    let loads: String = ["mpm_event", "authz_core", "mime"].map(load).concat();
+    let mut loads: String = ["mpm_event", "authz_core"].map(load).concat();
+    // The module does not start without its list of types.
+    if Path::new(TYPES).is_file() {
+        loads += &format!("{}TypesConfig {TYPES}\n", load("mime"));
+    }
     let state = setting.state.display();
     let root = setting.root.display();
     let address = setting.address;
@@ -81,7 +87,6 @@ Listen {address}
 ListenBacklog 4096
 ErrorLog {state}/error.log
 LogLevel crit
-TypesConfig /etc/mime.types
 StartServers 1
 ServerLimit 1
 ThreadLimit {THREADS}

@@ -5,10 +5,14 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::peers::{Setting, find_program};
 use crate::{Error, Result};
+
+/// Which content type an extension has.
+const TYPES: &str = "/etc/nginx/mime.types";
 
 /// How nginx sends the body of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +62,7 @@ fn configuration(setting: Setting<'_>, sending: Sending) -> String {
     };
     // A mask is read from the right, one digit for each cpu.
     let mask = format!("1{}", "0".repeat(setting.cpu));
+    let types = if Path::new(TYPES).is_file() { format!("include {TYPES};") } else { String::new() };
     let state = setting.state.display();
     let root = setting.root.display();
     let address = setting.address;
@@ -73,7 +78,7 @@ events {{
     multi_accept on;
 }}
 http {{
-    include {types};
+    {types}
     access_log off;
     log_not_found off;
     sendfile {sendfile};
@@ -96,6 +101,5 @@ http {{
     }}
 }}
 ",
-        types = "/etc/nginx/mime.types",
     )
 }

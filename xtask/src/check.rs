@@ -1,0 +1,43 @@
+//! `cargo xtask check`: everything a change can break, cheapest first.
+//!
+//! Every step runs, whatever the ones before it said; the end says how long each took and which failed.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::Result;
+use crate::steps::{self, Steps, run_command};
+use crate::workspace::{Workspace, cargo};
+use crate::{architecture, docs};
+
+/// Runs the command.
+pub(crate) fn run() -> Result<()> {
+    let mut steps = Steps::default();
+    run_steps(&mut steps, &Workspace::load()?.root);
+    println!("\n{}", steps.table());
+    steps.result()
+}
+
+/// The steps, in the repository at `root`.
+pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
+    let in_root = |arguments: &[&str]| {
+        let mut command = cargo();
+        command.args(arguments).current_dir(root);
+        command
+    };
+    steps.run("format", || run_command(&mut in_root(&["fmt", "--all", "--", "--check"])));
+    steps.run("architecture", architecture::run);
+    steps.run("clippy", || {
+        run_command(&mut in_root(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    });
+    steps.run("generated docs", docs::check);
+    steps.run("rustdoc", || {
+        let mut command = in_root(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+        run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    steps.run_tests("tests", |tally| {
+        let mut command: Command = in_root(&["test", "--workspace", "--no-fail-fast"]);
+        steps::run_tests(&mut command, tally, &mut io::stdout())
+    });
+}

@@ -1,0 +1,119 @@
+//! What the tests and benches need from the system, in one list with the reason of each, and how it gets there.
+//!
+//! On Debian and as root, missing packages are installed without questions and without starting what they bring: while
+//! apt-get runs, `policy-rc.d` answers every start of a service with "forbidden" (invoke-rc.d(8)). Anywhere else the
+//! missing programs are named and the tests that need them skip themselves.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use vermeil_bench::peers::find_program;
+
+use crate::error::{Error, Result};
+use crate::steps::run_command;
+
+/// A program, the Debian package that holds it, and who needs it.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+    reason: &'static str,
+}
+
+const NEEDS: [Need; 9] = [
+    Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
+    Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
+    Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
+    Need { program: "ip", package: "iproute2", reason: "network namespaces of bench serve" },
+    Need { program: "taskset", package: "util-linux", reason: "pins servers and load" },
+    Need { program: "nsenter", package: "util-linux", reason: "starts servers in a namespace" },
+    Need { program: "curl", package: "curl", reason: "end-to-end tests with a client we did not write" },
+    Need { program: "wget", package: "wget", reason: "mirrors a site in the end-to-end tests" },
+    Need { program: "strace", package: "strace", reason: "counts system calls per request" },
+];
+
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs what is missing, or says what is.
+///
+/// # Errors
+/// Never for a missing program: a failed installation is reported, and what depends on it skips itself.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| find_program(need.program).is_none()).collect();
+    if missing.is_empty() {
+        println!("all {} programs are here", NEEDS.len());
+        return Ok(());
+    }
+    for need in &missing {
+        println!("missing: {} ({}; Debian package {})", need.program, need.reason, need.package);
+    }
+    if !is_root() || find_program("apt-get").is_none() {
+        println!("going on without: installing needs root and apt-get");
+        return Ok(());
+    }
+    if let Err(error) = apt_get(&missing) {
+        println!("going on without: {error}");
+    }
+    Ok(())
+}
+
+fn apt_get(missing: &[&Need]) -> Result<()> {
+    let _no_services = ServicesStayOff::begin()?;
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-q", "-y"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    run_command(&mut command(&["update"]))?;
+    let mut packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    packages.dedup();
+    run_command(command(&["install", "--no-install-recommends"]).args(packages))
+}
+
+/// While it lives, installing a package starts no service.
+struct ServicesStayOff {
+    ours: Option<PathBuf>,
+}
+
+impl ServicesStayOff {
+    fn begin() -> Result<Self> {
+        let path = Path::new(POLICY);
+        // A policy that is there already is the administrator's, and says the same in every container image.
+        if path.exists() {
+            return Ok(Self { ours: None });
+        }
+        fs::write(path, "#!/bin/sh\nexit 101\n").map_err(Error::path("write", path))?;
+        let guard = Self { ours: Some(path.into()) };
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+            .map_err(Error::path("make executable", path))?;
+        Ok(guard)
+    }
+}
+
+impl Drop for ServicesStayOff {
+    fn drop(&mut self) {
+        if let Some(path) = &self.ours
+            && let Err(error) = fs::remove_file(path)
+        {
+            eprintln!("warning: {} is left behind: {error}", path.display());
+        }
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_need_has_a_reason_and_a_package() {
+        for need in NEEDS {
+            assert!(!need.reason.is_empty() && !need.package.is_empty(), "{}", need.program);
+        }
+    }
+}

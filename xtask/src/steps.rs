@@ -1,0 +1,165 @@
+//! Running steps one after another: each announced, timed and remembered, and a table of them at the end.
+//!
+//! A failed step does not stop the next one: somebody who asks for a check wants to hear everything that is wrong, and a
+//! step's own output has said what. The table at the end names the failed ones again.
+
+use std::io::{BufRead as _, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+
+/// How many tests ran and how they ended, as cargo's harness reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Tests that passed.
+    pub(crate) passed: usize,
+    /// Tests that failed.
+    pub(crate) failed: usize,
+}
+
+impl Tally {
+    /// Adds the numbers of `line` when it is a result line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    pub(crate) fn add_line(&mut self, line: &str) {
+        let Some(rest) = line.trim_start().strip_prefix("test result: ") else { return };
+        let number = |word: &str| {
+            let before = rest.split(word).next()?;
+            before.split([' ', ';', '.']).rfind(|part| !part.is_empty())?.parse::<usize>().ok()
+        };
+        self.passed += number(" passed;").unwrap_or(0);
+        self.failed += number(" failed;").unwrap_or(0);
+    }
+}
+
+/// The steps of a command, as far as they have run.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    done: Vec<Step>,
+    tally: Tally,
+}
+
+#[derive(Debug)]
+struct Step {
+    name: &'static str,
+    time: Duration,
+    passed: bool,
+}
+
+impl Steps {
+    /// Runs a step that only passes or fails.
+    pub(crate) fn run(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) {
+        self.run_tests(name, |_| work());
+    }
+
+    /// Runs a step that runs tests, and counts them. A step that fails without a failed test counts as one.
+    pub(crate) fn run_tests(&mut self, name: &'static str, work: impl FnOnce(&mut Tally) -> Result<()>) {
+        println!("\n── {name}");
+        let start = Instant::now();
+        let mut tally = Tally::default();
+        let result = work(&mut tally);
+        let time = start.elapsed();
+        if let Err(error) = &result {
+            eprintln!("error: {error}");
+            tally.failed = tally.failed.max(1);
+        }
+        self.tally.passed += tally.passed;
+        self.tally.failed += tally.failed;
+        self.done.push(Step { name, time, passed: result.is_ok() });
+    }
+
+    /// The tests of all steps.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// The table of steps with their times.
+    pub(crate) fn table(&self) -> String {
+        let width = self.done.iter().map(|step| step.name.len()).max().unwrap_or(0);
+        let line = |name: &str, time: Duration, word: &str| {
+            format!("{name:<width$}  {:>7.1} s  {word}\n", time.as_secs_f64())
+        };
+        let steps = self
+            .done
+            .iter()
+            .map(|step| line(step.name, step.time, if step.passed { "ok" } else { "FAILED" }));
+        let all: Duration = self.done.iter().map(|step| step.time).sum();
+        steps.chain([line("total", all, "")]).map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// # Errors
+    /// When a step failed; names them all.
+    pub(crate) fn result(&self) -> Result<()> {
+        let failed: Vec<String> =
+            self.done.iter().filter(|step| !step.passed).map(|step| step.name.into()).collect();
+        if failed.is_empty() { Ok(()) } else { Err(Error::Steps(failed)) }
+    }
+}
+
+/// Runs a command with our own output.
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
+    let status = command.status().map_err(Error::path("run", Path::new(command.get_program())))?;
+    if status.success() { Ok(()) } else { Err(failure(command, status)) }
+}
+
+/// Runs a command that runs tests: shows its output on `terminal` and counts the result lines in it.
+pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally, terminal: &mut impl Write) -> Result<()> {
+    command.stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(Error::path("run", Path::new(command.get_program())))?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.map_err(Error::path("read", Path::new("the tests' output")))?;
+            let line = String::from_utf8_lossy(&line);
+            tally.add_line(&line);
+            writeln!(terminal, "{line}").map_err(Error::path("write to", Path::new("the terminal")))?;
+        }
+    }
+    let status = child.wait().map_err(Error::path("wait for", Path::new(command.get_program())))?;
+    if status.success() { Ok(()) } else { Err(failure(command, status)) }
+}
+
+fn failure(command: &Command, status: std::process::ExitStatus) -> Error {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    Error::Command { command: words.join(" "), status: status.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_summed_and_others_ignored() {
+        let mut tally = Tally::default();
+        tally.add_line("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out");
+        tally.add_line("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
+        tally.add_line("test passes ... ok");
+        tally.add_line("running 4 tests");
+        assert_eq!(tally, Tally { passed: 15, failed: 2 });
+    }
+
+    #[test]
+    fn a_failed_step_lets_the_next_one_run_and_is_named() {
+        let mut steps = Steps::default();
+        steps.run("one", || Err(Error::form("it", "is wrong")));
+        steps.run_tests("two", |tally| {
+            tally.passed = 3;
+            Ok(())
+        });
+        assert_eq!(steps.tally(), Tally { passed: 3, failed: 1 });
+        assert_eq!(steps.result().expect_err("one failed").to_string(), "failed: one");
+        let table = steps.table();
+        assert!(table.contains("FAILED") && table.contains("ok") && table.contains("total"), "{table}");
+    }
+
+    #[test]
+    fn tests_are_counted_from_the_output_of_a_command() {
+        let mut tally = Tally::default();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"]);
+        let mut shown = Vec::new();
+        assert!(run_tests(&mut command, &mut tally, &mut shown).is_err());
+        assert_eq!(tally, Tally { passed: 1, failed: 1 });
+        assert!(shown.starts_with(b"test result: FAILED"));
+    }
+}

@@ -1,0 +1,56 @@
+//! `cargo xtask test`: what continuous integration runs, on a clean clone and a bare machine.
+//!
+//! Installs what the tests need, runs the steps of `check`, the model checks and the smoke size of every bench, and ends
+//! with the line `N passed, N failed`: tests of cargo's harness, model checks among them, and one for each smoke bench.
+//! Any other step that fails counts as one failed.
+
+use std::io;
+
+use crate::bench::{self, Name};
+use crate::error::{Error, Result};
+use crate::steps::{self, Steps, Tally};
+use crate::workspace::{Workspace, cargo};
+use crate::{check, packages};
+
+/// How many times a model's thread may be switched away from while it could go on: the bound the literature finds nearly
+/// all bugs within (CHESS, OSDI 2008), and what keeps all models within minutes.
+const LOOM_MAX_PREEMPTIONS: &str = "2";
+
+/// Runs the command.
+pub(crate) fn run() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let mut steps = Steps::default();
+    steps.run("packages", packages::install);
+    check::run_steps(&mut steps, &workspace.root);
+    steps.run_tests("models (loom)", |tally| models(&workspace, tally));
+    for name in Name::ALL {
+        steps.run_tests(name.smoke_step(), |tally| {
+            bench::smoke(name, &[])?;
+            tally.passed += 1;
+            Ok(())
+        });
+    }
+    println!("\n{}", steps.table());
+    let result = steps.result();
+    if let Err(error) = &result {
+        println!("{error}\n");
+    }
+    let Tally { passed, failed } = steps.tally();
+    println!("{passed} passed, {failed} failed");
+    result.map_err(|_said_above| Error::Reported)
+}
+
+/// The model checks: the production files of `queue` with loom's atomics, built apart because the flag changes them all.
+fn models(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--package", "vermeil-queue", "--release", "--lib", "--", "loom"]);
+    command.current_dir(&workspace.root);
+    command.env("CARGO_TARGET_DIR", workspace.target.join("loom"));
+    command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
+    steps::run_tests(&mut command, tally, &mut io::stdout())?;
+    if tally.passed == 0 {
+        Err(Error::form("vermeil-queue", "no test's name contains `loom`"))
+    } else {
+        Ok(())
+    }
+}
