@@ -67,7 +67,7 @@ pub(crate) struct ServeArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     log: LogTarget,
 
-    /// Answer 404 for a folder without index.html instead of listing it
+    /// Answer 403 for a folder without index.html instead of listing it
     ///
     /// Default: folders are listed.
     #[arg(long, help_heading = "Files")]
@@ -101,7 +101,7 @@ enum Io {
 /// Which symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FollowSymlinks {
-    /// Those that lead to something below DIR
+    /// Relative ones that stay below DIR at every step
     Within,
     /// All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read
     All,

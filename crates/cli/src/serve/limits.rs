@@ -15,14 +15,14 @@ const T: u64 = 1 << 40;
 pub(super) struct CacheArgs {
     /// Memory for file contents, all cores together, in bytes
     ///
-    /// From 0 (nothing is kept) to 1T. Each core keeps its own part.
+    /// From 0 (nothing is kept) to 1T. At the bound the contents least used go.
     #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(256 * M), value_parser = size_between(0, T))]
     pub(super) cache_bytes: Size,
 
-    /// Paths remembered, on each core
+    /// Paths remembered, all cores together
     ///
-    /// From 1 to 16777216. For each path its size, times, type and ready-made header, about 1K, and mostly an open file.
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    /// From 1 to 16777216. About 1K of memory for each, contents not counted. At the bound the least used go.
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 24))]
     pub(super) cache_entries: usize,
 
