@@ -1,0 +1,156 @@
+//! Where the bytes of a file are: in memory, or behind a descriptor that may change under the sender.
+//!
+//! Owns reading a content whole and unmixed, and what the sender of a descriptor needs: whether it is still the same
+//! file, whether a part of it is in memory, and bringing a part there. Sending is left out. Tested in `tests/content.rs`
+//! and `tests/torture.rs`.
+
+use super::{budget::Charge, open::Identity};
+use bytes::Bytes;
+use rustix::io::Errno;
+use std::{
+    fs::File,
+    io::{self, ErrorKind},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+    sync::Arc,
+};
+use vermeil_io::{CacheOnly, read_nowait};
+
+/// Where the bytes of a representation are.
+#[derive(Debug)]
+pub enum Content {
+    /// In memory, complete and unchanging. Whoever sends it asynchronously should hold the [`Handle`] rather than clone
+    /// the bytes: a clone writes a counter that all cores share.
+    ///
+    /// [`Handle`]: super::Handle
+    Memory(Bytes),
+    /// Behind a descriptor.
+    Disk(OpenFile),
+}
+
+/// An open file and what it was when it was opened.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: Arc<OwnedFd>,
+    identity: Identity,
+    /// Held for its end. Nothing if the bound is reached: the file is then opened for this use only.
+    _charge: Option<Charge>,
+}
+
+/// Distance in bytes between the places at which residence is sampled: the kernel reads ahead, and reclaims, in larger
+/// pieces as a rule. Guess.
+const SAMPLE_STRIDE: u64 = 32 * 1024;
+
+/// Bytes a [`WarmJob`] reads at once. Guess: a readahead window of the kernel's default.
+const WARM_BYTES: usize = 128 * 1024;
+
+impl OpenFile {
+    pub(super) fn new(file: OwnedFd, identity: Identity, charge: Option<Charge>) -> Self {
+        Self { file: Arc::new(file), identity, _charge: charge }
+    }
+
+    /// Whether the file still has the length and the content it had when it was opened. To be asked before each part is
+    /// sent and once more before the last: on `false`, cut the connection. A file that was replaced or unlinked is
+    /// still the same for whoever has it open. One system call that does not wait.
+    pub fn still_same(&self) -> bool {
+        Identity::of(self.file.as_fd()).is_ok_and(|now| self.identity.has_content_of(&now))
+    }
+
+    /// The descriptor, for as long as it is needed; cloning it writes a counter that all cores share.
+    pub fn descriptor(&self) -> &Arc<OwnedFd> {
+        &self.file
+    }
+
+    /// Whether `len` bytes at `offset` are probably in memory, so that sending them will not wait for the disk. One
+    /// system call per 32 KiB. A file system that cannot tell counts as `false`.
+    pub fn is_resident(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len).min(self.identity.bytes);
+        let mut byte = [0];
+        let mut here = |at| matches!(read_nowait(self.file.as_fd(), &mut byte, at), Ok(1));
+        let mut at = offset;
+        while at < end {
+            if !here(at) {
+                return false;
+            }
+            at += SAMPLE_STRIDE;
+        }
+        end <= offset || here(end - 1)
+    }
+
+    /// A job that brings `len` bytes at `offset` into memory.
+    pub fn warm_job(&self, offset: u64, len: u64) -> WarmJob {
+        WarmJob { file: self.file.clone(), offset, len }
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Brings a part of a file into the kernel's memory, waiting for the disk as long as it takes.
+#[derive(Debug)]
+pub struct WarmJob {
+    file: Arc<OwnedFd>,
+    offset: u64,
+    len: u64,
+}
+
+impl WarmJob {
+    /// Does it. A part beyond the end of the file is not there to be warmed, and no error.
+    ///
+    /// # Errors
+    /// What reading gives: the disk failed.
+    pub fn run(self) -> io::Result<()> {
+        let mut scratch = vec![0; WARM_BYTES];
+        let (mut at, end) = (self.offset, self.offset.saturating_add(self.len));
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(WARM_BYTES).min(WARM_BYTES);
+            match rustix::io::pread(&*self.file, &mut scratch[..want], at) {
+                Ok(0) => break,
+                Ok(count) => at += count as u64,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a content could not be read whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReadFailure {
+    /// It is not in memory, and waiting is not allowed.
+    WouldBlock,
+    /// It changed while it was read.
+    Changed,
+    /// The disk failed, or the like; whoever sends from the descriptor will hear the same.
+    Failed,
+}
+
+/// Reads the whole of `file`, which was `identity` a moment ago and has to be so still when its last byte is read.
+pub(super) fn read_whole(file: &File, identity: &Identity, cache: CacheOnly) -> Result<Bytes, ReadFailure> {
+    let length = usize::try_from(identity.bytes).map_err(|_| ReadFailure::Failed)?;
+    let mut bytes = vec![0; length];
+    let mut have = 0;
+    while have < length {
+        let read = match cache {
+            CacheOnly::Yes => read_nowait(file.as_fd(), &mut bytes[have..], have as u64),
+            CacheOnly::No => file.read_at(&mut bytes[have..], have as u64),
+        };
+        match read {
+            Ok(0) => return Err(ReadFailure::Changed),
+            Ok(count) => have += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ReadFailure::WouldBlock),
+            Err(_) => return Err(ReadFailure::Failed),
+        }
+    }
+    match Identity::of(file.as_fd()) {
+        Ok(after) if after == *identity => Ok(bytes.into()),
+        _ => Err(ReadFailure::Changed),
+    }
+}

@@ -1,0 +1,254 @@
+//! What any core has resolved, and what each of it depends on. Behind one lock, touched by misses and by events only.
+//!
+//! A look-up that is under way is a record like a finished one: it depends on names from before it looks at them, and
+//! is told if one changes. [`Index::publish`] takes in all events before it accepts a result. Bounds are kept here, the
+//! least used going first (second chance). Leaves out the tree of watches (`watch.rs`). Tested in `tests/changes.rs`
+//! and `tests/bounds.rs`.
+
+use super::{
+    entry::{Entry, Holdings, Lasting},
+    site::Root,
+    watch::{Adoption, Descent, Drained, NodeId, Parent, RecordId, WatchTree},
+};
+use slab::Slab;
+use std::{collections::HashMap, mem, os::fd::BorrowedFd, sync::Arc};
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// A decoded path, with its slash at the start and perhaps at the end.
+    Path(Arc<[u8]>),
+    /// Any path that is not served, whatever is there.
+    Hidden,
+    /// The site's own page for what is not found.
+    NotFoundPage,
+}
+
+pub(super) struct Index {
+    tree: WatchTree,
+    /// Replaced when the root's path leads elsewhere.
+    root: Arc<Root>,
+    records: Slab<Record>,
+    finished: HashMap<Target, RecordId>,
+    /// Where to go on looking for what is least used.
+    hand: usize,
+    entries_max: usize,
+    concerned: Vec<RecordId>,
+    holdings: Holdings,
+    overflows: u64,
+}
+
+struct Record {
+    state: State,
+    depends_on: Vec<(NodeId, Arc<[u8]>)>,
+}
+
+enum State {
+    /// Somebody looks it up; whether something it depends on has changed meanwhile.
+    Pending {
+        changed: bool,
+    },
+    Finished(Target, Arc<Entry>),
+}
+
+impl Index {
+    pub(super) fn new(root: Arc<Root>, mut tree: WatchTree, entries_max: usize) -> Self {
+        tree.set_root(root.watchable());
+        Self {
+            tree,
+            root,
+            records: Slab::new(),
+            finished: HashMap::new(),
+            hand: 0,
+            entries_max,
+            concerned: Vec::new(),
+            holdings: Holdings::default(),
+            overflows: 0,
+        }
+    }
+
+    pub(super) fn root(&self) -> &Arc<Root> {
+        &self.root
+    }
+
+    /// Times that the kernel lost events.
+    pub(super) fn overflows(&self) -> u64 {
+        self.overflows
+    }
+
+    /// What the entries hold that are not let go.
+    pub(super) fn holdings(&self) -> Holdings {
+        self.holdings
+    }
+
+    pub(super) fn watches(&self) -> usize {
+        self.tree.watches()
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.finished.len()
+    }
+
+    /// From now on paths start at `root`; everything that started elsewhere is out of date.
+    pub(super) fn set_root(&mut self, root: Arc<Root>) {
+        self.change_everything();
+        self.tree.set_root(root.watchable());
+        self.root = root;
+    }
+
+    pub(super) fn find(&self, target: &Target) -> Option<&Arc<Entry>> {
+        match &self.records[*self.finished.get(target)?].state {
+            State::Finished(_, entry) => Some(entry),
+            State::Pending { .. } => None,
+        }
+    }
+
+    /// Begins a look-up.
+    pub(super) fn begin(&mut self) -> RecordId {
+        self.records.insert(Record { state: State::Pending { changed: false }, depends_on: Vec::new() })
+    }
+
+    /// Ends a look-up without a result.
+    pub(super) fn abandon(&mut self, id: RecordId) {
+        self.remove(id);
+    }
+
+    /// Makes `id` depend on the last component of `path`, if all folders before it are watched; else says what is next.
+    pub(super) fn descend<'p>(&mut self, id: RecordId, path: &'p [u8]) -> Descent<'p> {
+        let descent = self.tree.descend(path);
+        if let Descent::Complete { node, name } = descent {
+            self.attach(id, node, name);
+        }
+        descent
+    }
+
+    pub(super) fn adopt(&mut self, parent: Parent, name: &[u8], folder: BorrowedFd<'_>) -> Adoption {
+        self.tree.adopt(parent, name, folder)
+    }
+
+    /// Makes `id` depend on `name`, found to lead to no folder when `parent` was as given; whether it still is.
+    pub(super) fn depend_on_missing(&mut self, id: RecordId, parent: Parent, name: &[u8]) -> bool {
+        let unchanged = self.tree.unchanged(parent);
+        if unchanged {
+            self.attach(id, parent.node, name);
+        }
+        unchanged
+    }
+
+    fn attach(&mut self, id: RecordId, node: NodeId, name: &[u8]) {
+        if let Some(name) = self.tree.attach(id, node, name) {
+            self.records[id].depends_on.push((node, name));
+        }
+    }
+
+    /// Ends a look-up with its result. Gives the entry to use: an equal one that somebody else was faster to finish, or
+    /// this. Gives nothing if something it depends on has changed meanwhile.
+    pub(super) fn publish(
+        &mut self,
+        id: RecordId,
+        target: &Target,
+        entry: &Arc<Entry>,
+    ) -> Option<Arc<Entry>> {
+        self.drain();
+        if matches!(self.records[id].state, State::Pending { changed: true }) {
+            self.remove(id);
+            return None;
+        }
+        if entry.lasting() == Lasting::Once {
+            self.remove(id);
+            return Some(entry.clone());
+        }
+        if let Some(&other) = self.finished.get(target) {
+            let State::Finished(_, found) = &self.records[other].state else {
+                unreachable!("it is finished")
+            };
+            if found.lasting() == Lasting::Settled && !found.is_stale() && found.is_like(entry) {
+                let found = found.clone();
+                self.remove(id);
+                return Some(found);
+            }
+            self.change(other);
+        }
+        let Holdings { content_bytes, descriptors } = entry.holdings();
+        self.holdings.content_bytes += content_bytes;
+        self.holdings.descriptors += descriptors;
+        self.records[id].state = State::Finished(target.clone(), entry.clone());
+        self.finished.insert(target.clone(), id);
+        while self.finished.len() > self.entries_max && self.evict(|_| true) {}
+        Some(entry.clone())
+    }
+
+    /// The entry of `target` is wrong, as somebody found who looked.
+    pub(super) fn refute(&mut self, target: &Target, entry: &Arc<Entry>) {
+        entry.set_stale();
+        if let Some(&id) = self.finished.get(target)
+            && matches!(&self.records[id].state, State::Finished(_, found) if Arc::ptr_eq(found, entry))
+        {
+            self.change(id);
+        }
+    }
+
+    /// Takes in what the kernel has to tell; never waits.
+    pub(super) fn drain(&mut self) {
+        let mut concerned = mem::take(&mut self.concerned);
+        let drained = self.tree.drain(&mut concerned);
+        // One after the other: what ends releases its watches, not the records that come after it.
+        for id in concerned.drain(..) {
+            self.change(id);
+        }
+        self.concerned = concerned;
+        if drained == Drained::Lost {
+            self.overflows += 1;
+            self.change_everything();
+            self.tree.set_root(self.root.watchable());
+        }
+    }
+
+    /// Something that a record depends on has changed, or it is let go.
+    fn change(&mut self, id: RecordId) {
+        match self.records.get_mut(id).map(|record| &mut record.state) {
+            Some(State::Pending { changed }) => *changed = true,
+            Some(State::Finished(..)) => self.remove(id),
+            None => {}
+        }
+    }
+
+    fn change_everything(&mut self) {
+        let all: Vec<_> = self.records.iter().map(|(id, _)| id).collect();
+        for id in all {
+            self.change(id);
+        }
+    }
+
+    fn remove(&mut self, id: RecordId) {
+        let record = self.records.remove(id);
+        for (node, name) in record.depends_on {
+            self.tree.detach(id, node, &name);
+        }
+        if let State::Finished(target, entry) = record.state {
+            self.finished.remove(&target);
+            entry.set_stale();
+            let Holdings { content_bytes, descriptors } = entry.holdings();
+            self.holdings.content_bytes -= content_bytes;
+            self.holdings.descriptors -= descriptors;
+        }
+    }
+
+    /// Lets the next entry go that satisfies `which` and was not used since it was last looked at. `false` if there is
+    /// none.
+    pub(super) fn evict(&mut self, which: impl Fn(&Entry) -> bool) -> bool {
+        // Once around to take away the marks of use, once more to find one without.
+        for _ in 0..2 * self.records.capacity() {
+            self.hand = if self.hand + 1 < self.records.capacity() { self.hand + 1 } else { 0 };
+            let Some(State::Finished(_, entry)) = self.records.get(self.hand).map(|record| &record.state)
+            else {
+                continue;
+            };
+            if which(entry) && !entry.take_used() {
+                self.remove(self.hand);
+                return true;
+            }
+        }
+        false
+    }
+}

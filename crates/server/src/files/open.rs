@@ -1,0 +1,154 @@
+//! Opening beneath the root, and what was found there.
+//!
+//! Owns the flags of `openat2(2)` and the identity by which a change is recognised. The kernel itself keeps every open
+//! beneath the root; no path is checked here. Tested in `tests/policy.rs`.
+
+use super::options::FollowSymlinks;
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2},
+    io::Errno,
+};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use vermeil_io::CacheOnly;
+
+/// How often an open that raced with renaming is repeated. Guess: each needs another rename at the wrong moment.
+const RACES_MAX: u32 = 16;
+
+/// Where an open may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Through folders of the root's own mount only: no symbolic link, no mount point. All that inotify can vouch for.
+    Plain,
+    /// Wherever the site allows.
+    Allowed(FollowSymlinks),
+}
+
+/// What a descriptor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Asking about it: opens nothing in the sense of a device or a pipe.
+    Locating,
+    /// The same, for a folder.
+    LocatingFolder,
+    /// Reading. Never waits for the other end of a pipe.
+    Reading,
+}
+
+impl Purpose {
+    fn flags(self) -> OFlags {
+        OFlags::CLOEXEC
+            | match self {
+                Self::Locating => OFlags::PATH,
+                Self::LocatingFolder => OFlags::PATH | OFlags::DIRECTORY,
+                Self::Reading => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
+            }
+    }
+}
+
+/// Opens `path`, relative, without dot segments, below `root`; an empty path is the root itself. `EAGAIN` means that the
+/// kernel would have to wait and may not.
+pub(super) fn open(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    purpose: Purpose,
+    way: Way,
+    cache: CacheOnly,
+) -> Result<OwnedFd, Errno> {
+    let path = if path.is_empty() { b"." } else { path };
+    let mut resolve = ResolveFlags::NO_MAGICLINKS;
+    resolve |= match way {
+        Way::Plain => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
+        Way::Allowed(FollowSymlinks::Within) => ResolveFlags::BENEATH,
+        Way::Allowed(FollowSymlinks::None) => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        Way::Allowed(FollowSymlinks::All) => ResolveFlags::empty(),
+    };
+    if cache == CacheOnly::Yes {
+        resolve |= ResolveFlags::CACHED;
+    }
+    let mut races = 0;
+    loop {
+        match openat2(root, path, purpose.flags(), Mode::empty(), resolve) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if cache == CacheOnly::No && races < RACES_MAX => races += 1,
+            // Not "would block": nothing is gained by asking again elsewhere.
+            Err(Errno::AGAIN) if cache == CacheOnly::No => return Err(Errno::STALE),
+            result => return result,
+        }
+    }
+}
+
+/// What tells one state of one file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    pub(super) inode: u64,
+    mode: u32,
+    owner: (u32, u32),
+    pub(super) links: u64,
+    pub(super) bytes: u64,
+    pub(super) modified: Moment,
+    changed: Moment,
+}
+
+/// Seconds since 1970, and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) seconds: i64,
+    pub(super) nanoseconds: u32,
+}
+
+impl Moment {
+    /// Milliseconds since 1970.
+    pub(super) fn ms(self) -> i64 {
+        self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanoseconds / 1_000_000))
+    }
+}
+
+impl Identity {
+    /// Asks the kernel about an open file.
+    pub(super) fn of(file: BorrowedFd<'_>) -> Result<Self, Errno> {
+        fstat(file).map(|stat| Self::from(&stat))
+    }
+
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    pub(super) fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Whether `later`, of the same open file, still means the same content. The time of change alone tells of an edit
+    /// that put the time of modification back; but it also moves when the file is linked, unlinked or replaced under
+    /// its name, or its mode or owner changes, and none of these touches the content.
+    pub(super) fn has_content_of(&self, later: &Self) -> bool {
+        let renamed_or_chmoded =
+            (self.links, self.mode, self.owner) != (later.links, later.mode, later.owner);
+        self.bytes == later.bytes
+            && self.modified == later.modified
+            && (self.changed == later.changed || renamed_or_chmoded)
+    }
+
+    /// Milliseconds between the last change and `now_ms`, both since 1970; negative if the clocks disagree.
+    pub(super) fn changed_ms_ago(&self, now_ms: i64) -> i64 {
+        now_ms.saturating_sub(self.changed.ms())
+    }
+}
+
+impl From<&Stat> for Identity {
+    // The widths of the fields differ between architectures.
+    #[allow(clippy::unnecessary_cast)]
+    fn from(stat: &Stat) -> Self {
+        let moment = |seconds: i64, nanoseconds| Moment { seconds, nanoseconds };
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            mode: stat.st_mode,
+            owner: (stat.st_uid, stat.st_gid),
+            links: stat.st_nlink as u64,
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: moment(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            changed: moment(stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What of a folder is served, and how much of it is kept: every knob with its unit, its default and what it bounds.
+//!
+//! Also the error of a folder that cannot be served. Defaults that depend on the machine are read from it here, once.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+/// Which symbolic links are followed. Links of `/proc` to open files never are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FollowSymlinks {
+    /// Relative ones that stay within the folder at every step. An absolute link counts as leaving it, wherever it
+    /// leads.
+    #[default]
+    Within,
+    /// All of them, wherever they lead.
+    All,
+    /// None.
+    None,
+}
+
+/// A word that names no [`FollowSymlinks`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown choice '{0}' for symbolic links: use within, all or none")]
+pub struct UnknownFollowSymlinks(String);
+
+impl FromStr for FollowSymlinks {
+    type Err = UnknownFollowSymlinks;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "within" => Ok(Self::Within),
+            "all" => Ok(Self::All),
+            "none" => Ok(Self::None),
+            _ => Err(UnknownFollowSymlinks(word.to_owned())),
+        }
+    }
+}
+
+/// Whether a folder without an index page is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Listing {
+    /// It is.
+    #[default]
+    On,
+    /// It answers 403.
+    Off,
+}
+
+/// What of a folder is served, and how much of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteOptions {
+    /// Which symbolic links are followed. Default: those that stay within the folder.
+    pub follow_symlinks: FollowSymlinks,
+    /// Whether folders without an index page are listed. Default: they are.
+    pub listing: Listing,
+    /// The pages a folder answers with, the first that exists. Names without slashes. Default: `index.html`.
+    pub index_names: Vec<String>,
+    /// Largest file whose content is kept in memory, in bytes; larger ones are sent from their descriptor. Default
+    /// 64 KiB: from about there sendfile(2) is reported to cost less than copying.
+    pub content_file_bytes_max: u64,
+    /// Contents kept in memory, in bytes, for all cores together. At the bound the least used go, and what finds no
+    /// room is sent from its descriptor. Default 256 MiB.
+    pub content_bytes_max: u64,
+    /// Files held open, for all cores together. At the bound the least used are closed, and what finds no room is
+    /// opened for each request. Default: a quarter of the process's limit, at most 16,384.
+    pub descriptors_max: u64,
+    /// Paths remembered, found or not, for all cores together, and spellings of paths remembered by each core. At the
+    /// bound the least used go. Default 65,536: about 1 KB each, contents not counted.
+    pub entries_max: usize,
+    /// Folders watched for changes. Beyond it paths are looked up at each use. Default: half of what
+    /// `fs.inotify.max_user_watches` allows the user.
+    pub watches_max: usize,
+    /// Age in milliseconds at which an entry in use is looked up again, whatever the kernel told. Default 1,000: what
+    /// it costs then does not show, a system call or six per path, core and second.
+    pub recheck_ms: u64,
+    /// How much older than its original, in milliseconds, a precompressed sibling may be; one that is older still is
+    /// taken for a leftover and ignored. Default 2,000: copying a folder writes siblings in any order, and an edit of
+    /// the original comes later than that.
+    pub sibling_lag_ms_max: u64,
+    /// Names shown in a listing; the page says when there are more. Default 10,000: a page of about 2 MB.
+    pub listing_names_max: usize,
+}
+
+impl Default for SiteOptions {
+    fn default() -> Self {
+        Self {
+            follow_symlinks: FollowSymlinks::default(),
+            listing: Listing::default(),
+            index_names: vec!["index.html".to_owned()],
+            content_file_bytes_max: 64 << 10,
+            content_bytes_max: 256 << 20,
+            descriptors_max: descriptors_allowed() / 4,
+            entries_max: 65_536,
+            watches_max: watches_allowed() / 2,
+            recheck_ms: 1000,
+            sibling_lag_ms_max: 2000,
+            listing_names_max: 10_000,
+        }
+    }
+}
+
+/// Most descriptors that the default counts on: a process without a limit needs one all the same.
+const DESCRIPTORS_COUNTED_MAX: u64 = 65_536;
+
+fn descriptors_allowed() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(DESCRIPTORS_COUNTED_MAX).min(DESCRIPTORS_COUNTED_MAX)
+}
+
+/// What Linux allowed every user before 5.11, when it began to follow the size of memory.
+const WATCHES_ALLOWED_FORMERLY: usize = 8192;
+
+fn watches_allowed() -> usize {
+    let setting = fs::read_to_string("/proc/sys/fs/inotify/max_user_watches");
+    setting.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(WATCHES_ALLOWED_FORMERLY)
+}
+
+/// A folder cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("serving the folder {}: {}", root.display(), cure(source))]
+pub struct SiteError {
+    root: PathBuf,
+    source: io::Error,
+}
+
+impl SiteError {
+    pub(super) fn new(root: &Path, source: impl Into<io::Error>) -> Self {
+        Self { root: root.to_owned(), source: source.into() }
+    }
+
+    /// What the operating system said.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+fn cure(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        io::ErrorKind::NotADirectory => "it is not a folder; name the folder it is in".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "no permission to read it; run as a user who may, or change its mode".to_owned()
+        }
+        io::ErrorKind::Unsupported => {
+            "this kernel lacks openat2(2); Linux 5.15 or later is needed".to_owned()
+        }
+        _ => source.to_string(),
+    }
+}

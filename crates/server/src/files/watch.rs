@@ -1,0 +1,332 @@
+//! The watched folders, and which names in them somebody depends on.
+//!
+//! A tree that follows the folders below the root as far as records need it. Each node is one inotify watch; it knows
+//! its watched children and, per name, the records that depend on that name. A change to a name concerns the records of
+//! the name and, if it is a folder, everything below its node; a folder that was created, removed or renamed also loses
+//! its node, because the path now leads elsewhere.
+//!
+//! A child is adopted only if no event of its parent was taken in since before it was opened ([`Parent`]). So whatever
+//! happened to its name since then has an event that is still on its way and will find the node in its place. Leaves out what a record is (`index.rs`). Tested in `tests/changes.rs` and `tests/bounds.rs`.
+
+use rustix::{
+    fs::inotify::{self, ReadFlags, Reader, WatchFlags},
+    io::Errno,
+};
+use slab::Slab;
+use std::{
+    collections::HashMap,
+    mem::{self, MaybeUninit},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+/// What is told of a folder. `CLOSE_WRITE` beside `MODIFY` because the last writer's mapping ends with it.
+const INTEREST: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
+
+/// After these a name may mean another file.
+const REBOUND: ReadFlags =
+    ReadFlags::CREATE.union(ReadFlags::DELETE).union(ReadFlags::MOVED_FROM).union(ReadFlags::MOVED_TO);
+
+/// After these a folder is no longer where it was.
+const GONE: ReadFlags =
+    ReadFlags::DELETE_SELF.union(ReadFlags::MOVE_SELF).union(ReadFlags::UNMOUNT).union(ReadFlags::IGNORED);
+
+/// Bytes read from the kernel at once: some 200 events.
+const READ_BYTES: usize = 8192;
+
+/// Whoever depends on a name: a key of the index.
+pub(super) type RecordId = usize;
+
+/// A node, which may have gone since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeId {
+    key: usize,
+    serial: u64,
+}
+
+/// A node and what had happened in its folder when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    pub(super) node: NodeId,
+    changes: u64,
+}
+
+/// How far the folders of a path are watched.
+pub(super) enum Descent<'p> {
+    /// All are; the last component is `name` in `node`.
+    Complete { node: NodeId, name: &'p [u8] },
+    /// Up to `parent`; `folder` is the path of the next one, called `name` in it.
+    Partial { parent: Parent, folder: &'p [u8], name: &'p [u8] },
+    /// Not even the root is.
+    Unwatched,
+}
+
+/// What became of adopting a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adoption {
+    /// It is watched.
+    Done,
+    /// Something happened meanwhile: look again.
+    Raced,
+    /// The kernel or the bound allows no watch.
+    Refused,
+}
+
+pub(super) struct WatchTree {
+    inotify: Option<Arc<OwnedFd>>,
+    watches_max: usize,
+    nodes: Slab<Node>,
+    root: Option<NodeId>,
+    /// A watch belongs to an inode, which is at two places while the event that moves it is on its way.
+    by_watch: HashMap<i32, Vec<NodeId>>,
+    serial: u64,
+}
+
+struct Node {
+    serial: u64,
+    watch: i32,
+    /// Its parent and its name there; nothing for the root.
+    place: Option<(NodeId, Arc<[u8]>)>,
+    children: HashMap<Arc<[u8]>, NodeId>,
+    names: HashMap<Arc<[u8]>, Vec<RecordId>>,
+    /// Counts events that may have changed what a name in it leads to.
+    changes: u64,
+}
+
+impl WatchTree {
+    pub(super) fn new(inotify: Option<Arc<OwnedFd>>, watches_max: usize) -> Self {
+        Self { inotify, watches_max, nodes: Slab::new(), root: None, by_watch: HashMap::new(), serial: 0 }
+    }
+
+    pub(super) fn watches(&self) -> usize {
+        self.by_watch.len()
+    }
+
+    /// Starts over with the folder `root`, or with nothing if it cannot be watched. Whoever depended on something depends
+    /// on nothing now.
+    pub(super) fn set_root(&mut self, root: Option<BorrowedFd<'_>>) {
+        let inotify = self.inotify.as_ref();
+        for (watch, _) in mem::take(&mut self.by_watch) {
+            inotify.map(|inotify| inotify::remove_watch(inotify, watch));
+        }
+        self.nodes.clear();
+        self.root = root.and_then(|root| self.watch(root)).map(|watch| self.insert(watch, None));
+    }
+
+    /// Follows `path` as far as its folders are watched.
+    pub(super) fn descend<'p>(&self, path: &'p [u8]) -> Descent<'p> {
+        let Some(mut id) = self.root else { return Descent::Unwatched };
+        let mut at = 0;
+        loop {
+            let Some(length) = path[at..].iter().position(|&byte| byte == b'/') else {
+                return Descent::Complete { node: id, name: &path[at..] };
+            };
+            let (node, name) = (&self.nodes[id.key], &path[at..at + length]);
+            match node.children.get(name) {
+                Some(&child) => id = child,
+                None => {
+                    let parent = Parent { node: id, changes: node.changes };
+                    return Descent::Partial { parent, folder: &path[..at + length], name };
+                }
+            }
+            at += length + 1;
+        }
+    }
+
+    /// Watches `folder`, opened as `name` in `parent`.
+    pub(super) fn adopt(&mut self, parent: Parent, name: &[u8], folder: BorrowedFd<'_>) -> Adoption {
+        if !self.unchanged(parent) || self.nodes[parent.node.key].children.contains_key(name) {
+            return Adoption::Raced;
+        }
+        let Some(watch) = self.watch(folder) else { return Adoption::Refused };
+        let name: Arc<[u8]> = name.into();
+        let child = self.insert(watch, Some((parent.node, name.clone())));
+        self.nodes[parent.node.key].children.insert(name, child);
+        Adoption::Done
+    }
+
+    /// Whether nothing has happened in `parent` since it was looked at.
+    pub(super) fn unchanged(&self, parent: Parent) -> bool {
+        self.get(parent.node).is_some_and(|node| node.changes == parent.changes)
+    }
+
+    /// Notes that `record` depends on `name` in `node`; gives the name as it is to be given to [`Self::detach`].
+    pub(super) fn attach(&mut self, record: RecordId, node: NodeId, name: &[u8]) -> Option<Arc<[u8]>> {
+        let names = &mut self.get_mut(node)?.names;
+        let name = names.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
+        let records = names.entry(name.clone()).or_default();
+        if !records.contains(&record) {
+            records.push(record);
+        }
+        Some(name)
+    }
+
+    /// Undoes [`Self::attach`], and gives up watches that nobody needs any more.
+    pub(super) fn detach(&mut self, record: RecordId, node: NodeId, name: &[u8]) {
+        let Some(found) = self.get_mut(node) else { return };
+        if let Some(records) = found.names.get_mut(name) {
+            records.retain(|&other| other != record);
+            if records.is_empty() {
+                found.names.remove(name);
+            }
+        }
+        self.prune(node);
+    }
+
+    /// Takes in what the kernel has to tell, never waiting; appends the records concerned. Says if events were lost,
+    /// and everything may have changed.
+    pub(super) fn drain(&mut self, concerned: &mut Vec<RecordId>) -> Drained {
+        let Some(inotify) = self.inotify.clone() else { return Drained::All };
+        let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
+        let mut events = Reader::new(&*inotify, &mut buffer);
+        loop {
+            match events.next() {
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => return Drained::Lost,
+                Ok(event) => {
+                    let name = event.file_name().map(|name| name.to_bytes()).filter(|name| !name.is_empty());
+                    self.on_event(event.wd(), event.events(), name, concerned);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Drained::All,
+                // Nothing else is expected of a descriptor of ours; what cannot be read counts as lost.
+                Err(_) => return Drained::Lost,
+            }
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        watch: i32,
+        events: ReadFlags,
+        name: Option<&[u8]>,
+        concerned: &mut Vec<RecordId>,
+    ) {
+        let Some(nodes) = self.by_watch.get(&watch).cloned() else { return };
+        for id in nodes {
+            match name {
+                Some(name) => self.on_name(id, events, name, concerned),
+                None => self.on_folder(id, events, concerned),
+            }
+        }
+    }
+
+    /// Something happened to a name in a folder.
+    fn on_name(&mut self, id: NodeId, events: ReadFlags, name: &[u8], concerned: &mut Vec<RecordId>) {
+        let Some(node) = self.get_mut(id) else { return };
+        concerned.extend(node.names.get(name).into_iter().flatten());
+        if !events.intersects(REBOUND.union(ReadFlags::ATTRIB)) {
+            return;
+        }
+        node.changes += 1;
+        if let Some(&child) = node.children.get(name) {
+            self.collect(child, concerned);
+            if events.intersects(REBOUND) {
+                self.remove(child);
+            }
+        }
+    }
+
+    /// Something happened to a folder itself.
+    fn on_folder(&mut self, id: NodeId, events: ReadFlags, concerned: &mut Vec<RecordId>) {
+        let Some(node) = self.get_mut(id) else { return };
+        node.changes += 1;
+        self.collect(id, concerned);
+        let is_root = self.root == Some(id);
+        // The root is held open and stays the root wherever it is moved.
+        if events.intersects(GONE) && (!is_root || events.contains(ReadFlags::IGNORED)) {
+            self.remove(id);
+        }
+    }
+
+    /// Appends the records that depend on a node or on anything below it.
+    fn collect(&self, id: NodeId, concerned: &mut Vec<RecordId>) {
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            let Some(node) = self.get(id) else { continue };
+            concerned.extend(node.names.values().flatten());
+            open.extend(node.children.values());
+        }
+    }
+
+    /// Removes a node and all below it, with the watches that only they had.
+    fn remove(&mut self, id: NodeId) {
+        if self.root == Some(id) {
+            self.root = None;
+        }
+        if let Some((parent, name)) = self.get(id).and_then(|node| node.place.clone())
+            && let Some(parent) = self.get_mut(parent)
+        {
+            parent.children.remove(&name);
+        }
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if self.get(id).is_none() {
+                continue;
+            }
+            let node = self.nodes.remove(id.key);
+            open.extend(node.children.values());
+            self.unwatch(node.watch, id);
+        }
+    }
+
+    /// Removes a node that nobody depends on, then its parent if that is so as well.
+    fn prune(&mut self, mut id: NodeId) {
+        while let Some(node) = self.get(id)
+            && node.names.is_empty()
+            && node.children.is_empty()
+            && let Some((parent, _)) = node.place
+        {
+            self.remove(id);
+            id = parent;
+        }
+    }
+
+    fn watch(&self, folder: BorrowedFd<'_>) -> Option<i32> {
+        let inotify = self.inotify.as_ref().filter(|_| self.by_watch.len() < self.watches_max)?;
+        inotify::add_watch(inotify, format!("/proc/self/fd/{}", folder.as_raw_fd()), INTEREST).ok()
+    }
+
+    fn unwatch(&mut self, watch: i32, id: NodeId) {
+        let Some(nodes) = self.by_watch.get_mut(&watch) else { return };
+        nodes.retain(|&other| other != id);
+        if nodes.is_empty() {
+            self.by_watch.remove(&watch);
+            // Fails if the folder is gone, and its watch with it.
+            self.inotify.as_ref().map(|inotify| inotify::remove_watch(inotify, watch));
+        }
+    }
+
+    fn insert(&mut self, watch: i32, place: Option<(NodeId, Arc<[u8]>)>) -> NodeId {
+        self.serial += 1;
+        let serial = self.serial;
+        let node = Node { serial, watch, place, children: HashMap::new(), names: HashMap::new(), changes: 0 };
+        let id = NodeId { key: self.nodes.insert(node), serial };
+        self.by_watch.entry(watch).or_default().push(id);
+        id
+    }
+
+    fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.key).filter(|node| node.serial == id.serial)
+    }
+
+    fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(id.key).filter(|node| node.serial == id.serial)
+    }
+}
+
+/// Whether the kernel told everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// It did.
+    All,
+    /// Its queue overflowed.
+    Lost,
+}
