@@ -157,9 +157,14 @@ impl Uring {
             ring.enter(wait)?;
         }
         let mut count = self.dispatch();
-        // Only completions that are in the queue count for `settle`, so what the kernel holds back must come first.
-        while self.shared.ring.has_overflowed() {
-            self.shared.ring.enter(Wait::No)?;
+        // `settle` takes silence for success, so nothing may be left unheard: neither what did not fit into the queue
+        // nor what came when dispatching had to submit early.
+        loop {
+            if self.shared.ring.has_overflowed() {
+                self.shared.ring.enter(Wait::No)?;
+            } else if !self.shared.ring.has_completions() {
+                break;
+            }
             count += self.dispatch();
         }
         self.settle();

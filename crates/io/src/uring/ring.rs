@@ -220,20 +220,27 @@ impl Ring {
     /// # Safety
     /// Memory the entry points to must stay valid until the operation has completed.
     unsafe fn push(&mut self, entry: Entry) {
-        self.pushed += 1;
-        if self.spilled.is_empty() {
-            // SAFETY: as this function requires.
-            if unsafe { self.io.submission().push(&entry) }.is_ok() {
-                return;
-            }
-            // The error, if any, comes again with the next turn, which reports it.
-            let _ = self.enter(Wait::No);
-            // SAFETY: as this function requires.
-            if unsafe { self.io.submission().push(&entry) }.is_ok() {
-                return;
-            }
+        // SAFETY: as this function requires.
+        if self.spilled.is_empty() && unsafe { self.push_if_room(&entry) } {
+            return;
+        }
+        // An error, if any, comes again with the next turn, which reports it.
+        let _ = self.enter(Wait::No);
+        // SAFETY: as this function requires.
+        if self.spilled.is_empty() && unsafe { self.push_if_room(&entry) } {
+            return;
         }
         self.spilled.push_back(entry);
+        self.pushed += 1;
+    }
+
+    /// # Safety
+    /// As [`Ring::push`].
+    unsafe fn push_if_room(&mut self, entry: &Entry) -> bool {
+        // SAFETY: as this function requires.
+        let pushed = unsafe { self.io.submission().push(entry) }.is_ok();
+        self.pushed += u64::from(pushed);
+        pushed
     }
 
     fn unspill(&mut self) {
@@ -286,9 +293,23 @@ impl Ring {
     /// Submits everything queued, runs what the kernel has put off, and waits. Being interrupted or out of time or of
     /// memory for the moment is no error.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
-        if !self.spilled.is_empty() {
+        while !self.spilled.is_empty() {
             self.unspill();
+            let before = self.spilled.len();
+            if before == 0 {
+                break;
+            }
+            self.enter_once(Wait::No)?;
+            self.unspill();
+            if self.spilled.len() == before {
+                // The kernel takes nothing now: no reason to wait for what it was not given.
+                return Ok(());
+            }
         }
+        self.enter_once(wait)
+    }
+
+    fn enter_once(&mut self, wait: Wait) -> io::Result<()> {
         let timeout;
         let argument;
         let (mut pointer, mut bytes, mut flags) = (std::ptr::null(), 0, self.enter_flags);

@@ -1,7 +1,8 @@
 //! Random operations on a few streams, against a model that only remembers which bytes went in.
 //!
-//! At every step what came out must be a beginning of what went in; at the end everything must have come out. The
-//! driver is made with few and small buffers, so that the rare states (suspended, out of buffers, blocked) are common.
+//! At every step what came out must be a beginning of what went in; at the end everything must have come out. Queues
+//! and buffers are few and small, each drawn, so that the rare states (suspended, out of buffers, blocked, submitted
+//! early) are common. It found that an entry which had to wait for room was taken for consumed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -134,14 +135,19 @@ impl Pair {
     }
 }
 
-fn play(make: &Make, steps: &[Step]) {
-    let world = make(DriverOptions {
-        recv_buffers: 4,
+fn options() -> impl Strategy<Value = DriverOptions> {
+    (0..4u32, 0..6u32, 1..5u16).prop_map(|(ring, buffers, recv_parked_max)| DriverOptions {
+        recv_buffers: 1 << buffers,
         recv_buffer_bytes: 1000,
-        recv_parked_max: 2,
-        ring_entries: 8,
+        recv_parked_max,
+        ring_entries: 8 << ring,
+        epoll_events: 1 << ring,
         ..Default::default()
-    });
+    })
+}
+
+fn play(make: &Make, options: DriverOptions, steps: &[Step]) {
+    let world = make(options);
     let mut pairs: Vec<_> = (0..PAIRS).map(|_| Pair::new(&world)).collect();
     for (step, seed) in steps.iter().zip(0..) {
         match *step {
@@ -168,10 +174,10 @@ fn play(make: &Make, steps: &[Step]) {
 }
 
 pub(crate) fn bytes_are_those_of_the_model(make: &Make) {
-    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 100, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
-        .run(&vec(step(), 1..150), |steps| {
-            play(make, &steps);
+        .run(&(options(), vec(step(), 1..150)), |(options, steps)| {
+            play(make, options, &steps);
             Ok(())
         })
         .unwrap();
