@@ -19,6 +19,7 @@ use bytes::Bytes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::error::{listener_closed, stale};
+use crate::incoming::Inbox;
 use crate::socket::accept_now;
 use crate::table::{Id, Table};
 use crate::waiter::Waiter;
@@ -60,7 +61,7 @@ pub(crate) struct Epoll {
     listeners: Table<Listener>,
     streams: Table<Stream>,
     sources: Table<Source>,
-    recv_bytes_max: usize,
+    inbox: Inbox,
 }
 
 impl Epoll {
@@ -79,7 +80,7 @@ impl Epoll {
             listeners: Table::new(),
             streams: Table::new(),
             sources: Table::new(),
-            recv_bytes_max: options.recv_buffer_bytes.max(1) as usize,
+            inbox: Inbox::new(options.recv_buffer_bytes),
         })
     }
 
@@ -189,7 +190,7 @@ impl Epoll {
         buf: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
         match self.streams.get_mut(key.0) {
-            Some(stream) => stream.poll_recv(cx, buf, self.recv_bytes_max),
+            Some(stream) => stream.poll_recv(cx, buf, &mut self.inbox),
             None => Poll::Ready(Err(stale("stream"))),
         }
     }

@@ -58,7 +58,7 @@ pub struct DriverOptions {
     /// when that is full, the kernel keeps completions in its own memory until there is room.
     pub ring_entries: u32,
     /// Receive buffers shared by all streams of an io_uring driver, rounded up to a power of two, at most 32768.
-    /// Default 256. When they are all in use, streams receive straight into the caller's buffer, one system call each.
+    /// Default 256. When they are all in use, streams receive by one system call each.
     pub recv_buffers: u16,
     /// Bytes of one receive buffer, and the most that one `poll_recv` appends. Default 4096: a request's header fits.
     pub recv_buffer_bytes: u32,

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -46,12 +47,24 @@ pub fn listen(addr: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> 
     Ok(socket.into())
 }
 
+/// How long, and how often, `probe_free` asks again. The kernel takes the io_uring of an ended process down in the
+/// background, and the sockets it was accepting from with it: 5 to 8 ms later on Linux 6.18.
+const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
+
 /// Whether `listen` would be alone at `addr`. With `SO_REUSEPORT` a second server of the same user would go unnoticed
-/// and share the connections of the first, so ask before the first `listen`.
+/// and share the connections of the first, so ask before the first `listen`. Waits up to 100 ms for a server that has
+/// just ended to let go of the address.
 ///
 /// # Errors
 /// `AddrInUse` if anybody listens there, and what else binding may give.
 pub fn probe_free(addr: SocketAddr) -> io::Result<()> {
+    let (pause, attempts) = AFTERLIFE;
+    for _ in 0..attempts {
+        match unbound(addr)?.bind(&addr.into()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(pause),
+            result => return result,
+        }
+    }
     unbound(addr)?.bind(&addr.into())
 }
 

@@ -25,6 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::{listener_closed, stale};
+use crate::incoming::Inbox;
 use crate::table::{Id, Table};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
@@ -69,6 +70,8 @@ struct Shared {
     ring: Ring,
     buffers: Buffers,
     outbox: Outbox,
+    /// For streams that found no shared buffer free.
+    inbox: Inbox,
     /// Sends at once that are not decided: the count of entries pushed with each, and its stream.
     queued: VecDeque<(u64, Id)>,
     /// Whether a task waits for one of them.
@@ -106,6 +109,7 @@ impl Uring {
             ring,
             buffers,
             outbox: Outbox::new(),
+            inbox: Inbox::new(options.recv_buffer_bytes),
             queued: VecDeque::new(),
             awaited: false,
             crowded: Vec::new(),

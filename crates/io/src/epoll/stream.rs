@@ -13,7 +13,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use crate::More;
-use crate::incoming::recv_into;
+use crate::incoming::Inbox;
 use crate::outgoing::{Outgoing, sendfile_now};
 use crate::waiter::Waiter;
 
@@ -80,12 +80,12 @@ impl Stream {
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut Vec<u8>,
-        limit: usize,
+        inbox: &mut Inbox,
     ) -> Poll<io::Result<usize>> {
         if self.readable {
-            match recv_into(self.fd.as_fd(), buf, limit) {
+            match inbox.receive(self.fd.as_fd(), buf) {
                 Ok(count) => {
-                    if count < limit && !self.hung_up {
+                    if count < inbox.bytes() && !self.hung_up {
                         self.readable = count == 0;
                     }
                     return Poll::Ready(Ok(count));

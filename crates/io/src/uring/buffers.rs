@@ -91,10 +91,6 @@ impl Buffers {
         Ok(buffers)
     }
 
-    pub(super) fn buffer_bytes(&self) -> usize {
-        self.buffer_bytes
-    }
-
     /// Whether some buffer is offered to the kernel, as far as completions seen so far tell.
     pub(super) fn has_offered(&self) -> bool {
         self.parked < self.slots.len()

@@ -2,7 +2,7 @@
 //!
 //! Owns the states of its receiving and sending. An idle stream keeps no buffer and under 128 bytes. Receiving is armed
 //! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread, and goes
-//! straight into the caller's buffer while the shared buffers are all in use, so that no reader depends on others
+//! by system calls while the shared buffers are all in use, so that no reader depends on others
 //! reading. A closed stream stays in the table only while the kernel may read the memory of its send.
 //! Tested in `tests/suite`.
 
@@ -18,7 +18,6 @@ use super::outbox::SendOp;
 use super::ring::{Attempt, Completion};
 use super::{NOBODY, Shared, operation};
 use crate::More;
-use crate::incoming::recv_into;
 use crate::outgoing::{Outgoing, sendfile_now};
 use crate::table::Id;
 use crate::waiter::Waiter;
@@ -31,7 +30,7 @@ enum Receiving {
     Armed,
     /// As before, but canceled: the last completion is awaited.
     Suspending,
-    /// Something may be there and no shared buffer was free: receive straight from the socket.
+    /// Something may be there and no shared buffer was free: receive by a system call.
     Direct,
     /// Nothing was there: told when that changes.
     Watching,
@@ -123,7 +122,7 @@ impl Stream {
             None => {}
         }
         if self.receiving == Receiving::Direct {
-            match recv_into(self.open_fd(), buf, shared.buffers.buffer_bytes()) {
+            match shared.inbox.receive(self.open_fd(), buf) {
                 Err(Errno::AGAIN) => self.receiving = Receiving::Idle,
                 Ok(0) => self.ended = Some(0),
                 Err(error) => self.ended = Some(error.raw_os_error()),
