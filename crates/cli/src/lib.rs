@@ -19,6 +19,7 @@ mod values;
 mod tests;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 pub use completions::completions;
@@ -68,7 +69,8 @@ pub fn command() -> clap::Command {
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     let exit = match Cli::try_parse() {
-        Ok(cli) => cli.command.run(),
+        // A panic has been reported when it comes here; what is left of it is the exit code.
+        Ok(cli) => catch_unwind(|| cli.command.run()).unwrap_or(Exit::Failed),
         Err(answer) => {
             // Help and version go to standard output; if that is closed, nobody wants them.
             let _ = answer.print();

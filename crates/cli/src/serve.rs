@@ -13,7 +13,9 @@ use crate::values::{Listen, parse_cores};
 use crate::{Exit, print};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
+use resolve::Surroundings;
 use std::path::PathBuf;
+use vermeil_server::Ended;
 use vermeil_server::log::LogTarget;
 use vermeil_topology::CoreSelection;
 
@@ -27,7 +29,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
 /// Serve a folder.
 ///
 /// Serves the files below DIR over HTTP/1.1 until SIGTERM or SIGINT: then it stops accepting, finishes the requests it
-/// has, and ends; a second signal ends it at once. SIGHUP opens the log file anew.
+/// has, and ends; a second signal ends it at once. SIGHUP and SIGUSR1 open the log file anew.
 ///
 /// Nothing outside DIR can be reached. Names that begin with a dot are not served, except `.well-known`. Next to
 /// `page.html`, the siblings `page.html.br`, `page.html.zst` and `page.html.gz` are sent instead to clients that accept
@@ -60,8 +62,8 @@ pub(crate) struct ServeArgs {
 
     /// Where the access log goes: - (standard output), a file, or off
     ///
-    /// Combined log format, times in UTC. A file is appended to, created with mode 0640, and opened anew on SIGHUP or
-    /// when it was renamed. Serving never waits for the log: records that cannot be written in time are dropped,
+    /// Combined log format, times in UTC. A file is appended to, created with mode 0640, and opened anew on SIGHUP,
+    /// SIGUSR1, or when it was renamed. Serving never waits for the log: records that cannot be written in time are dropped,
     /// counted, and reported on standard error.
     #[arg(long, value_name = "-|FILE|off", default_value_t = LogTarget::Stdout)]
     #[arg(value_hint = ValueHint::FilePath)]
@@ -112,10 +114,14 @@ enum FollowSymlinks {
 impl ServeArgs {
     /// Serves until told to stop.
     pub(crate) fn run(self) -> Exit {
-        let resolved = resolve::Surroundings::here().and_then(|around| self.resolve(&around));
-        match resolved {
-            Ok(options) => print::failure(&format_args!("cannot serve yet: {options:?}"), Exit::CannotStart),
-            Err(error) => print::failure(&error, error.exit()),
+        let options = match Surroundings::here().and_then(|around| self.resolve(&around)) {
+            Ok(options) => options,
+            Err(error) => return print::failure(&error, error.exit()),
+        };
+        match vermeil_server::serve(options) {
+            Ok(Ended::Clean) => Exit::Clean,
+            Ok(Ended::Cut(_)) => Exit::Cut,
+            Err(error) => print::failure(&error, Exit::CannotStart),
         }
     }
 }

@@ -45,8 +45,23 @@ fn bad_usage_is_said_on_standard_error_and_ends_with_2() {
 
 #[test]
 fn what_is_missing_ends_with_3() {
-    let output = vermeil(&["topo", "--from", "/nonexistent.xml"]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    // The name of a thread of this process; which one depends on the kernel's table.
+    let us = format!("(pid {})", std::process::id());
+    for (args, words) in [
+        (&["topo", "--from", "/nonexistent.xml"][..], "vermeil: --from /nonexistent.xml: cannot read it: "),
+        (&["serve", "/nonexistent"], "vermeil: serving the folder /nonexistent: there is no such folder"),
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--log", "/nonexistent/log"],
+            "choose another with --log FILE",
+        ),
+        (&["serve", "--listen", &addr], &us),
+    ] {
+        let output = vermeil(args);
+        assert!(text(&output.stderr).contains(words), "{args:?}: {}", text(&output.stderr));
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), ""), "{args:?}");
+    }
 }
 
 #[test]

@@ -119,6 +119,11 @@ impl Conversation {
         }
     }
 
+    /// Whether the content of a request is being read.
+    pub fn is_amid_body(&self) -> bool {
+        matches!(self.state, State::Body(_))
+    }
+
     /// No more is to be read: the answer to the present request is the last one. For a server that drains, or
     /// that answers with a final status while the client waits for `100 Continue`.
     pub fn close(&mut self) {

@@ -138,6 +138,12 @@ impl<'a> HeadWriter<'a> {
         Self { out }
     }
 
+    /// Goes on with a head whose status line and some of whose field lines stand at the end of `out`.
+    #[inline]
+    pub fn resume(out: &'a mut Vec<u8>) -> Self {
+        Self { out }
+    }
+
     /// Appends a field line.
     ///
     /// # Panics

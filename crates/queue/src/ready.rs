@@ -34,7 +34,7 @@ impl ReadyQueue {
 
     /// Takes the oldest token.
     pub fn pop(&self) -> Option<Token> {
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         let mut tokens = self.tokens.lock().expect("nothing panics under this lock");

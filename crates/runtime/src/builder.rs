@@ -163,9 +163,14 @@ impl Runtime {
 
     /// Waits at most `patience` for every task to end and every event to run, then stops: what is left is cancelled
     /// on its color.
-    pub fn shutdown(mut self, patience: Duration) -> Stopped {
+    pub fn shutdown(self, patience: Duration) -> Stopped {
+        self.shutdown_unless(patience, || false)
+    }
+
+    /// As [`shutdown`](Self::shutdown), but stops waiting as soon as `impatient` says so.
+    pub fn shutdown_unless(mut self, patience: Duration, impatient: impl Fn() -> bool) -> Stopped {
         let deadline = Instant::now() + patience;
-        while self.busy() && Instant::now() < deadline {
+        while self.busy() && Instant::now() < deadline && !impatient() {
             // Nothing waits for this loop but the end of the process; finer would only burn time.
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,5 +1,24 @@
 //! The web server: files and their metadata cache, connections, logs.
+//!
+//! Start with [`serve()`]. One request's way: `accept` → `connection` (receive, answer, send) → `answer` (which
+//! representation, conditions, ranges) → [`files`] (what a path is) → back; what has to wait goes through `slow`. What a
+//! core owns is in `local`, what cores share in `server`. Must never schedule: that is the runtime's part.
 
+mod accept;
+mod answer;
+mod close;
+mod connection;
 pub mod files;
 pub mod holder;
+mod listen;
+mod local;
 pub mod log;
+mod options;
+mod serve;
+mod server;
+mod slow;
+
+pub use listen::ListenError;
+pub use options::{CONNECTIONS_MAX, ServeOptions, Timeouts};
+pub use serve::{Ended, ServeError, serve};
+pub use vermeil::IoChoice;

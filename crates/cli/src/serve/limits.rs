@@ -1,9 +1,12 @@
-//! The bounds of `vermeil serve`: cache, limits, timeouts. Defaults come from the crates that apply them.
+//! The bounds of `vermeil serve`: cache, limits, timeouts.
+//!
+//! Defaults are those of the crates that apply them; where they are written here again, a test compares them.
 
 use crate::values::{Size, Span, size_between};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use vermeil_http::limits;
+use vermeil_server::Timeouts;
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
@@ -39,7 +42,7 @@ pub(super) struct LimitArgs {
     /// Connections held at once, on each core
     ///
     /// From 1 to 10000000. Beyond it new connections wait in the kernel's queue until one ends.
-    #[arg(long, value_name = "N", default_value_t = 8192)]
+    #[arg(long, value_name = "N", default_value_t = vermeil_server::CONNECTIONS_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub(super) connections_max: usize,
 
@@ -92,30 +95,30 @@ pub(super) struct TimeoutArgs {
     /// For a request head to arrive, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h, from the start of the connection or the first byte of a later request. Then: 408.
-    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(10))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().header))]
     pub(super) header_timeout: Span,
 
     /// For a request body to arrive, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h, from the end of the head. Then the connection is closed.
-    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(30))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().body))]
     pub(super) body_timeout: Span,
 
     /// For the next request on a connection, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h, from the end of the answer before. Then the connection is closed.
-    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(60))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().keep_alive))]
     pub(super) keep_alive_timeout: Span,
 
     /// For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h without a byte taken. Then the connection is cut.
-    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(30))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().write))]
     pub(super) write_timeout: Span,
 
     /// For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h, from the first signal. Then what is left is cut, and the exit code is 4.
-    #[arg(long, value_name = "TIME", default_value_t = Span::seconds(30))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().drain))]
     pub(super) drain_timeout: Span,
 }

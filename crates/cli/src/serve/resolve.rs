@@ -2,16 +2,16 @@
 //!
 //! What it needs of the machine comes in as [`Surroundings`], so that it is tested on machines one does not have.
 
-use super::{FollowSymlinks, Io, ServeArgs};
+use super::{FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vermeil_http::Limits;
-use vermeil_io::{IoChoice, Links};
-use vermeil_server::log::LogTarget;
-use vermeil_topology::{Allowed, CpuId, Machine};
+use vermeil_server::files::{self, Listing, SiteOptions};
+use vermeil_server::{IoChoice, ServeOptions, Timeouts};
+use vermeil_topology::{Allowed, Machine};
 
 /// What a command line is resolved against.
 pub(super) struct Surroundings {
@@ -36,20 +36,6 @@ fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     std::net::ToSocketAddrs::to_socket_addrs(&(name, port)).map(Iterator::collect)
 }
 
-/// What the server is asked to do.
-#[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the server that reads it comes next"))]
-pub(super) struct ServeOptions {
-    pub(super) root: PathBuf,
-    pub(super) listen: Vec<SocketAddr>,
-    pub(super) cpus: Vec<CpuId>,
-    pub(super) io: IoChoice,
-    pub(super) log: LogTarget,
-    pub(super) links: Links,
-    pub(super) limits: Limits,
-    pub(super) connections_max: usize,
-}
-
 impl ServeArgs {
     /// What the server is asked to do.
     ///
@@ -60,13 +46,25 @@ impl ServeArgs {
         Ok(ServeOptions {
             listen: addresses(&self.listen, around)?,
             cpus: self.cores.resolve(&around.machine, &around.allowed)?,
+            site: self.site(),
             root: self.root,
             io: self.io.into(),
             log: self.log,
-            links: self.follow_symlinks.into(),
             limits: self.limits.into(),
+            timeouts: self.timeouts.into(),
             connections_max: self.limits.connections_max,
         })
+    }
+
+    fn site(&self) -> SiteOptions {
+        SiteOptions {
+            follow_symlinks: self.follow_symlinks.into(),
+            listing: if self.no_listing { Listing::Off } else { Listing::On },
+            content_bytes_max: self.cache.cache_bytes.bytes,
+            content_file_bytes_max: self.cache.cache_file_bytes.bytes,
+            entries_max: self.cache.cache_entries,
+            ..SiteOptions::default()
+        }
     }
 
     fn refuse_contradictions(&self) -> Result<(), UsageError> {
@@ -115,18 +113,18 @@ impl From<Io> for IoChoice {
     }
 }
 
-impl From<FollowSymlinks> for Links {
+impl From<FollowSymlinks> for files::FollowSymlinks {
     fn from(which: FollowSymlinks) -> Self {
         match which {
-            FollowSymlinks::Within => Self::Beneath,
+            FollowSymlinks::Within => Self::Within,
             FollowSymlinks::All => Self::All,
             FollowSymlinks::None => Self::None,
         }
     }
 }
 
-impl From<super::LimitArgs> for Limits {
-    fn from(args: super::LimitArgs) -> Self {
+impl From<LimitArgs> for Limits {
+    fn from(args: LimitArgs) -> Self {
         // The parsers' bounds are far below what a 32-bit size holds.
         let small = |size: Size| usize::try_from(size.bytes).expect("at most 16M");
         Self {
@@ -137,6 +135,18 @@ impl From<super::LimitArgs> for Limits {
             requests_per_connection: args.requests_per_connection,
             ranges_max: args.ranges_max,
             ..Self::default()
+        }
+    }
+}
+
+impl From<TimeoutArgs> for Timeouts {
+    fn from(args: TimeoutArgs) -> Self {
+        Self {
+            header: args.header_timeout.into(),
+            body: args.body_timeout.into(),
+            keep_alive: args.keep_alive_timeout.into(),
+            write: args.write_timeout.into(),
+            drain: args.drain_timeout.into(),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! What command lines come to, on an invented machine; and what is refused, message by message.
 
-use super::resolve::{ServeOptions, Surroundings};
 use super::*;
 use crate::{Cli, Command};
 use clap::Parser;
 use clap::error::ErrorKind;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 use vermeil_http::Limits;
-use vermeil_io::{IoChoice, Links};
+use vermeil_server::files::{self, Listing, SiteOptions};
+use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
@@ -49,7 +50,10 @@ fn without_arguments() {
     assert_eq!(options.cpus.len(), 8);
     assert_eq!(options.io, IoChoice::Auto);
     assert_eq!(options.log, LogTarget::Stdout);
+    assert_eq!(options.site, SiteOptions::default());
     assert_eq!(options.limits, Limits::default());
+    assert_eq!(options.timeouts, Timeouts::default());
+    assert_eq!(options.connections_max, CONNECTIONS_MAX);
 }
 
 #[test]
@@ -83,7 +87,11 @@ fn each_option_arrives() {
         "site",
         "--io=epoll",
         "--log=off",
+        "--no-listing",
         "--follow-symlinks=none",
+        "--cache-bytes=1M",
+        "--cache-entries=11",
+        "--cache-file-bytes=3K",
         "--connections-max=7",
         "--request-line-bytes=1K",
         "--header-count=9",
@@ -91,11 +99,32 @@ fn each_option_arrives() {
         "--body-bytes=3G",
         "--requests-per-connection=5",
         "--ranges-max=0",
+        "--header-timeout=1",
+        "--body-timeout=2.5",
+        "--keep-alive-timeout=500ms",
+        "--write-timeout=2m",
+        "--drain-timeout=1h",
     ]);
     assert_eq!(options.root, PathBuf::from("site"));
     assert_eq!(options.io, IoChoice::Epoll);
     assert_eq!(options.log, LogTarget::Off);
-    assert_eq!(options.links, Links::None);
+    let site = SiteOptions {
+        follow_symlinks: files::FollowSymlinks::None,
+        listing: Listing::Off,
+        content_bytes_max: 1 << 20,
+        entries_max: 11,
+        content_file_bytes_max: 3 << 10,
+        ..SiteOptions::default()
+    };
+    assert_eq!(options.site, site);
+    let timeouts = Timeouts {
+        header: Duration::from_secs(1),
+        body: Duration::from_millis(2500),
+        keep_alive: Duration::from_millis(500),
+        write: Duration::from_secs(120),
+        drain: Duration::from_secs(3600),
+    };
+    assert_eq!(options.timeouts, timeouts);
     assert_eq!(options.connections_max, 7);
     let limits = Limits {
         request_line_bytes: 1024,

@@ -21,17 +21,24 @@ pub(crate) struct Span {
     ms: u64,
 }
 
-impl Span {
-    pub(crate) const fn seconds(seconds: u64) -> Self {
-        let ms = seconds * MS_PER_SECOND;
-        assert!(ms > 0 && ms <= MS_MAX);
-        Self { ms }
-    }
-}
-
 impl From<Span> for Duration {
     fn from(span: Span) -> Self {
         Self::from_millis(span.ms)
+    }
+}
+
+/// For defaults.
+///
+/// # Panics
+/// Outside of the bounds.
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Self {
+        let span = Self { ms: duration.as_millis() as u64 };
+        assert!(
+            (1..=MS_MAX).contains(&span.ms) && Duration::from(span) == duration,
+            "no default: {duration:?}"
+        );
+        span
     }
 }
 

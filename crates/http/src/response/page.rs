@@ -32,8 +32,8 @@ pub struct ErrorPage<'a> {
 }
 
 impl ErrorPage<'_> {
-    /// Appends the response.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    /// Appends the response; gives the bytes of content sent.
+    pub fn write(&self, out: &mut Vec<u8>) -> u64 {
         let page = self.html();
         HeadWriter::new(out, self.status)
             .date(self.now)
@@ -42,8 +42,12 @@ impl ErrorPage<'_> {
             .lines(self.lines)
             .connection(self.version, self.persistence)
             .finish();
-        if self.content == Content::Sent {
-            out.extend_from_slice(&page);
+        match self.content {
+            Content::Omitted => 0,
+            Content::Sent => {
+                out.extend_from_slice(&page);
+                page.len() as u64
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! file, whether a part of it is in memory, and bringing a part there. Sending is left out. Tested in `tests/content.rs`
 //! and `tests/torture.rs`.
 
-use super::{budget::Charge, open::Identity};
+use super::open::Identity;
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::{
@@ -17,6 +17,10 @@ use std::{
     sync::Arc,
 };
 use vermeil_io::{CacheOnly, read_nowait};
+
+mod budget;
+
+pub(super) use budget::{Budget, Charge};
 
 /// Where the bytes of a representation are.
 #[derive(Debug)]

@@ -2,16 +2,20 @@
 //!
 //! A look-up that is under way is a record like a finished one: it depends on names from before it looks at them, and
 //! is told if one changes. [`Index::publish`] takes in all events before it accepts a result. Bounds are kept here, the
-//! least used going first (second chance). Leaves out the tree of watches (`watch.rs`). Tested in `tests/changes.rs`
+//! least used going first (second chance). Leaves out the tree of watches (`index/watch.rs`). Tested in `tests/changes.rs`
 //! and `tests/bounds.rs`.
 
 use super::{
     entry::{Entry, Holdings, Lasting},
     site::Root,
-    watch::{Adoption, Descent, Drained, NodeId, Parent, RecordId, WatchTree},
 };
 use slab::Slab;
 use std::{collections::HashMap, mem, os::fd::BorrowedFd, sync::Arc};
+
+mod watch;
+
+pub(super) use watch::{Adoption, Descent, RecordId, WatchTree};
+use watch::{Drained, NodeId, Parent};
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

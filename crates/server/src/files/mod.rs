@@ -1,7 +1,7 @@
 //! The folder that is served: from a request's path to something ready to send, through a cache that is right.
 //!
 //! Reading order: [`Site`] (what all cores share), [`CoreCache`] (one core's map, the hot path), `load` (how a path is
-//! resolved), [`Entry`] (what it resolves to), `index` and `watch` (how entries are kept right), `listing`.
+//! resolved), [`Entry`] (what it resolves to), `index` (how entries are kept right), `listing`.
 //! Knows neither sockets nor the runtime: whatever may wait for a disk is a job that its caller runs where waiting is
 //! allowed.
 //!
@@ -23,21 +23,18 @@
 //! A file that changed within the last two seconds may change again without its time or size telling (`entry.rs`,
 //! `SETTLE_MS`), so its tag is unique to the moment it was read and it is read again at its next check.
 //!
-//! Tests: `tests/`, one file per kind of change, and `tests/torture.rs`.
+//! Tests: `tests/`; readers against writers in `tests/torture.rs`.
 
-mod budget;
 mod content;
 mod core_cache;
 mod entry;
 mod index;
 mod listing;
 mod load;
-mod media;
 mod open;
 mod options;
 mod site;
 mod variant;
-mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -49,4 +46,5 @@ pub use listing::{ListingJob, ListingPage};
 pub use load::{Job, Loaded, WouldBlock};
 pub use options::{FollowSymlinks, Listing, SiteError, SiteOptions, UnknownFollowSymlinks};
 pub use site::{Site, Usage};
+pub(crate) use variant::SERVER;
 pub use variant::Variant;

@@ -4,14 +4,13 @@
 //! systems inotify can vouch for. Tested in `tests/changes.rs` and `tests/root.rs`.
 
 use super::{
-    budget::{Budget, Charge},
-    entry::{Entry, Holdings, Outcome},
-    index::Index,
+    content::{Budget, Charge},
+    entry::{Entry, Holdings, Outcome, SETTLE_MS},
+    index::{Index, WatchTree},
     listing::ListingJob,
     load::WouldBlock,
     open::{Identity, Purpose, Way, open},
     options::{FollowSymlinks, SiteError, SiteOptions},
-    watch::WatchTree,
 };
 use rustix::{
     fs::{
@@ -45,6 +44,8 @@ pub struct Site {
     root_checked_ms: AtomicU64,
     /// How often something was let go to make room. Relaxed: a hint to the cores to let go of it too.
     evictions: AtomicU64,
+    /// See [`SETTLE_MS`].
+    pub(super) settle_ms: i64,
 }
 
 /// The folder that paths start at.
@@ -111,13 +112,15 @@ impl Site {
     /// If it is no folder, may not be searched, or the kernel lacks `openat2(2)`.
     pub fn open(root: &Path, options: SiteOptions) -> Result<Arc<Self>, SiteError> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok().map(Arc::new);
-        Self::with_inotify(root, options, inotify)
+        Self::with(root, options, inotify, SETTLE_MS)
     }
 
-    pub(super) fn with_inotify(
+    /// Also with what tests replace.
+    pub(super) fn with(
         root: &Path,
         options: SiteOptions,
         inotify: Option<Arc<OwnedFd>>,
+        settle_ms: i64,
     ) -> Result<Arc<Self>, SiteError> {
         let failed = |errno: Errno| SiteError::new(root, errno);
         let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
@@ -136,6 +139,7 @@ impl Site {
             inotify,
             root_checked_ms: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
+            settle_ms,
         }))
     }
 

@@ -3,15 +3,25 @@
 use super::*;
 use std::{
     fs,
-    path::PathBuf,
-    time::{Duration, Instant},
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 use vermeil_http::negotiate::Choice;
 
 mod basics;
+mod bounds;
+mod changes;
+mod content;
+mod heads;
+mod links;
+mod policy;
+mod root;
+mod siblings;
+mod torture;
+mod untold;
 
-/// How long a condition may take to come true before a test fails.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// Takes every file for settled: tests have no time to wait until it is.
+const SETTLED: i64 = i64::MIN;
 
 /// A folder, its site and one core's cache.
 struct World {
@@ -27,11 +37,10 @@ impl World {
     }
 
     fn with(options: SiteOptions) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let root = dir.path().join("root");
-        fs::create_dir(&root).expect("a root");
-        let cache = CoreCache::new(Site::open(&root, options).expect("a site"));
-        Self { _dir: dir, root, cache, now_ms: 10_000 }
+        let (dir, root) = folder();
+        let inotify = inotify();
+        let site = Site::with(&root, options, inotify, SETTLED).expect("a site");
+        Self { _dir: dir, root, cache: CoreCache::new(site), now_ms: 10_000 }
     }
 
     /// A path below the root.
@@ -56,6 +65,15 @@ impl World {
                 self.cache.insert(loaded)
             }
         }
+    }
+
+    /// Asks until it is a hit, which the second time it must be.
+    fn settle(&mut self, path: &str, expected: &str) -> Handle {
+        assert_eq!(self.text(path), expected, "{path} at first");
+        assert!(self.is_hit(path), "{path} is remembered");
+        let handle = self.get(path);
+        assert_eq!(describe(&handle), expected, "{path} from memory");
+        handle
     }
 
     /// Whether the path would be answered without looking.
@@ -98,11 +116,27 @@ fn body(variant: &Variant) -> Vec<u8> {
     }
 }
 
-/// Asks until the answer is as expected.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < DEADLINE, "{what} did not come true in time");
-        std::thread::yield_now();
+fn inotify() -> Option<Arc<std::os::fd::OwnedFd>> {
+    use rustix::fs::inotify::{CreateFlags, init};
+    Some(Arc::new(init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify")))
+}
+
+/// A folder called `root` in a temporary one, on a file system that tells of changes if there is one at hand.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let mut places = vec![tempfile::tempdir().expect("a temporary folder")];
+    places.extend(tempfile::tempdir_in("/dev/shm"));
+    for place in places {
+        let root = place.path().join("root");
+        fs::create_dir(&root).expect("a root");
+        let site = Site::open(&root, SiteOptions::default()).expect("a site");
+        if site.describe_changes() == "told by inotify" {
+            return (place, root);
+        }
     }
+    panic!("neither the temporary folder nor /dev/shm is on a file system that inotify can vouch for");
+}
+
+fn set_mtime(path: &Path, seconds: u64) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    fs::File::options().append(true).open(path).and_then(|file| file.set_modified(time)).expect("a time");
 }

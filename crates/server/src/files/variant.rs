@@ -2,12 +2,17 @@
 //!
 //! Made once, when the file is read; sending it only copies. Byte-exact examples in `tests/heads.rs`.
 
-use super::{budget::Charge, content::Content, open::Identity};
+use super::{
+    content::{Charge, Content},
+    open::Identity,
+};
 use std::io::Write;
 use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::HeadWriter};
 
+mod media;
+
 /// Names the server, without a version, which would help attackers only.
-pub(super) const SERVER: &[u8] = b"Server: vermeil\r\n";
+pub(crate) const SERVER: &[u8] = b"Server: vermeil\r\n";
 
 /// One representation of a file: as it is, or precompressed.
 #[derive(Debug)]
@@ -42,10 +47,11 @@ pub(super) enum Role {
 }
 
 /// What a representation is made of.
-pub(super) struct Parts {
+pub(super) struct Parts<'a> {
     pub(super) identity: Identity,
     pub(super) coding: Choice,
-    pub(super) media_type: Box<str>,
+    /// What the file is called, without what says how it is compressed.
+    pub(super) name: &'a [u8],
     pub(super) varies: Varies,
     pub(super) role: Role,
     /// Makes the tag unique if the identity alone cannot be trusted to tell this content from the next.
@@ -55,8 +61,9 @@ pub(super) struct Parts {
 }
 
 impl Variant {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { identity, coding, media_type, varies, role, nonce, content, charge } = parts;
+    pub(super) fn new(parts: Parts<'_>) -> Self {
+        let Parts { identity, name, coding, varies, role, nonce, content, charge } = parts;
+        let media_type = media::media_type(name);
         let etag = etag(&identity, coding, nonce);
         let last_modified = HttpDate::new(identity.modified.seconds);
         let fields = |out: &mut Vec<u8>, wanted: Fields| {

@@ -1,1 +1,109 @@
+//! Pages of folders as they are, and the order and sizes they show.
 
+use super::super::SiteOptions;
+use super::*;
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
+
+fn listed(root: &Path, path: &str, options: SiteOptions) -> Result<String, Status> {
+    let site = Site::open(root, options).expect("a site");
+    let page = ListingJob::new(site, path.as_bytes()).run()?;
+    let head = String::from_utf8(page.head).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\nServer: vermeil\r\n"), "{head}");
+    assert!(head.ends_with(&format!("Content-Length: {}\r\n", page.body.len())), "{head}");
+    Ok(String::from_utf8(page.body).expect("pages are UTF-8"))
+}
+
+/// The links of a page, in order.
+fn links(page: &str) -> Vec<&str> {
+    page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn folders_come_first_then_names_in_natural_order() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["page10.html", "page9.html", "Page1.html", "zebra", ".hidden", "apple"] {
+        fs::write(dir.path().join(name), "").unwrap();
+    }
+    for name in ["sub10", "sub2", ".git"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    let page = listed(dir.path(), "/", SiteOptions::default()).unwrap();
+    assert_eq!(
+        links(&page),
+        ["sub2/", "sub10/", "apple", "Page1.html", "page9.html", "page10.html", "zebra"]
+    );
+    assert!(page.contains("width=device-width"));
+}
+
+#[test]
+fn names_are_escaped_and_links_encoded_whatever_they_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("<b>&");
+    fs::create_dir(&folder).unwrap();
+    for name in [b"<script>alert('1')&\"".as_slice(), b"a b?c#d%20", b"caf\xe9", b"java:x"] {
+        fs::write(folder.join(OsStr::from_bytes(name)), "").unwrap();
+    }
+    let page = listed(dir.path(), "/<b>&/", SiteOptions::default()).unwrap();
+    let expected =
+        ["../", "%3Cscript%3Ealert%28%271%27%29%26%22", "a%20b%3Fc%23d%2520", "caf%E9", "java%3Ax"];
+    assert_eq!(links(&page), expected);
+    assert!(page.contains("<h1>/&lt;b&gt;&amp;/</h1>"));
+    assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)&amp;&quot;</a>"));
+    assert!(page.contains("caf\u{fffd}</a>"));
+    assert!(!page.contains("<script>"));
+}
+
+#[test]
+fn what_would_not_be_served_is_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("page"), "").unwrap();
+    std::os::unix::fs::symlink("page", root.join("near")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", root.join("far")).unwrap();
+    std::os::unix::fs::symlink("nothing", root.join("dangling")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    let page = listed(&root, "/", SiteOptions::default()).unwrap();
+    assert_eq!(links(&page), ["near", "page"]);
+}
+
+#[test]
+fn a_page_is_bounded_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..20 {
+        fs::write(dir.path().join(format!("{i}")), "").unwrap();
+    }
+    let options = SiteOptions { listing_names_max: 5, ..SiteOptions::default() };
+    let page = listed(dir.path(), "/", options).unwrap();
+    assert_eq!(links(&page).len(), 5);
+    assert!(page.contains("Only the first 5 names found are shown; there are more."));
+    assert!(!listed(dir.path(), "/", SiteOptions::default()).unwrap().contains("there are more"));
+}
+
+#[test]
+fn sizes_and_times_are_shown_and_a_folder_that_has_gone_is_not_found() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("page"), "x".repeat(1536)).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777);
+    fs::File::options().append(true).open(dir.path().join("page")).unwrap().set_modified(time).unwrap();
+    let page = listed(dir.path(), "/", SiteOptions::default()).unwrap();
+    assert!(page.contains("<td>1.50 KiB<td>06 Nov 1994 08:49 UTC\n"), "{page}");
+    assert_eq!(listed(dir.path(), "/gone/", SiteOptions::default()), Err(Status::NotFound));
+    assert_eq!(listed(dir.path(), "/page/", SiteOptions::default()), Err(Status::NotFound));
+}
+
+#[test]
+fn sizes_are_rounded_to_three_digits() {
+    for (bytes, expected) in [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (10_235, "10.0 KiB"),
+        (102_400, "100 KiB"),
+        (1_048_575, "1.00 MiB"),
+        (5_000_000_000, "4.66 GiB"),
+        (u64::MAX, "16.0 EiB"),
+    ] {
+        assert_eq!(human(bytes), expected, "{bytes}");
+    }
+}

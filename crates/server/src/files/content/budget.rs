@@ -10,36 +10,36 @@ use std::sync::{
 
 /// How much of something may exist, and how much does.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(in crate::files) struct Budget {
     used: AtomicU64,
     max: u64,
 }
 
 /// A part of a budget, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Charge {
+pub(in crate::files) struct Charge {
     budget: Arc<Budget>,
     amount: u64,
 }
 
 impl Budget {
-    pub(super) fn new(max: u64) -> Arc<Self> {
+    pub(in crate::files) fn new(max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), max })
     }
 
     /// Takes `amount`, or nothing if so much is not left.
-    pub(super) fn take(self: &Arc<Self>, amount: u64) -> Option<Charge> {
+    pub(in crate::files) fn take(self: &Arc<Self>, amount: u64) -> Option<Charge> {
         let add = |used: u64| used.checked_add(amount).filter(|&sum| sum <= self.max);
         // Relaxed: a count, which publishes nothing.
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         Some(Charge { budget: self.clone(), amount })
     }
 
-    pub(super) fn max(&self) -> u64 {
+    pub(in crate::files) fn max(&self) -> u64 {
         self.max
     }
 
-    pub(super) fn used(&self) -> u64 {
+    pub(in crate::files) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 }

@@ -43,24 +43,24 @@ const GONE: ReadFlags =
 const READ_BYTES: usize = 8192;
 
 /// Whoever depends on a name: a key of the index.
-pub(super) type RecordId = usize;
+pub(in crate::files) type RecordId = usize;
 
 /// A node, which may have gone since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeId {
+pub(in crate::files) struct NodeId {
     key: usize,
     serial: u64,
 }
 
 /// A node and what had happened in its folder when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parent {
-    pub(super) node: NodeId,
+pub(in crate::files) struct Parent {
+    pub(in crate::files) node: NodeId,
     changes: u64,
 }
 
 /// How far the folders of a path are watched.
-pub(super) enum Descent<'p> {
+pub(in crate::files) enum Descent<'p> {
     /// All are; the last component is `name` in `node`.
     Complete { node: NodeId, name: &'p [u8] },
     /// Up to `parent`; `folder` is the path of the next one, called `name` in it.
@@ -71,7 +71,7 @@ pub(super) enum Descent<'p> {
 
 /// What became of adopting a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adoption {
+pub(in crate::files) enum Adoption {
     /// It is watched.
     Done,
     /// Something happened meanwhile: look again.
@@ -80,7 +80,7 @@ pub(super) enum Adoption {
     Refused,
 }
 
-pub(super) struct WatchTree {
+pub(in crate::files) struct WatchTree {
     inotify: Option<Arc<OwnedFd>>,
     watches_max: usize,
     nodes: Slab<Node>,
@@ -102,17 +102,17 @@ struct Node {
 }
 
 impl WatchTree {
-    pub(super) fn new(inotify: Option<Arc<OwnedFd>>, watches_max: usize) -> Self {
+    pub(in crate::files) fn new(inotify: Option<Arc<OwnedFd>>, watches_max: usize) -> Self {
         Self { inotify, watches_max, nodes: Slab::new(), root: None, by_watch: HashMap::new(), serial: 0 }
     }
 
-    pub(super) fn watches(&self) -> usize {
+    pub(in crate::files) fn watches(&self) -> usize {
         self.by_watch.len()
     }
 
     /// Starts over with the folder `root`, or with nothing if it cannot be watched. Whoever depended on something depends
     /// on nothing now.
-    pub(super) fn set_root(&mut self, root: Option<BorrowedFd<'_>>) {
+    pub(in crate::files) fn set_root(&mut self, root: Option<BorrowedFd<'_>>) {
         let inotify = self.inotify.as_ref();
         for (watch, _) in mem::take(&mut self.by_watch) {
             inotify.map(|inotify| inotify::remove_watch(inotify, watch));
@@ -122,7 +122,7 @@ impl WatchTree {
     }
 
     /// Follows `path` as far as its folders are watched.
-    pub(super) fn descend<'p>(&self, path: &'p [u8]) -> Descent<'p> {
+    pub(in crate::files) fn descend<'p>(&self, path: &'p [u8]) -> Descent<'p> {
         let Some(mut id) = self.root else { return Descent::Unwatched };
         let mut at = 0;
         loop {
@@ -142,7 +142,12 @@ impl WatchTree {
     }
 
     /// Watches `folder`, opened as `name` in `parent`.
-    pub(super) fn adopt(&mut self, parent: Parent, name: &[u8], folder: BorrowedFd<'_>) -> Adoption {
+    pub(in crate::files) fn adopt(
+        &mut self,
+        parent: Parent,
+        name: &[u8],
+        folder: BorrowedFd<'_>,
+    ) -> Adoption {
         if !self.unchanged(parent) || self.nodes[parent.node.key].children.contains_key(name) {
             return Adoption::Raced;
         }
@@ -154,12 +159,17 @@ impl WatchTree {
     }
 
     /// Whether nothing has happened in `parent` since it was looked at.
-    pub(super) fn unchanged(&self, parent: Parent) -> bool {
+    pub(in crate::files) fn unchanged(&self, parent: Parent) -> bool {
         self.get(parent.node).is_some_and(|node| node.changes == parent.changes)
     }
 
     /// Notes that `record` depends on `name` in `node`; gives the name as it is to be given to [`Self::detach`].
-    pub(super) fn attach(&mut self, record: RecordId, node: NodeId, name: &[u8]) -> Option<Arc<[u8]>> {
+    pub(in crate::files) fn attach(
+        &mut self,
+        record: RecordId,
+        node: NodeId,
+        name: &[u8],
+    ) -> Option<Arc<[u8]>> {
         let names = &mut self.get_mut(node)?.names;
         let name = names.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
         let records = names.entry(name.clone()).or_default();
@@ -170,7 +180,7 @@ impl WatchTree {
     }
 
     /// Undoes [`Self::attach`], and gives up watches that nobody needs any more.
-    pub(super) fn detach(&mut self, record: RecordId, node: NodeId, name: &[u8]) {
+    pub(in crate::files) fn detach(&mut self, record: RecordId, node: NodeId, name: &[u8]) {
         let Some(found) = self.get_mut(node) else { return };
         if let Some(records) = found.names.get_mut(name) {
             records.retain(|&other| other != record);
@@ -183,7 +193,7 @@ impl WatchTree {
 
     /// Takes in what the kernel has to tell, never waiting; appends the records concerned. Says if events were lost,
     /// and everything may have changed.
-    pub(super) fn drain(&mut self, concerned: &mut Vec<RecordId>) -> Drained {
+    pub(in crate::files) fn drain(&mut self, concerned: &mut Vec<RecordId>) -> Drained {
         let Some(inotify) = self.inotify.clone() else { return Drained::All };
         let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
         let mut events = Reader::new(&*inotify, &mut buffer);
@@ -324,7 +334,7 @@ impl WatchTree {
 
 /// Whether the kernel told everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drained {
+pub(in crate::files) enum Drained {
     /// It did.
     All,
     /// Its queue overflowed.

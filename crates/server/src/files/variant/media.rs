@@ -18,8 +18,6 @@ pub(super) fn media_type(name: &[u8]) -> Box<str> {
 }
 
 fn is_text(media_type: &str) -> bool {
-    let known =
-        ["application/javascript", "application/json", "application/xml", "application/manifest+json"];
     media_type.starts_with("text/")
         || media_type.ends_with("+xml")
         || media_type.ends_with("+json")

@@ -1,0 +1,50 @@
+//! Accepting: one task per core and listener, which makes each connection a task on a color of its own.
+//!
+//! At the bound of connections the core stops accepting until one ends; out of descriptors it waits a moment and says
+//! so. Neither spins, neither closes the listener.
+
+use crate::{
+    connection,
+    local::{self, Place},
+    log::NoticeKind,
+};
+use std::{io, sync::Arc, time::Duration};
+use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep};
+
+/// How long a core waits after accepting failed for want of descriptors or memory. Guess: long enough for some
+/// connections to end, short enough that clients do not notice more than a slow answer.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Accepts until the listener is closed.
+pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpListener>) {
+    loop {
+        local::vacancy().await;
+        match listener.accept().await {
+            Ok(socket) => match TcpStream::new(socket) {
+                Ok(stream) => start(&handle, core, stream),
+                Err(error) => trouble(&error).await,
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => return,
+            Err(error) => trouble(&error).await,
+        }
+    }
+}
+
+fn start(handle: &Handle, core: CoreIndex, stream: TcpStream) {
+    let place = Place::take();
+    let number = place.number();
+    let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place));
+    local::with(|local| local.connections.set_task(number, task));
+}
+
+async fn trouble(error: &io::Error) {
+    local::with(|local| {
+        local.server.notices.say(
+            NoticeKind::AcceptTrouble,
+            format_args!(
+                "cannot accept a connection: {error}; trying again (raise the limit of open files?)"
+            ),
+        );
+    });
+    sleep(RETRY).await;
+}

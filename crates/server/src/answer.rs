@@ -1,0 +1,331 @@
+//! From a request to its answer, without waiting.
+//!
+//! Appends heads and small bodies to the output; what must wait is handed back as `Slow`. Owns which representation is
+//! sent, the conditions, the ranges and the redirects; leaves out resolving paths (`files`) and sending (`slow.rs`).
+//! The verdicts are tested in `vermeil-http`, the answers through the binary.
+
+use crate::{
+    connection::Head,
+    files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Variant},
+    local::Local,
+    slow::{Piece, What},
+};
+use bytes::Bytes;
+use vermeil::now_ms;
+use vermeil_http::{
+    Method, Rejection, Request, Status, Verdict,
+    negotiate::{self, Choice},
+    ranges::{self, Boundary, ByteRange, Multipart, Ranges},
+    response::{Content as Sends, ErrorPage, HeadWriter},
+};
+
+/// Largest body that is copied behind its head, in bytes, so that both leave as one piece of memory. Beyond it the
+/// kernel gathers them. Default from bench `serve`: at 1 KB copying wins clearly, at 20 KB it does not.
+const COPY_BYTES_MAX: usize = 8 * 1024;
+
+const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+
+/// An answer, as far as it could be given at once. Its head is in the output, unless it is slow to resolve.
+pub(crate) enum Answer {
+    /// All of it is in the output.
+    Ready(Sent),
+    /// This goes behind the output.
+    Body(Sent, Bytes),
+    /// The rest has to wait.
+    Slow(What),
+}
+
+/// What the log says of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) status: Status,
+    pub(crate) body_bytes: u64,
+}
+
+/// Answers `request`.
+pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
+    match request.method {
+        Method::Get | Method::Head => {}
+        Method::Options => return options(local, head, out),
+        _ => return error(local, Status::MethodNotAllowed, ALLOW, head, out),
+    }
+    let now_ms = now_ms();
+    let Local { cache, .. } = local;
+    let handle = match cache.lookup(request.target.path, now_ms) {
+        // A clone writes a counter of this core only.
+        Lookup::Hit(handle) => handle.clone(),
+        Lookup::Never(status) => return error(local, status, b"", head, out),
+        Lookup::Miss(mut job) => match job.try_now() {
+            Ok(loaded) => cache.insert(loaded),
+            Err(_) => return Answer::Slow(What::Resolve(job)),
+        },
+    };
+    resolved(local, request, &handle, head, out)
+}
+
+/// Answers `request`, whose path has been resolved to `handle`.
+pub(crate) fn resolved(
+    local: &mut Local,
+    request: &Request<'_>,
+    handle: &Handle,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match handle.outcome() {
+        Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
+        Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
+        Outcome::Listing { .. } => match local.cache.site().listing_job(handle) {
+            Some(job) => Answer::Slow(What::List(job)),
+            None => error(local, Status::NotFound, b"", head, out),
+        },
+        Outcome::Forbidden => error(local, Status::Forbidden, b"", head, out),
+        Outcome::NotFound(_) => match handle.not_found_page() {
+            Some(page) => Reply { local, request, handle, head, out }.not_found(page),
+            None => error(local, Status::NotFound, b"", head, out),
+        },
+        Outcome::Unavailable(status) => error(local, *status, b"Retry-After: 1\r\n", head, out),
+    }
+}
+
+fn options(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Answer {
+    let date = local.clock.date(now_ms());
+    HeadWriter::new(out, Status::NoContent)
+        .lines(SERVER)
+        .lines(ALLOW)
+        .date(date)
+        .connection(head.version, head.persistence)
+        .finish();
+    Answer::Ready(Sent { status: Status::NoContent, body_bytes: 0 })
+}
+
+fn redirect(
+    local: &mut Local,
+    location: &[u8],
+    query: Option<&[u8]>,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let mut line = [b"Location: ", location].concat();
+    if let Some(query) = query {
+        // A query of a valid target holds no line end.
+        line.push(b'?');
+        line.extend_from_slice(query);
+    }
+    line.extend_from_slice(b"\r\n");
+    error(local, Status::MovedPermanently, &line, head, out)
+}
+
+/// Writes the page of `status`, with more field lines.
+pub(crate) fn error(
+    local: &mut Local,
+    status: Status,
+    lines: &[u8],
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    detailed_error(local, status, "", lines, head, out)
+}
+
+fn detailed_error(
+    local: &mut Local,
+    status: Status,
+    detail: &str,
+    lines: &[u8],
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let now = local.clock.date(now_ms());
+    let page = ErrorPage {
+        status,
+        detail,
+        version: head.version,
+        persistence: head.persistence,
+        content: head.content,
+        now,
+        lines: &[SERVER, lines].concat(),
+    };
+    let body_bytes = page.write(out);
+    Answer::Ready(Sent { status, body_bytes })
+}
+
+/// Refuses input that is no request.
+pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
+    let status = rejection.status();
+    match detailed_error(local, status, rejection.reason(), b"", Head::UNKNOWN, out) {
+        Answer::Ready(sent) | Answer::Body(sent, _) => sent,
+        Answer::Slow(_) => Sent { status, body_bytes: 0 },
+    }
+}
+
+/// Ends a head that was begun elsewhere.
+#[inline]
+pub(crate) fn finish(local: &mut Local, head: Head, out: &mut Vec<u8>) {
+    let date = local.clock.date(now_ms());
+    HeadWriter::resume(out).date(date).connection(head.version, head.persistence).finish();
+}
+
+/// The answer to one request for a file.
+struct Reply<'a> {
+    local: &'a mut Local,
+    request: &'a Request<'a>,
+    handle: &'a Handle,
+    head: Head,
+    out: &'a mut Vec<u8>,
+}
+
+impl Reply<'_> {
+    #[inline]
+    fn file(self, file: &FileEntry) -> Answer {
+        let codings = file.codings();
+        let coding = if codings.is_empty() {
+            Choice::Identity
+        } else {
+            negotiate::choose(self.request.accept_encoding, codings)
+        };
+        let variant = file.variant(coding);
+        match self.request.preconditions.evaluate(&variant.validators()) {
+            Verdict::Proceed => {}
+            Verdict::NotModified => {
+                self.out.extend_from_slice(variant.not_modified_head());
+                finish(self.local, self.head, self.out);
+                return Answer::Ready(Sent { status: Status::NotModified, body_bytes: 0 });
+            }
+            Verdict::PreconditionFailed => {
+                return error(self.local, Status::PreconditionFailed, b"", self.head, self.out);
+            }
+        }
+        match self.ranges(variant) {
+            Ranges::Whole => self.whole(variant, Status::Ok),
+            Ranges::Single(range) => self.part(variant, range),
+            Ranges::Several(ranges) => self.parts(variant, &ranges),
+            Ranges::Unsatisfiable => {
+                let mut line = b"Content-Range: ".to_vec();
+                ranges::write_unsatisfied_range(&mut line, variant.bytes());
+                line.extend_from_slice(b"\r\n");
+                error(self.local, Status::RangeNotSatisfiable, &line, self.head, self.out)
+            }
+        }
+    }
+
+    fn not_found(self, page: &FileEntry) -> Answer {
+        let coding = negotiate::choose(self.request.accept_encoding, page.codings());
+        self.whole(page.variant(coding), Status::NotFound)
+    }
+
+    #[inline]
+    fn ranges(&self, variant: &Variant) -> Ranges {
+        match self.request.range {
+            Some(range)
+                if self.request.method == Method::Get
+                    && self.request.preconditions.range_applies(&variant.validators()) =>
+            {
+                ranges::parse(range, variant.bytes(), self.local.server.limits.ranges_max)
+            }
+            _ => Ranges::Whole,
+        }
+    }
+
+    #[inline]
+    fn whole(mut self, variant: &Variant, status: Status) -> Answer {
+        self.out.extend_from_slice(variant.head());
+        finish(self.local, self.head, self.out);
+        match variant.bytes() {
+            0 => Answer::Ready(Sent { status, body_bytes: 0 }),
+            bytes => self.range(variant, ByteRange { start: 0, end: bytes }, status),
+        }
+    }
+
+    fn part(mut self, variant: &Variant, range: ByteRange) -> Answer {
+        let mut content_range = Vec::with_capacity(64);
+        ranges::write_content_range(&mut content_range, range, variant.bytes());
+        let _ = HeadWriter::new(self.out, Status::PartialContent)
+            .lines(variant.partial_fields())
+            .field("Content-Type", variant.media_type().as_bytes())
+            .field("Content-Range", &content_range)
+            .content_length(range.len());
+        finish(self.local, self.head, self.out);
+        self.range(variant, range, Status::PartialContent)
+    }
+
+    /// The bytes of `range`, behind the head.
+    #[inline]
+    fn range(&mut self, variant: &Variant, range: ByteRange, status: Status) -> Answer {
+        let sent = Sent { status, body_bytes: range.len() };
+        if self.head.content == Sends::Omitted {
+            return Answer::Ready(Sent { body_bytes: 0, ..sent });
+        }
+        match variant.content() {
+            Content::Memory(bytes) => {
+                // What is in memory has a length that fits.
+                let (start, end) = (range.start as usize, range.end as usize);
+                if end - start <= COPY_BYTES_MAX {
+                    self.out.extend_from_slice(&bytes[start..end]);
+                    Answer::Ready(sent)
+                } else {
+                    Answer::Body(sent, bytes.slice(start..end))
+                }
+            }
+            Content::Disk(_) => self.pieces(variant, vec![Piece::Range(range)], sent),
+        }
+    }
+
+    fn parts(mut self, variant: &Variant, ranges: &[ByteRange]) -> Answer {
+        let boundary = Boundary::new(self.local.boundary());
+        let parts = Multipart {
+            ranges,
+            size: variant.bytes(),
+            content_type: variant.media_type().as_bytes(),
+            boundary,
+        };
+        let mut content_type = Vec::with_capacity(64);
+        parts.write_content_type(&mut content_type);
+        let body_bytes = parts.content_length();
+        let _ = HeadWriter::new(self.out, Status::PartialContent)
+            .lines(variant.partial_fields())
+            .field("Content-Type", &content_type)
+            .content_length(body_bytes);
+        finish(self.local, self.head, self.out);
+        let sent = Sent { status: Status::PartialContent, body_bytes };
+        if self.head.content == Sends::Omitted {
+            return Answer::Ready(Sent { body_bytes: 0, ..sent });
+        }
+        let mut pieces = Vec::with_capacity(2 * ranges.len() + 1);
+        for (index, range) in ranges.iter().enumerate() {
+            let mut part_head = Vec::with_capacity(128);
+            parts.write_part_head(index, &mut part_head);
+            pieces.extend([Piece::Bytes(part_head), Piece::Range(*range)]);
+        }
+        let mut end = Vec::with_capacity(32);
+        parts.write_end(&mut end);
+        pieces.push(Piece::Bytes(end));
+        self.pieces(variant, pieces, sent)
+    }
+
+    fn pieces(&mut self, variant: &Variant, pieces: Vec<Piece>, sent: Sent) -> Answer {
+        Answer::Slow(What::Send { handle: self.handle.clone(), coding: variant.coding(), pieces, sent })
+    }
+}
+
+/// The page of a listing, for `What::List`.
+pub(crate) fn listing(
+    local: &mut Local,
+    made: Result<crate::files::ListingPage, Status>,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let page = match made {
+        Ok(page) => page,
+        Err(status) => return error(local, status, b"", head, out),
+    };
+    out.extend_from_slice(&page.head);
+    finish(local, head, out);
+    match head.content {
+        Sends::Omitted => Answer::Ready(Sent { status: Status::Ok, body_bytes: 0 }),
+        Sends::Sent => {
+            Answer::Body(Sent { status: Status::Ok, body_bytes: page.body.len() as u64 }, page.body.into())
+        }
+    }
+}
+
+/// A listing to be made.
+pub(crate) type List = ListingJob;

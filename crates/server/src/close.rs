@@ -1,0 +1,33 @@
+//! Ending a connection so that the client can still read its last answer.
+//!
+//! Closing a socket with unread bytes in it makes the kernel reset the connection, and a reset may overtake the answer
+//! (RFC 9112 §9.6). So the sending side is closed first, and what the client still sends is read and dropped until it
+//! closes, for a bounded time and number of bytes.
+
+use crate::connection::Connection;
+use std::time::Duration;
+use vermeil::Sleep;
+
+/// How long the client may go on sending. nginx's `lingering_timeout` is 5 s; an answer crosses the earth in less than 1.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How much it may send meanwhile, in bytes. Guess: what is on its way on a fast link.
+const LINGER_BYTES_MAX: usize = 4 << 20;
+
+/// Waits until the client has closed, or a bound is reached.
+pub(crate) async fn linger(connection: Connection) {
+    let Connection { stream, place: _place, .. } = connection;
+    if stream.shutdown_write().is_err() {
+        return;
+    }
+    let mut limit = Sleep::unset();
+    limit.set(LINGER);
+    let (mut buffer, mut dropped) = (Vec::new(), 0);
+    while dropped < LINGER_BYTES_MAX {
+        match limit.limit(stream.recv(&mut buffer)).await {
+            Ok(Ok(count @ 1..)) => dropped += count,
+            _ => return,
+        }
+        buffer.clear();
+    }
+}

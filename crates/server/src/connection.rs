@@ -1,0 +1,340 @@
+//! One connection: receive, answer everything that is there, send, again.
+//!
+//! ```text
+//! Idle ──bytes──▶ Head ──complete──▶ answered ──▶ Idle      (pipelined requests are answered before anything is sent)
+//!                                       │  slow: a file to send, a miss that must block (`slow.rs`)
+//!                                       └─ last: sent, then closed so that the client can read it (`close.rs`)
+//! ```
+//!
+//! The hot path waits nowhere between a request's bytes and its answer's: it is the one synchronous function `consume`.
+//! An idle connection keeps no buffer. Tested through the binary on both drivers (`tests/`).
+
+use crate::{
+    answer::{self, Answer, Sent},
+    close,
+    files::OpenFile,
+    local::{self, Idle, Local, Place},
+    slow::{self, Slow},
+};
+use bytes::Bytes;
+use std::{io, mem, net::IpAddr, os::fd::AsFd};
+use vermeil::{More, Sleep, TcpStream};
+use vermeil_http::{
+    Conversation, Event, Limits, Method, Request, Status, Version,
+    response::{Content, Persistence},
+};
+
+/// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's first window.
+const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
+
+/// Capacity beyond which a buffer is not kept for the next answer, in bytes.
+const BUFFER_KEEP_BYTES: usize = 128 * 1024;
+
+/// A connection between its events.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) place: Place,
+    /// Whom the log names; nothing when the log is off.
+    pub(crate) peer: Option<IpAddr>,
+    conversation: Conversation,
+    /// Received bytes; those before `consumed` are done with.
+    input: Vec<u8>,
+    consumed: usize,
+    /// Answers not yet handed to the driver.
+    pub(crate) output: Vec<u8>,
+    /// Whether the driver still has an answer of ours.
+    sending: bool,
+    limit: Sleep,
+    waiting_for: WaitingFor,
+    /// How it is closed if nothing else happens.
+    farewell: Farewell,
+}
+
+/// What the next bytes will be, which decides how long they may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitingFor {
+    Nothing,
+    FirstRequest,
+    NextRequest,
+    RestOfHead,
+    RestOfBody,
+}
+
+/// What the head of an answer takes from the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) version: Version,
+    pub(crate) persistence: Persistence,
+    pub(crate) content: Content,
+}
+
+impl Head {
+    /// For an answer to what was no request.
+    pub(crate) const UNKNOWN: Self =
+        Self { version: Version::Http11, persistence: Persistence::Close, content: Content::Sent };
+
+    fn of(request: &Request<'_>, draining: bool) -> Self {
+        // A client that waits for 100 gets the answer instead, and may or may not send its content then.
+        let goes_on = request.keep_alive && !request.expect_continue && !draining;
+        Self {
+            version: request.version,
+            persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
+            content: if request.method == Method::Head { Content::Omitted } else { Content::Sent },
+        }
+    }
+}
+
+/// What `consume` found to do.
+enum Next {
+    /// Everything received is answered: send it, then receive.
+    Receive,
+    /// Send what is ready, with this body behind it, then go on.
+    Send(Bytes),
+    /// Something that has to wait.
+    Slow(Slow),
+    /// Send what is ready and close.
+    Close(Farewell),
+}
+
+/// How a connection is closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// The client expects it: nothing of it is left unread.
+    Expected,
+    /// Our decision: the client may be sending, so its bytes are read until it has seen the answer.
+    Ours,
+}
+
+/// Why a connection ended early.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// The client has gone, or the network.
+    Peer,
+    /// It took too long.
+    Late,
+    /// An answer cannot be completed: its file has changed.
+    Cut,
+}
+
+impl From<io::Error> for Lost {
+    fn from(_: io::Error) -> Self {
+        Self::Peer
+    }
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve(stream: TcpStream, place: Place) {
+    let mut connection = Connection::new(stream, place);
+    match connection.run().await {
+        Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late) => {}
+        Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
+        // The client counts the bytes and sees that some are missing.
+        Err(Lost::Cut) => {}
+    }
+}
+
+impl Connection {
+    fn new(stream: TcpStream, place: Place) -> Self {
+        let logs = local::with(|local| local.log.is_on());
+        let peer = logs
+            .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
+            .flatten()
+            .map(|addr| addr.ip().to_canonical());
+        Self {
+            stream,
+            place,
+            peer,
+            conversation: Conversation::new(),
+            input: Vec::new(),
+            consumed: 0,
+            output: Vec::new(),
+            sending: false,
+            limit: Sleep::unset(),
+            waiting_for: WaitingFor::Nothing,
+            farewell: Farewell::Expected,
+        }
+    }
+
+    async fn run(&mut self) -> Result<Farewell, Lost> {
+        loop {
+            match self.consume() {
+                Next::Receive => {
+                    self.flush(Bytes::new(), More::No).await?;
+                    if let Some(farewell) = self.receive().await? {
+                        self.flush(Bytes::new(), More::No).await?;
+                        self.sent().await?;
+                        return Ok(farewell);
+                    }
+                }
+                Next::Send(body) => self.flush(body, More::No).await?,
+                Next::Slow(slow) => Box::pin(slow::answer(self, slow)).await?,
+                Next::Close(farewell) => {
+                    self.flush(Bytes::new(), More::No).await?;
+                    self.sent().await?;
+                    return Ok(farewell);
+                }
+            }
+        }
+    }
+
+    /// Answers what has been received, until something has to wait.
+    fn consume(&mut self) -> Next {
+        local::with(|local| {
+            let server = local.server.clone();
+            loop {
+                if self.output.len() >= OUTPUT_FLUSH_BYTES {
+                    return Next::Send(Bytes::new());
+                }
+                if let Some(next) = self.consume_one(local, &server.limits) {
+                    return next;
+                }
+            }
+        })
+    }
+
+    /// Takes the next event of the input; gives what to do if it is not simply the next one.
+    #[inline]
+    fn consume_one(&mut self, local: &mut Local, limits: &Limits) -> Option<Next> {
+        let unread = &self.input[self.consumed..];
+        match self.conversation.next(unread, limits) {
+            Event::NeedMore => Some(Next::Receive),
+            Event::Body { consumed, .. } => {
+                self.consumed += consumed;
+                None
+            }
+            Event::Request { request, consumed } => {
+                local.server.count_request();
+                let head = Head::of(&request, local.server.is_draining());
+                let bytes = &unread[..consumed];
+                let next = match answer::answer(local, &request, head, &mut self.output) {
+                    Answer::Ready(sent) => {
+                        local.log_answer(self.peer, bytes, Some(&request), sent);
+                        None
+                    }
+                    Answer::Body(sent, body) => {
+                        local.log_answer(self.peer, bytes, Some(&request), sent);
+                        Some(Next::Send(body))
+                    }
+                    Answer::Slow(what) => Some(Next::Slow(Slow { what, request: bytes.to_vec(), head })),
+                };
+                if head.persistence == Persistence::Close && request.keep_alive {
+                    // Ours to end, although the client would go on.
+                    self.conversation.close();
+                    self.farewell = Farewell::Ours;
+                }
+                self.consumed += consumed;
+                next
+            }
+            Event::Reject(rejection) => {
+                let sent = answer::refuse(local, rejection, &mut self.output);
+                local.log_answer(self.peer, unread, None, sent);
+                Some(Next::Close(Farewell::Ours))
+            }
+            Event::Closed if self.consumed == self.input.len() => Some(Next::Close(self.farewell)),
+            Event::Closed => Some(Next::Close(Farewell::Ours)),
+        }
+    }
+
+    /// Hands the ready answers to the driver, with `body` behind them.
+    pub(crate) async fn flush(&mut self, body: Bytes, more: More) -> Result<(), Lost> {
+        if self.output.is_empty() && body.is_empty() {
+            return Ok(());
+        }
+        let output = mem::take(&mut self.output);
+        self.sent().await?;
+        self.stream.send(output, body, more)?;
+        self.sending = true;
+        Ok(())
+    }
+
+    /// Waits until the client has room for all that was handed over.
+    pub(crate) async fn sent(&mut self) -> Result<(), Lost> {
+        if !mem::take(&mut self.sending) {
+            return Ok(());
+        }
+        let write = local::with(|local| local.server.timeouts.write);
+        self.waiting_for = WaitingFor::Nothing;
+        self.limit.set(write);
+        let buffer = self.limit.limit(self.stream.sent()).await.map_err(|_| Lost::Late)??;
+        if self.output.capacity() == 0 && buffer.capacity() <= BUFFER_KEEP_BYTES {
+            self.output = buffer;
+        }
+        Ok(())
+    }
+
+    /// Sends up to `count` bytes of `file` from `offset`, which it advances.
+    pub(crate) async fn sendfile(
+        &mut self,
+        file: &OpenFile,
+        offset: &mut u64,
+        count: usize,
+    ) -> Result<usize, Lost> {
+        self.waiting_for = WaitingFor::Nothing;
+        self.limit.set(local::with(|local| local.server.timeouts.write));
+        let sent = self.stream.sendfile(file.as_fd(), offset, count);
+        Ok(self.limit.limit(sent).await.map_err(|_| Lost::Late)??)
+    }
+
+    /// Waits for bytes; a farewell if the connection is over.
+    async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
+        self.drop_consumed();
+        let waiting_for = self.next_wait();
+        if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
+            self.waiting_for = waiting_for;
+            self.set_limit(waiting_for);
+        }
+        let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
+        if between_requests {
+            self.place.set_idle(Idle::Yes);
+        }
+        let received = self.limit.limit(self.stream.recv(&mut self.input)).await;
+        if between_requests {
+            self.place.set_idle(Idle::No);
+        }
+        match received {
+            Ok(Ok(0)) => Ok(Some(Farewell::Expected)),
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) if waiting_for == WaitingFor::RestOfHead => {
+                let (output, unread) = (&mut self.output, &self.input[..]);
+                local::with(|local| {
+                    let status = Status::RequestTimeout;
+                    answer::error(local, status, b"", Head::UNKNOWN, output);
+                    local.log_answer(self.peer, unread, None, Sent { status, body_bytes: 0 });
+                });
+                Ok(Some(Farewell::Ours))
+            }
+            Err(_) => Err(Lost::Late),
+        }
+    }
+
+    fn drop_consumed(&mut self) {
+        if self.consumed == self.input.len() {
+            // Whoever waits keeps no memory.
+            self.input = Vec::new();
+            self.output = Vec::new();
+        } else {
+            self.input.drain(..self.consumed);
+        }
+        self.consumed = 0;
+    }
+
+    fn next_wait(&self) -> WaitingFor {
+        if !self.conversation.is_amid_request() {
+            return match self.conversation.requests() {
+                0 => WaitingFor::FirstRequest,
+                _ => WaitingFor::NextRequest,
+            };
+        }
+        if self.conversation.is_amid_body() { WaitingFor::RestOfBody } else { WaitingFor::RestOfHead }
+    }
+
+    fn set_limit(&mut self, waiting_for: WaitingFor) {
+        let timeouts = local::with(|local| local.server.timeouts);
+        self.limit.set(match waiting_for {
+            WaitingFor::NextRequest => timeouts.keep_alive,
+            WaitingFor::RestOfBody => timeouts.body,
+            WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,
+        });
+    }
+}

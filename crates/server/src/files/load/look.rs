@@ -1,0 +1,319 @@
+//! One look at a path: what is there, whether it may be served, and its bytes or an open file.
+//!
+//! Every name is depended on before it is looked at ([`Look::find`]), and what was seen is noted for looking again.
+//! Leaves out what becomes of the result (`load.rs`). Tested in `tests/basics.rs`, `tests/policy.rs` and
+//! `tests/siblings.rs`.
+
+use super::{
+    super::{
+        content::{Charge, Content, OpenFile, ReadFailure, read_whole},
+        entry::{Entry, FileEntry, Lasting, NotFound, Outcome, Probe, Trust},
+        index::{Adoption, Descent, RecordId, Target},
+        open::{Identity, Purpose, Way, open},
+        options::Listing,
+        site::{Root, Site},
+        variant::{Parts, Role, Variant, Varies},
+    },
+    LOOKS_MAX, WouldBlock,
+};
+use rustix::{fs::FileType, io::Errno};
+use std::{
+    fs::File,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+use vermeil_http::{
+    Status,
+    negotiate::{Choice, EncodingSet},
+    path::percent_encode_path,
+};
+use vermeil_io::CacheOnly;
+
+/// The site's own page for what is not found, below the root.
+const NOT_FOUND_PAGE: &[u8] = b"404.html";
+
+/// What a precompressed sibling is called.
+const SIBLINGS: [(Choice, &[u8]); 3] =
+    [(Choice::Br, b".br"), (Choice::Zstd, b".zst"), (Choice::Gzip, b".gz")];
+
+/// How often a folder that changes while it is being watched is tried again, before its paths are looked up at each
+/// use. Guess, as above.
+const ADOPTIONS_MAX: u32 = 8;
+
+/// One look-up in progress.
+pub(super) struct Look<'a> {
+    site: &'a Site,
+    root: Arc<Root>,
+    cache: CacheOnly,
+    record: RecordId,
+    trust: Trust,
+    lasting: Lasting,
+    probes: Vec<Probe>,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(site: &'a Site, cache: CacheOnly) -> Self {
+        let mut index = site.lock();
+        let (record, root) = (index.begin(), index.root().clone());
+        drop(index);
+        Self {
+            site,
+            root,
+            cache,
+            record,
+            trust: Trust::Events,
+            lasting: Lasting::Settled,
+            probes: Vec::new(),
+        }
+    }
+
+    /// What it is known as to the index, which has to be told how it ends.
+    pub(super) fn record(&self) -> RecordId {
+        self.record
+    }
+
+    pub(super) fn into_entry(self, outcome: Outcome) -> Entry {
+        Entry::new(outcome, self.trust, self.lasting, self.probes)
+    }
+
+    /// What `target` is.
+    pub(super) fn outcome(&mut self, target: &Target) -> Result<Outcome, WouldBlock> {
+        match target {
+            Target::Path(path) => self.path(path),
+            Target::Hidden => self.not_found(),
+            Target::NotFoundPage => self.not_found_page(),
+        }
+    }
+
+    fn path(&mut self, path: &[u8]) -> Result<Outcome, WouldBlock> {
+        let below = path.strip_prefix(b"/").unwrap_or(path);
+        let (below, is_folder_name) = match below.strip_suffix(b"/") {
+            Some(below) => (below, true),
+            None => (below, below.is_empty()),
+        };
+        let found = match self.find(below)? {
+            Ok(found) => found,
+            Err(errno) => return self.failed(errno),
+        };
+        match (found.file_type(), is_folder_name) {
+            (FileType::Directory, true) => self.folder(path, below),
+            (FileType::Directory, false) => {
+                let mut location = Vec::with_capacity(path.len() + 1);
+                percent_encode_path(path, &mut location);
+                location.push(b'/');
+                Ok(Outcome::Redirect { location: location.into() })
+            }
+            (FileType::RegularFile, false) => self.file(below, &found, Role::Answer),
+            // A file is no folder; a pipe, a socket or a device has no content.
+            _ => self.not_found(),
+        }
+    }
+
+    fn folder(&mut self, path: &[u8], below: &[u8]) -> Result<Outcome, WouldBlock> {
+        let site = self.site;
+        for name in &site.options.index_names {
+            let index = join(below, name.as_bytes());
+            match self.find(&index)? {
+                Ok(found) if found.file_type() == FileType::RegularFile => {
+                    return self.file(&index, &found, Role::Answer);
+                }
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(errno) => return self.failed(errno),
+            }
+        }
+        match site.options.listing {
+            Listing::On => Ok(Outcome::Listing { path: path.into() }),
+            Listing::Off => Ok(Outcome::Forbidden),
+        }
+    }
+
+    fn failed(&mut self, errno: Errno) -> Result<Outcome, WouldBlock> {
+        let unavailable = match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::NXIO => return self.not_found(),
+            // `XDEV`: a link that leads out of the root; `LOOP`: a link where none is followed.
+            Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP => return Ok(Outcome::Forbidden),
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::STALE => Status::ServiceUnavailable,
+            _ => Status::InternalServerError,
+        };
+        self.lasting = Lasting::Once;
+        Ok(Outcome::Unavailable(unavailable))
+    }
+
+    fn not_found(&mut self) -> Result<Outcome, WouldBlock> {
+        let page = self.site.resolved(&Target::NotFoundPage, self.cache)?;
+        Ok(Outcome::NotFound(NotFound { page: Some(page) }))
+    }
+
+    fn not_found_page(&mut self) -> Result<Outcome, WouldBlock> {
+        match self.find(NOT_FOUND_PAGE)? {
+            Ok(found) if found.file_type() == FileType::RegularFile => {
+                self.file(NOT_FOUND_PAGE, &found, Role::NotFoundPage)
+            }
+            _ => Ok(Outcome::NotFound(NotFound { page: None })),
+        }
+    }
+
+    fn file(&mut self, path: &[u8], found: &Identity, role: Role) -> Result<Outcome, WouldBlock> {
+        let mut siblings = Vec::new();
+        let lag_ms = i64::try_from(self.site.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
+        for (coding, suffix) in SIBLINGS {
+            let sibling = [path, suffix].concat();
+            if let Ok(beside) = self.find(&sibling)?
+                && beside.file_type() == FileType::RegularFile
+                && beside.modified.ms().saturating_add(lag_ms) >= found.modified.ms()
+            {
+                siblings.push((coding, sibling));
+            }
+        }
+        let varies = if siblings.is_empty() { Varies::No } else { Varies::Yes };
+        let mut variants = Vec::with_capacity(siblings.len());
+        let mut codings = EncodingSet::NONE;
+        let original = (path, Choice::Identity);
+        let identity = match self.variant(original, path, varies, role)? {
+            Ok(variant) => variant,
+            Err(errno) if role == Role::NotFoundPage => {
+                return Ok(self.unreadable_page(errno));
+            }
+            Err(errno) => return self.failed(errno),
+        };
+        for (coding, sibling) in siblings {
+            // One that cannot be read is as if it were not there.
+            if let Ok(variant) = self.variant((&sibling, coding), path, varies, role)? {
+                variants.push(variant);
+                codings = codings.with(coding);
+            }
+        }
+        Ok(Outcome::File(FileEntry { identity, siblings: variants, codings }))
+    }
+
+    fn unreadable_page(&mut self, errno: Errno) -> Outcome {
+        if !matches!(errno, Errno::ACCESS | Errno::PERM | Errno::NOENT) {
+            self.lasting = Lasting::Once;
+        }
+        Outcome::NotFound(NotFound { page: None })
+    }
+
+    /// Reads or opens the file at `path`, a representation of the one at `original`.
+    fn variant(
+        &mut self,
+        (path, coding): (&[u8], Choice),
+        original: &[u8],
+        varies: Varies,
+        role: Role,
+    ) -> Result<Result<Variant, Errno>, WouldBlock> {
+        let file = match self.open(path, Purpose::Reading)? {
+            Ok(file) => File::from(file),
+            Err(errno) => return Ok(Err(errno)),
+        };
+        let (content, identity, charge) = match self.content(file)? {
+            Ok(content) => content,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        // What was sent is what later looks are compared with.
+        if let Some(probe) = self.probes.iter_mut().find(|probe| &*probe.path == path) {
+            probe.seen = Ok(identity);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let nonce = (identity.changed_ms_ago(now_ms) < self.site.settle_ms).then_some(now.as_nanos() as u64);
+        if nonce.is_some() {
+            self.lasting = self.lasting.max(Lasting::Interim);
+        }
+        Ok(Ok(Variant::new(Parts { identity, name: original, coding, varies, role, nonce, content, charge })))
+    }
+
+    fn content(&mut self, file: File) -> Result<Result<Held, Errno>, WouldBlock> {
+        let mut identity = match Identity::of(file.as_fd()) {
+            Ok(identity) if identity.file_type() == FileType::RegularFile => identity,
+            // Replaced since it was located.
+            Ok(_) => return Ok(Err(Errno::NOENT)),
+            Err(errno) => return Ok(Err(errno)),
+        };
+        for _ in 0..LOOKS_MAX {
+            if identity.bytes > self.site.options.content_file_bytes_max {
+                break;
+            }
+            let Some(charge) = self.site.charge_content(identity.bytes) else {
+                self.lasting = self.lasting.max(Lasting::Interim);
+                break;
+            };
+            match read_whole(&file, &identity, self.cache) {
+                Ok(bytes) => return Ok(Ok((Content::Memory(bytes), identity, Some(charge)))),
+                Err(ReadFailure::WouldBlock) => return Err(WouldBlock),
+                Err(ReadFailure::Failed) => break,
+                Err(ReadFailure::Changed) => match Identity::of(file.as_fd()) {
+                    Ok(now) => identity = now,
+                    Err(errno) => return Ok(Err(errno)),
+                },
+            }
+        }
+        let charge = self.site.charge_descriptor();
+        if charge.is_none() {
+            self.lasting = Lasting::Once;
+        }
+        Ok(Ok((Content::Disk(OpenFile::new(OwnedFd::from(file), identity, charge)), identity, None)))
+    }
+
+    /// Depends on what is at `path`, then looks at it.
+    fn find(&mut self, path: &[u8]) -> Result<Result<Identity, Errno>, WouldBlock> {
+        self.depend_on(path)?;
+        let found = self.open(path, Purpose::Locating)?.and_then(|file| Identity::of(file.as_fd()));
+        if let Ok(found) = &found
+            && found.file_type() == FileType::RegularFile
+            && found.links > 1
+        {
+            // It may be written under its other name.
+            self.trust = Trust::Nobody;
+        }
+        self.probes.push(Probe { path: path.into(), seen: found });
+        Ok(found)
+    }
+
+    /// Opens, and notes if the way there is one that the kernel cannot vouch for.
+    fn open(&mut self, path: &[u8], purpose: Purpose) -> Result<Result<OwnedFd, Errno>, WouldBlock> {
+        let mut opened = open(self.root.as_fd(), path, purpose, Way::Plain, self.cache);
+        if let Err(Errno::LOOP | Errno::XDEV) = opened {
+            self.trust = Trust::Nobody;
+            let way = Way::Allowed(self.site.options.follow_symlinks);
+            opened = open(self.root.as_fd(), path, purpose, way, self.cache);
+        }
+        match opened {
+            Err(Errno::AGAIN) => Err(WouldBlock),
+            opened => Ok(opened),
+        }
+    }
+
+    /// Watches the folders on the way to `path`, from the top, and depends on the name at which the way ends.
+    fn depend_on(&mut self, path: &[u8]) -> Result<(), WouldBlock> {
+        for _ in 0..ADOPTIONS_MAX {
+            let (parent, folder, name) = match self.site.lock().descend(self.record, path) {
+                Descent::Complete { .. } => return Ok(()),
+                Descent::Partial { parent, folder, name } => (parent, folder, name),
+                Descent::Unwatched => break,
+            };
+            match open(self.root.as_fd(), folder, Purpose::LocatingFolder, Way::Plain, self.cache) {
+                Ok(folder) => match self.site.lock().adopt(parent, name, folder.as_fd()) {
+                    Adoption::Done | Adoption::Raced => {}
+                    Adoption::Refused => break,
+                },
+                Err(Errno::AGAIN) => return Err(WouldBlock),
+                Err(Errno::LOOP | Errno::XDEV) => break,
+                Err(_) => {
+                    if self.site.lock().depend_on_missing(self.record, parent, name) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        self.trust = Trust::Nobody;
+        Ok(())
+    }
+}
+
+/// A content, what its file was when it was read, and its charge if it is in memory.
+type Held = (Content, Identity, Option<Charge>);
+
+fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
+}

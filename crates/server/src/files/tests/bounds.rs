@@ -1,0 +1,129 @@
+//! Every bound holds, and what is beyond it is still right.
+
+use super::*;
+
+fn options(change: impl FnOnce(&mut SiteOptions)) -> SiteOptions {
+    let mut options = SiteOptions::default();
+    change(&mut options);
+    options
+}
+
+#[test]
+fn beyond_the_bound_of_watches_paths_are_looked_up_at_each_use() {
+    for watches_max in 0..4 {
+        let mut world = World::with(options(|o| o.watches_max = watches_max));
+        world.write("a/b/c/page", "one");
+        world.write("a/page", "one");
+        for (path, name) in
+            [("/a/b/c/page", "a/b/c/page"), ("/a/page", "a/page"), ("/a/b/c/page", "a/b/c/page")]
+        {
+            world.write(name, "one");
+            assert_eq!(world.text(path), "one");
+            world.write(name, "two");
+            assert_eq!(world.text(path), "two");
+        }
+        assert!(!world.is_hit("/a/b/c/page"), "{watches_max} watches are too few for four folders");
+        fs::rename(world.at("a/b"), world.at("a/z")).unwrap();
+        assert_eq!(world.text("/a/b/c/page"), "404");
+        assert!(world.cache.site().usage().watches <= watches_max);
+    }
+}
+
+#[test]
+fn watches_that_nobody_needs_are_given_up() {
+    let mut world = World::with(options(|o| o.entries_max = 8));
+    for i in 0..100 {
+        world.write(&format!("d{i}/e/page"), "page");
+        assert_eq!(world.text(&format!("/d{i}/e/page")), "page");
+    }
+    let usage = world.cache.site().usage();
+    assert!(usage.entries <= 8 && usage.watches <= 1 + 2 * 8, "{usage:?}");
+    let hits = (0..100).filter(|i| world.is_hit(&format!("/d{i}/e/page"))).count();
+    assert!(hits <= 8, "{hits}");
+}
+
+#[test]
+fn entries_and_spellings_are_bounded_and_what_is_used_stays() {
+    let mut world = World::with(options(|o| o.entries_max = 16));
+    world.write("page", "page");
+    for i in 0..1000 {
+        assert_eq!(world.text("/page"), "page");
+        assert_eq!(world.text(&format!("/missing{i}")), "404");
+        assert_eq!(world.text(&format!("/{}page", "./".repeat(i % 50))), "page");
+        assert!(world.cache.len() <= 16);
+        assert!(world.cache.site().usage().entries <= 16);
+    }
+    assert!(world.is_hit("/page"), "it was used all the time");
+}
+
+#[test]
+fn a_path_too_long_to_be_remembered_is_still_answered() {
+    let mut world = World::new();
+    world.write("page", "page");
+    let path = format!("/{}page", "./".repeat(1000));
+    assert_eq!(world.text(&path), "page");
+    assert!(!world.is_hit(&path));
+}
+
+#[test]
+fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descriptor() {
+    let mut world = World::with(options(|o| o.content_bytes_max = 10_000));
+    let mut held = Vec::new();
+    for i in 0..100 {
+        world.write(&format!("page{i}"), &format!("{i:01000}"));
+        // Held as by a slow client, half of them, so that they cannot be freed.
+        let handle = world.get(&format!("/page{i}"));
+        assert_eq!(describe(&handle), format!("{i:01000}"));
+        if i % 2 == 0 && held.len() < 4 {
+            held.push(handle);
+        }
+        assert!(world.cache.site().usage().content_bytes <= 10_000);
+    }
+    let in_memory = (0..100).filter(|i| world.is_hit(&format!("/page{i}"))).count();
+    assert!(in_memory >= 4, "{in_memory} of the ten that fit are remembered");
+    assert!(held.iter().all(|handle| describe(handle).len() == 1000));
+}
+
+#[test]
+fn descriptors_are_bounded() {
+    let mut world = World::with(options(|o| {
+        o.content_file_bytes_max = 0;
+        o.descriptors_max = 5;
+    }));
+    for i in 0..50 {
+        world.write(&format!("page{i}"), &format!("{i}"));
+        assert_eq!(world.text(&format!("/page{i}")), format!("{i}"));
+        assert!(world.cache.site().usage().descriptors <= 5);
+    }
+}
+
+#[test]
+fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
+    let mut world = World::with(options(|o| o.content_bytes_max = 10_000));
+    let mut idle = CoreCache::new(world.cache.site().clone());
+    for i in 0..10 {
+        world.write(&format!("page{i}"), &"x".repeat(1000));
+        let Lookup::Miss(job) = idle.lookup(format!("/page{i}").as_bytes(), 10_000) else { panic!("a miss") };
+        idle.insert(job.run());
+        eprintln!("{:?}", world.cache.site().usage());
+    }
+    world.write("more", &"y".repeat(1000));
+    eprintln!("{:?}", world.cache.site().usage());
+    let handle = world.get("/more");
+    assert!(
+        matches!(handle.outcome(), Outcome::File(file) if !in_memory(file)),
+        "the idle core holds it all"
+    );
+    idle.tick();
+    assert!(world.cache.site().usage().content_bytes < 10_000);
+    world.now_ms += world.cache.site().options().recheck_ms;
+    let handle = world.get("/more");
+    assert!(
+        matches!(handle.outcome(), Outcome::File(file) if in_memory(file)),
+        "looked at again, it finds room"
+    );
+}
+
+fn in_memory(file: &FileEntry) -> bool {
+    matches!(file.variant(Choice::Identity).content(), Content::Memory(_))
+}

@@ -1,0 +1,87 @@
+//! Symbolic links: which are followed, and that what they lead to is right at each use.
+
+use super::*;
+use std::os::unix::fs::symlink;
+
+fn world(follow_symlinks: FollowSymlinks) -> World {
+    let world = World::with(SiteOptions { follow_symlinks, ..SiteOptions::default() });
+    world.write("page", "inside");
+    world.write("folder/page", "deep");
+    fs::write(world.root.with_file_name("secret"), "outside").unwrap();
+    symlink("page", world.at("near")).unwrap();
+    symlink("folder", world.at("door")).unwrap();
+    symlink("../page", world.at("folder/up")).unwrap();
+    symlink("../secret", world.at("far")).unwrap();
+    symlink("/etc/passwd", world.at("absolute")).unwrap();
+    symlink(world.at("page"), world.at("absolute_inside")).unwrap();
+    symlink("loop", world.at("loop")).unwrap();
+    symlink("nothing", world.at("dangling")).unwrap();
+    world
+}
+
+#[test]
+fn links_are_followed_as_far_as_the_policy_says() {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    for (path, within, all) in [
+        ("/near", "inside", "inside"),
+        ("/door/page", "deep", "deep"),
+        ("/door", "-> /door/", "-> /door/"),
+        ("/folder/up", "inside", "inside"),
+        ("/far", "403", "outside"),
+        ("/absolute", "403", &*passwd),
+        ("/absolute_inside", "403", "inside"),
+        ("/loop", "403", "403"),
+        ("/dangling", "404", "404"),
+    ] {
+        assert_eq!(world(FollowSymlinks::Within).text(path), within, "{path} within");
+        assert_eq!(world(FollowSymlinks::All).text(path), all, "{path} all");
+        assert_eq!(world(FollowSymlinks::None).text(path), "403", "{path} none");
+    }
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_is_seen_at_the_next_use() {
+    let mut world = world(FollowSymlinks::Within);
+    world.write("other", "other");
+    assert_eq!(world.text("/near"), "inside");
+    fs::remove_file(world.at("near")).unwrap();
+    symlink("other", world.at("near")).unwrap();
+    assert_eq!(world.text("/near"), "other");
+    symlink("page", world.at("next")).unwrap();
+    fs::rename(world.at("next"), world.at("near")).unwrap();
+    assert_eq!(world.text("/near"), "inside");
+    assert!(!world.is_hit("/near"));
+}
+
+#[test]
+fn a_folder_behind_a_link_is_right_at_each_use() {
+    let mut world = world(FollowSymlinks::All);
+    let outside = world.root.with_file_name("releases");
+    fs::create_dir_all(outside.join("1")).unwrap();
+    fs::create_dir_all(outside.join("2")).unwrap();
+    fs::write(outside.join("1/page"), "one").unwrap();
+    fs::write(outside.join("2/page"), "two").unwrap();
+    symlink("../releases/current", world.at("app")).unwrap();
+    symlink("1", outside.join("current")).unwrap();
+    assert_eq!(world.text("/app/page"), "one");
+    symlink("2", outside.join("next")).unwrap();
+    fs::rename(outside.join("next"), outside.join("current")).unwrap();
+    assert_eq!(world.text("/app/page"), "two");
+    fs::write(outside.join("2/page"), "two, edited").unwrap();
+    assert_eq!(world.text("/app/page"), "two, edited");
+    assert_eq!(world.text("/app/missing"), "404");
+    fs::write(outside.join("2/missing"), "found").unwrap();
+    assert_eq!(world.text("/app/missing"), "found");
+}
+
+#[test]
+fn a_folder_that_becomes_a_link() {
+    let mut world = world(FollowSymlinks::Within);
+    world.write("a/page", "in a");
+    world.settle("/a/page", "in a");
+    fs::rename(world.at("a"), world.at("b")).unwrap();
+    symlink("folder", world.at("a")).unwrap();
+    assert_eq!(world.text("/a/page"), "deep");
+    world.write("folder/page", "deep, edited");
+    assert_eq!(world.text("/a/page"), "deep, edited");
+}

@@ -1,0 +1,59 @@
+//! The root itself: renamed, removed, or switched to another folder as deployments do.
+
+use super::*;
+use std::os::unix::fs::symlink;
+
+#[test]
+fn a_root_behind_a_link_follows_it_within_the_time_of_a_recheck() {
+    let (dir, root) = folder();
+    let (current, next) = (root.with_file_name("current"), root.with_file_name("next"));
+    let other = root.with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(root.join("page"), "one").unwrap();
+    fs::write(other.join("page"), "two").unwrap();
+    symlink("root", &current).unwrap();
+    let site = Site::with(&current, SiteOptions::default(), inotify(), SETTLED).unwrap();
+    let mut world = World { _dir: dir, root: other, cache: CoreCache::new(site), now_ms: 10_000 };
+    world.settle("/page", "one");
+    world.settle("/nothing", "404");
+    symlink("other", &next).unwrap();
+    fs::rename(&next, &current).unwrap();
+    world.now_ms += world.cache.site().options().recheck_ms;
+    assert_eq!(world.text("/page"), "two");
+    world.settle("/page", "two");
+    world.write("page", "two, edited");
+    world.settle("/page", "two, edited");
+    world.write("nothing", "something");
+    world.settle("/nothing", "something");
+}
+
+#[test]
+fn a_root_that_is_removed_has_nothing_and_one_in_its_place_is_found() {
+    let mut world = World::new();
+    world.write("page", "one");
+    world.settle("/page", "one");
+    fs::remove_dir_all(&world.root).unwrap();
+    assert_eq!(world.text("/page"), "404");
+    fs::create_dir(&world.root).unwrap();
+    world.write("page", "two");
+    world.now_ms += world.cache.site().options().recheck_ms;
+    world.settle("/page", "two");
+    world.write("page", "three");
+    world.settle("/page", "three");
+}
+
+#[test]
+fn a_root_that_is_renamed_is_still_served_until_another_takes_its_name() {
+    let mut world = World::new();
+    world.write("page", "one");
+    world.settle("/page", "one");
+    let moved = world.root.with_file_name("moved");
+    fs::rename(&world.root, &moved).unwrap();
+    world.now_ms += world.cache.site().options().recheck_ms;
+    assert_eq!(world.text("/page"), "one");
+    fs::write(moved.join("page"), "edited").unwrap();
+    world.settle("/page", "edited");
+    fs::create_dir(&world.root).unwrap();
+    world.now_ms += world.cache.site().options().recheck_ms;
+    world.settle("/page", "404");
+}

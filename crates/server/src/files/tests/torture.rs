@@ -1,0 +1,144 @@
+//! Readers against writers that replace, truncate, grow, rename and delete: no body ever disagrees with its length, two
+//! bodies never share a tag, and when the writers stop everybody sees what is there.
+
+use super::*;
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::Write,
+    os::unix::fs::FileExt,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Rounds of each writer. Enough to meet every interleaving that a bug of the watch tree showed in.
+const ROUNDS: u64 = 1500;
+const READERS: usize = 2;
+
+/// Tags and a checksum of the body each was seen with.
+type Tags = Mutex<HashMap<Vec<u8>, u64>>;
+
+/// A content that says its own length and sum.
+fn content(seed: u64) -> String {
+    let filler = "abcdefghij".repeat((seed * 7919 % 3000) as usize / 10);
+    format!("{:08}:{:016x}:{filler}", filler.len(), checksum(filler.as_bytes()))
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = std::str::from_utf8(bytes).expect("text");
+    let (length, rest) = text.split_at(8);
+    let (sum, filler) = (&rest[1..17], &rest[18..]);
+    length.parse() == Ok(filler.len()) && u64::from_str_radix(sum, 16) == Ok(checksum(filler.as_bytes()))
+}
+
+/// Files replaced by renaming are always whole; those edited in place need only agree with themselves.
+fn check(path: &str, entry: &Entry, tags: &Tags) {
+    let Outcome::File(file) = entry.outcome() else {
+        assert!(matches!(entry.outcome(), Outcome::NotFound(_)), "{path}: {entry:?}");
+        return;
+    };
+    let variant = file.variant(Choice::Identity);
+    let bytes = body(variant);
+    match variant.content() {
+        Content::Disk(file) if !file.still_same() => return,
+        _ => assert_eq!(bytes.len() as u64, variant.bytes(), "{path}"),
+    }
+    if matches!(variant.content(), Content::Memory(_)) {
+        let sum = checksum(&bytes);
+        let known = *tags.lock().unwrap().entry(variant.validators().etag.to_vec()).or_insert(sum);
+        assert_eq!(known, sum, "{path}: one tag, two bodies");
+    }
+    if path.contains("replaced") {
+        assert!(is_whole(&bytes), "{path}: {}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+fn write_round(root: &Path, round: u64) {
+    let text = content(round);
+    let fresh = root.join("fresh");
+    fs::write(&fresh, &text).unwrap();
+    fs::rename(&fresh, root.join("a/b/replaced")).unwrap();
+    let edited = root.join("a/edited");
+    match round % 4 {
+        0 => fs::write(&edited, &text).unwrap(),
+        1 => File::options().append(true).open(&edited).unwrap().write_all(text.as_bytes()).unwrap(),
+        2 => File::options().write(true).open(&edited).unwrap().set_len(round % 100).unwrap(),
+        _ => File::options().write(true).open(&edited).unwrap().write_all_at(text.as_bytes(), 3).unwrap(),
+    }
+    match round % 8 {
+        0 => fs::rename(root.join("a"), root.join("z"))
+            .and_then(|()| fs::rename(root.join("z"), root.join("a")))
+            .unwrap(),
+        3 => {
+            fs::rename(root.join("a/b"), root.join("old")).unwrap();
+            fs::create_dir(root.join("a/b")).unwrap();
+            fs::write(root.join("a/b/replaced"), &text).unwrap();
+            fs::remove_dir_all(root.join("old")).unwrap();
+        }
+        5 => fs::remove_file(root.join("a/b/replaced")).unwrap(),
+        _ => {}
+    }
+}
+
+const PATHS: [&str; 4] = ["/a/b/replaced", "/a/edited", "/a/b/", "/a/b/none"];
+
+#[test]
+fn readers_never_see_what_never_was() {
+    let (_dir, root) = folder();
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    fs::write(root.join("a/edited"), "").unwrap();
+    let options = SiteOptions { content_file_bytes_max: 2500, entries_max: 3, ..SiteOptions::default() };
+    let site = Site::open(&root, options).unwrap();
+    let (done, clock, tags) = (AtomicBool::new(false), AtomicU64::new(10_000), Tags::default());
+    std::thread::scope(|threads| {
+        for _ in 0..READERS {
+            threads.spawn(|| {
+                let mut cache = CoreCache::new(site.clone());
+                while !done.load(Ordering::Relaxed) {
+                    site.handle_events();
+                    for path in PATHS.iter().cycle().take(20) {
+                        let handle = ask(&mut cache, path, clock.load(Ordering::Relaxed));
+                        if *path != "/a/b/" {
+                            check(path, &handle, &tags);
+                        }
+                    }
+                }
+            });
+        }
+        for round in 0..ROUNDS {
+            // `write` into the file in the folder made anew is the one thing that is not whole at every moment; so it is done
+            // in a folder that is not there yet.
+            write_round(&root, round);
+            clock.fetch_add(7, Ordering::Relaxed);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut cache = CoreCache::new(site.clone());
+    for path in PATHS {
+        site.handle_events();
+        let handle = ask(&mut cache, path, clock.load(Ordering::Relaxed));
+        if let Outcome::File(file) = handle.outcome() {
+            let there = fs::read(root.join(&path[1..])).unwrap();
+            assert_eq!(body(file.variant(Choice::Identity)), there, "{path} when all is quiet");
+        }
+    }
+}
+
+fn ask(cache: &mut CoreCache, path: &str, now_ms: u64) -> Handle {
+    match cache.lookup(path.as_bytes(), now_ms) {
+        Lookup::Hit(handle) => handle.clone(),
+        Lookup::Never(status) => panic!("{path} is {status:?}"),
+        Lookup::Miss(mut job) => {
+            let loaded = job.try_now().unwrap_or_else(|WouldBlock| job.run());
+            cache.insert(loaded)
+        }
+    }
+}

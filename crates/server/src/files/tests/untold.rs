@@ -1,0 +1,121 @@
+//! What the kernel does not tell, or cannot: right at each use, or within the time of a recheck.
+
+use super::*;
+use std::process::Command;
+
+#[test]
+fn hard_link_edited_under_its_other_name() {
+    let mut world = World::new();
+    world.write("page", "one");
+    fs::create_dir(world.at("unwatched")).unwrap();
+    fs::hard_link(world.at("page"), world.at("unwatched/twin")).unwrap();
+    assert_eq!(world.text("/page"), "one");
+    assert!(!world.is_hit("/page"));
+    world.write("unwatched/twin", "two");
+    assert_eq!(world.text("/page"), "two");
+}
+
+#[test]
+fn hard_link_made_after_the_file_was_remembered_is_noticed_by_the_recheck() {
+    let mut world = World::new();
+    world.write("page", "one");
+    world.settle("/page", "one");
+    fs::create_dir(world.root.with_file_name("elsewhere")).unwrap();
+    let twin = world.root.with_file_name("elsewhere").join("twin");
+    fs::hard_link(world.at("page"), &twin).unwrap();
+    fs::write(&twin, "two").unwrap();
+    world.now_ms += world.cache.site().options().recheck_ms;
+    assert_eq!(world.text("/page"), "two");
+}
+
+#[test]
+fn a_write_through_a_mapping_is_noticed_by_the_recheck() {
+    const WRITER: &str = "
+import mmap, sys
+file = open(sys.argv[1], 'r+b')
+memory = mmap.mmap(file.fileno(), 0)
+memory[0:3] = b'two'
+print('written', flush=True)
+sys.stdin.read()
+";
+    let mut world = World::new();
+    world.write("page", "one");
+    fs::File::open(world.at("page")).unwrap().sync_all().unwrap();
+    world.settle("/page", "one");
+    let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+    let writer = Command::new("python3")
+        .args(["-c", WRITER])
+        .arg(world.at("page"))
+        .stdin(stdin)
+        .stdout(stdout)
+        .spawn();
+    let Ok(mut writer) = writer else {
+        eprintln!("skipped: writing through a mapping takes python3 here");
+        return;
+    };
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(writer.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    assert_eq!(line, "written\n");
+    world.now_ms += world.cache.site().options().recheck_ms;
+    // tmpfs does not move a file's time for such a write; there it is told when the mapping ends.
+    if world.root.starts_with("/dev/shm") {
+        drop(writer.stdin.take());
+        writer.wait().unwrap();
+    }
+    assert_eq!(world.text("/page"), "two");
+    drop(writer.stdin.take());
+    writer.wait().unwrap();
+}
+
+#[test]
+fn a_recheck_that_finds_nothing_new_keeps_the_entry() {
+    let mut world = World::new();
+    world.write("page", "one");
+    let first = world.settle("/page", "one");
+    world.settle("/nothing", "404");
+    world.now_ms += world.cache.site().options().recheck_ms;
+    assert!(!world.is_hit("/page"), "one of those who ask looks");
+    assert!(world.is_hit("/page"), "the others need not");
+    world.now_ms += world.cache.site().options().recheck_ms;
+    let second = world.get("/page");
+    assert!(std::ptr::eq(&*first, &*second));
+    assert_eq!(world.text("/nothing"), "404");
+    assert!(world.is_hit("/nothing"));
+}
+
+#[test]
+fn without_inotify_every_use_looks() {
+    let (dir, root) = folder();
+    let site = Site::with(&root, SiteOptions::default(), None, SETTLED).unwrap();
+    assert_eq!(site.describe_changes(), "looked up at each use (no inotify)");
+    assert!(site.notify_fd().is_none());
+    let mut world = World { _dir: dir, root, cache: CoreCache::new(site), now_ms: 10_000 };
+    assert_eq!(world.text("/a/page"), "404");
+    world.write("a/page", "one");
+    assert_eq!(world.text("/a/page"), "one");
+    assert!(!world.is_hit("/a/page"));
+    world.write("a/page", "two");
+    assert_eq!(world.text("/a/page"), "two");
+    fs::rename(world.at("a"), world.at("b")).unwrap();
+    assert_eq!(world.text("/a/page"), "404");
+    world.write("404.html", "sorry");
+    assert_eq!(world.text("/a/page"), "404 sorry");
+}
+
+#[test]
+fn a_file_that_changed_a_moment_ago_has_a_tag_of_its_own_and_is_read_again() {
+    let (dir, root) = folder();
+    let site = Site::with(&root, SiteOptions::default(), inotify(), i64::MAX).unwrap();
+    let mut world = World { _dir: dir, root, cache: CoreCache::new(site), now_ms: 10_000 };
+    world.write("page", "one");
+    let tag = |handle: &Handle| match handle.outcome() {
+        Outcome::File(file) => file.variant(Choice::Identity).validators().etag.to_vec(),
+        _ => panic!("a file"),
+    };
+    let first = world.settle("/page", "one");
+    assert_eq!(tag(&first), tag(&world.get("/page")));
+    world.now_ms += world.cache.site().options().recheck_ms;
+    assert_ne!(tag(&first), tag(&world.get("/page")));
+    assert!(first.is_stale(), "for the other cores too");
+}

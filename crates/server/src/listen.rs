@@ -1,0 +1,110 @@
+//! Opening the listening sockets: one per address and core, all before the first connection is accepted.
+//!
+//! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
+
+use crate::holder::{Holder, who_listens};
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    os::fd::OwnedFd,
+};
+use vermeil_io::{ListenOptions, listen, probe_free};
+use vermeil_topology::CpuId;
+
+/// An address cannot be listened on.
+#[derive(Debug)]
+pub struct ListenError {
+    addr: SocketAddr,
+    holder: Option<Holder>,
+    source: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { addr, source, .. } = self;
+        write!(f, "cannot listen on {addr}: ")?;
+        match (source.kind(), &self.holder) {
+            (io::ErrorKind::AddrInUse, Some(holder)) => {
+                write!(f, "the address is in use by {holder}; stop it or choose another with --listen")
+            }
+            (io::ErrorKind::AddrInUse, None) => {
+                write!(f, "the address is in use; choose another with --listen")
+            }
+            (io::ErrorKind::PermissionDenied, _) if addr.port() < 1024 => write!(
+                f,
+                "ports below 1024 need the right to bind them (CAP_NET_BIND_SERVICE); choose another with --listen"
+            ),
+            (io::ErrorKind::AddrNotAvailable, _) => {
+                write!(f, "this machine has no such address; choose one of its own with --listen")
+            }
+            _ => write!(f, "{source}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// One address, and a socket on it for each core.
+pub(crate) struct Listening {
+    /// The address as bound: with its port, if any was asked for.
+    pub(crate) addr: SocketAddr,
+    /// In the order of the cores.
+    pub(crate) sockets: Vec<OwnedFd>,
+}
+
+/// Opens all sockets or none.
+pub(crate) fn listen_on(addrs: &[SocketAddr], cpus: &[CpuId]) -> Result<Vec<Listening>, ListenError> {
+    addrs
+        .iter()
+        .map(|&addr| {
+            open(addr, cpus).map_err(|source| {
+                let in_use = source.kind() == io::ErrorKind::AddrInUse;
+                ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
+            })
+        })
+        .collect()
+}
+
+fn open(addr: SocketAddr, cpus: &[CpuId]) -> io::Result<Listening> {
+    // Sockets that share a port share it with every process of this user: without this a second server would start
+    // and take half of the first one's connections.
+    probe_free(addr)?;
+    let mut bound = addr;
+    let mut sockets = Vec::with_capacity(cpus.len());
+    for cpu in cpus {
+        let options = ListenOptions { incoming_cpu: Some(cpu.0 as usize), ..ListenOptions::default() };
+        let socket = TcpListener::from(listen(bound, &options)?);
+        bound = socket.local_addr()?;
+        sockets.push(socket.into());
+    }
+    Ok(Listening { addr: bound, sockets })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_address_names_its_holder() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = taken.local_addr().unwrap();
+        let error = listen_on(&[addr], &[CpuId(0)]).err().expect("it is taken").to_string();
+        let pid = std::process::id().to_string();
+        assert!(error.starts_with(&format!("cannot listen on {addr}: the address is in use by")), "{error}");
+        assert!(error.contains(&pid) && error.contains("--listen"), "{error}");
+    }
+
+    #[test]
+    fn every_core_gets_a_socket_on_the_same_port() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)]).unwrap();
+        assert_eq!(listening[0].sockets.len(), 2);
+        assert_ne!(listening[0].addr.port(), 0);
+        let second = listen_on(&[listening[0].addr], &[CpuId(0)]);
+        assert!(second.is_err(), "a second server does not share the port");
+    }
+}

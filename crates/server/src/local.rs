@@ -1,0 +1,233 @@
+//! What one core of the server owns: its part of the file cache, its end of the log, its clock, its connections.
+//!
+//! Reached through a thread-local by the tasks of that core, for the length of a closure that does not wait; so no lock
+//! guards it. Leaves out what all cores share (`server.rs`).
+
+use crate::{
+    answer::Sent,
+    files::CoreCache,
+    log::{CoreLog, Record},
+    server::Server,
+};
+use slab::Slab;
+use std::{
+    cell::RefCell,
+    collections::hash_map::RandomState,
+    future::poll_fn,
+    hash::BuildHasher,
+    mem,
+    net::IpAddr,
+    sync::Arc,
+    task::{Poll, Waker},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use vermeil::{Task, TcpListener, now_ms};
+use vermeil_http::{HttpDate, Request};
+
+thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+}
+
+pub(crate) struct Local {
+    pub(crate) server: Arc<Server>,
+    pub(crate) cache: CoreCache,
+    pub(crate) log: CoreLog,
+    pub(crate) clock: Clock,
+    pub(crate) connections: Connections,
+    pub(crate) listeners: Vec<Arc<TcpListener>>,
+    /// Waits for the log's first unflushed record.
+    log_flusher: Option<Waker>,
+    /// Distinguishes the boundaries of multipart answers.
+    boundaries: u64,
+}
+
+/// Makes this thread a core of `server`.
+pub(crate) fn install(server: Arc<Server>, cache: CoreCache, log: CoreLog) {
+    let local = Local {
+        server,
+        cache,
+        log,
+        clock: Clock::default(),
+        connections: Connections::default(),
+        listeners: Vec::new(),
+        log_flusher: None,
+        boundaries: RandomState::new().hash_one(0),
+    };
+    LOCAL.set(Some(local));
+}
+
+/// Works on what this core owns.
+///
+/// # Panics
+/// On a thread that is not a core of a server, and from within itself: both are bugs of this crate.
+pub(crate) fn with<R>(f: impl FnOnce(&mut Local) -> R) -> R {
+    LOCAL.with_borrow_mut(|local| f(local.as_mut().expect("runs on a core of the server")))
+}
+
+/// As [`with`], for destructors, which may run when the core has gone.
+fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
+    LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
+}
+
+impl Local {
+    /// Writes a line of the access log, if there is one. `received`: the request's bytes, or what came instead of one.
+    #[inline]
+    pub(crate) fn log_answer(
+        &mut self,
+        peer: Option<IpAddr>,
+        received: &[u8],
+        request: Option<&Request<'_>>,
+        sent: Sent,
+    ) {
+        let Some(peer) = peer else { return };
+        let seconds = self.clock.date(now_ms()).seconds();
+        self.log.record(&Record {
+            peer,
+            unix_seconds: seconds.unsigned_abs(),
+            request_line: request_line(received),
+            status: sent.status.code(),
+            body_bytes: sent.body_bytes,
+            referer: request.and_then(|request| request.referer),
+            user_agent: request.and_then(|request| request.user_agent),
+        });
+        if let Some(flusher) = self.log_flusher.take() {
+            flusher.wake();
+        }
+    }
+
+    /// 64 bits that no client can guess and that differ each time.
+    pub(crate) fn boundary(&mut self) -> u64 {
+        self.boundaries =
+            self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        self.boundaries
+    }
+}
+
+/// The first line of what was received.
+pub(crate) fn request_line(received: &[u8]) -> &[u8] {
+    let start = received.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(received.len());
+    let line = &received[start..];
+    &line[..line.iter().position(|byte| b"\r\n".contains(byte)).unwrap_or(line.len())]
+}
+
+/// Waits until the log has a record that is not flushed; gives when that is due, on the core's clock.
+pub(crate) async fn log_due_ms() -> u64 {
+    poll_fn(|context| {
+        with(|local| match local.log.due_ms() {
+            Some(due_ms) => Poll::Ready(due_ms),
+            None => {
+                local.log_flusher = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+    })
+    .await
+}
+
+/// The wall clock, looked at once per turn of the core, and its text, made once per second.
+#[derive(Default)]
+pub(crate) struct Clock {
+    seen_ms: Option<u64>,
+    date: Option<HttpDate>,
+}
+
+impl Clock {
+    /// The present second; `now_ms` is the core's clock.
+    pub(crate) fn date(&mut self, now_ms: u64) -> &HttpDate {
+        if self.seen_ms != Some(now_ms) {
+            self.seen_ms = Some(now_ms);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+            if self.date.as_ref().is_none_or(|date| date.seconds() != seconds) {
+                self.date = Some(HttpDate::new(seconds));
+            }
+        }
+        self.date.as_ref().expect("made above")
+    }
+}
+
+/// The connections of one core.
+#[derive(Default)]
+pub(crate) struct Connections {
+    all: Slab<Entry>,
+    /// Accepting tasks that wait for a connection to end.
+    waiting: Vec<Waker>,
+}
+
+#[derive(Default)]
+struct Entry {
+    task: Option<Task<()>>,
+    idle: bool,
+}
+
+impl Connections {
+    /// Hands over the task of connection `number`, unless it has ended already.
+    pub(crate) fn set_task(&mut self, number: usize, task: Task<()>) {
+        if let Some(entry) = self.all.get_mut(number) {
+            entry.task = Some(task);
+        }
+    }
+
+    /// Cancels the connections that wait between requests; gives the number of those that do not.
+    pub(crate) fn cancel_idle(&self) -> usize {
+        let mut busy = 0;
+        for (_, entry) in &self.all {
+            match &entry.task {
+                Some(task) if entry.idle => task.cancel(),
+                _ => busy += 1,
+            }
+        }
+        busy
+    }
+}
+
+/// A connection's place among those its core may hold; dropping it makes room for another.
+pub(crate) struct Place(usize);
+
+impl Place {
+    pub(crate) fn take() -> Self {
+        with(|local| Self(local.connections.all.insert(Entry::default())))
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.0
+    }
+
+    /// Says whether the connection waits between requests.
+    pub(crate) fn set_idle(&self, idle: Idle) {
+        with(|local| local.connections.all[self.0].idle = idle == Idle::Yes);
+    }
+}
+
+/// Whether a connection waits between requests, with nothing of one received and every answer handed over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idle {
+    Yes,
+    No,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        try_with(|local| {
+            local.connections.all.remove(self.0);
+            for accepting in mem::take(&mut local.connections.waiting) {
+                accepting.wake();
+            }
+        });
+    }
+}
+
+/// Waits until the core may hold one more connection.
+pub(crate) async fn vacancy() {
+    poll_fn(|context| {
+        with(|local| {
+            if local.connections.all.len() < local.server.connections_max {
+                return Poll::Ready(());
+            }
+            local.server.say_full();
+            local.connections.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+    })
+    .await;
+}

@@ -1,0 +1,62 @@
+//! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
+
+use crate::{files::SiteOptions, log::LogTarget};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use vermeil::IoChoice;
+use vermeil_http::Limits;
+use vermeil_topology::CpuId;
+
+/// Connections one core holds unless told otherwise. Beyond it new ones wait in the kernel's queue. Default 8,192, which
+/// leaves a third of the usual 20,000 descriptors to files on a machine with one core.
+pub const CONNECTIONS_MAX: usize = 8192;
+
+/// Everything that one server needs to know.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The folder to serve.
+    pub root: PathBuf,
+    /// Addresses to listen on, at least one.
+    pub listen: Vec<SocketAddr>,
+    /// Cpus to run on, one core each, at least one.
+    pub cpus: Vec<CpuId>,
+    /// Which I/O driver the cores use.
+    pub io: IoChoice,
+    /// Where the access log goes.
+    pub log: LogTarget,
+    /// What of the folder is served, and how much of it is kept in memory.
+    pub site: SiteOptions,
+    /// Bounds of what a client may send.
+    pub limits: Limits,
+    /// How long a client may take.
+    pub timeouts: Timeouts,
+    /// Connections per core. At the bound the core accepts no more until one ends; new ones wait in the kernel's queue.
+    pub connections_max: usize,
+}
+
+/// How long a client may take. A connection that is late is closed; a late request is answered 408 if nothing of an
+/// answer has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From a connection's start, or the first byte of a further request, to the end of the request's head. Default 10 s.
+    pub header: Duration,
+    /// From the end of the head to the end of the body. Default 30 s: bodies are read only to be discarded.
+    pub body: Duration,
+    /// Between an answer and the next request's first byte. Default 60 s.
+    pub keep_alive: Duration,
+    /// Without the client taking a byte of the answer. Default 30 s.
+    pub write: Duration,
+    /// From the request to stop to the moment when what is not finished is cut. Default 30 s.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            header: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(60),
+            write: Duration::from_secs(30),
+            drain: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! One server from its start to its end.
+//!
+//! Owns the order of things: everything that can be refused is refused before the first connection is accepted; at
+//! SIGTERM accepting ends first, then what is idle, then what is busy; the log is closed last. Tested through the binary.
+
+use crate::{
+    accept::accept,
+    files::{CoreCache, Site, SiteError},
+    listen::{ListenError, Listening, listen_on},
+    local,
+    log::{Log, LogError, Notices},
+    options::ServeOptions,
+    server::Server,
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
+    iterator::{Handle as SignalsHandle, Signals},
+};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use thiserror::Error;
+use vermeil::{
+    CoreIndex, DriverOptions, Handle, Runtime, Source, StartError, Task, TcpListener, now_ms, sleep,
+};
+
+/// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
+/// across an ocean, twice.
+const IDLE_GRACE: Duration = Duration::from_millis(500);
+
+/// How often idle connections are looked for while the server drains.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+/// How often a core lets go of what its cache holds for nothing.
+const CACHE_TICK: Duration = Duration::from_secs(1);
+
+/// A server could not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The folder.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The cores.
+    #[error(transparent)]
+    Runtime(#[from] StartError),
+    /// The signals.
+    #[error("cannot watch for signals: {0}")]
+    Signals(io::Error),
+    /// A core that had started could not take its sockets.
+    #[error("cannot prepare core {core}: {source}; raise the limit of open files?")]
+    Core {
+        /// Index of the core.
+        core: u32,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every request that was begun was answered.
+    Clean,
+    /// Time was up, or the second signal came: so many connections were cut.
+    Cut(usize),
+}
+
+/// Serves until SIGTERM or SIGINT, then drains; the second signal ends it at once. SIGHUP and SIGUSR1 open the log anew.
+///
+/// # Errors
+/// [`ServeError`], before anything was served.
+pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
+    let site = Site::open(&options.root, options.site.clone())?;
+    let listening = listen_on(&options.listen, &options.cpus)?;
+    let addrs: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
+    let notices = Arc::new(Notices::stderr());
+    let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
+    let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
+    let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
+    let runtime = Runtime::builder().cpus(cpus).io(io).build()?;
+    let server = Arc::new(Server::new(site, &options, notices.clone()));
+
+    let background = open_cores(&runtime.handle(), &server, &log, listening)?;
+    say_start(&options, &addrs, &runtime.handle(), &server);
+    let ended = run(runtime, &server, &log, signals, background, options.timeouts.drain);
+
+    let counts = log.close();
+    notices.say_rest();
+    let totals = server.totals();
+    eprintln!(
+        "vermeil: stopped: {} requests, {} answers cut, {} log records dropped",
+        totals.requests, totals.cut, counts.dropped
+    );
+    Ok(ended)
+}
+
+/// Gives each core its sockets, its part of the cache and its end of the log; gives the tasks that go on for ever.
+fn open_cores(
+    handle: &Handle,
+    server: &Arc<Server>,
+    log: &Log,
+    listening: Vec<Listening>,
+) -> Result<Vec<Task<()>>, ServeError> {
+    let mut sockets: Vec<Vec<OwnedFd>> = handle.cores().map(|_| Vec::new()).collect();
+    for address in listening {
+        for (of_core, socket) in sockets.iter_mut().zip(address.sockets) {
+            of_core.push(socket);
+        }
+    }
+    let mut background = Vec::new();
+    for (core, sockets) in handle.cores().zip(sockets) {
+        let failed = |source| ServeError::Core { core: core.0, source };
+        let changes =
+            server.site.notify_fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
+        let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
+        // Installed before anything that uses it can be accepted.
+        let opened = handle.spawn_on(&handle.color_on(core), async move {
+            let cache = CoreCache::new(server.site.clone());
+            local::install(server, cache, log);
+            open_core(&spawner, core, sockets, changes)
+        });
+        background.extend(opened.wait().expect("opening a core does not panic").map_err(failed)?);
+    }
+    Ok(background)
+}
+
+fn open_core(
+    handle: &Handle,
+    core: CoreIndex,
+    sockets: Vec<OwnedFd>,
+    changes: Option<OwnedFd>,
+) -> io::Result<Vec<Task<()>>> {
+    let spawn = |future| handle.spawn_on(&handle.color_on(core), future);
+    let mut background: Vec<Task<()>> = Vec::new();
+    if let Some(changes) = changes {
+        background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
+    }
+    background.push(spawn(tick_cache()));
+    background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
+    for socket in sockets {
+        let listener = Arc::new(TcpListener::new(socket)?);
+        local::with(|local| local.listeners.push(listener.clone()));
+        drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
+    }
+    Ok(background)
+}
+
+async fn take_changes(changes: Source) {
+    while changes.readable().await.is_ok() {
+        local::with(|local| local.server.site.clone()).handle_events();
+    }
+}
+
+async fn tick_cache() {
+    loop {
+        sleep(CACHE_TICK).await;
+        local::with(|local| local.cache.tick());
+    }
+}
+
+async fn flush_log() {
+    loop {
+        let due_ms = local::log_due_ms().await;
+        sleep(Duration::from_millis(due_ms.saturating_sub(now_ms()))).await;
+        local::with(|local| local.log.flush_if_due(now_ms()));
+    }
+}
+
+fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, server: &Server) {
+    let snapshot = handle.snapshot();
+    let io = snapshot.cores.first().map_or("", |core| core.io.as_str());
+    let cpus: vermeil_topology::CpuSet = options.cpus.iter().copied().collect();
+    let root = options.root.canonicalize().unwrap_or_else(|_| options.root.clone());
+    for addr in addrs {
+        eprintln!("vermeil: serving {} at {}", root.display(), url(*addr));
+    }
+    eprintln!("vermeil: io: {io}");
+    eprintln!(
+        "vermeil: cores: {} (cpus {cpus}); changes to files: {}",
+        snapshot.cores.len(),
+        server.site.describe_changes()
+    );
+}
+
+/// What a person can open in a browser: all interfaces are shown as this machine.
+fn url(addr: SocketAddr) -> String {
+    let host = match addr {
+        _ if addr.ip().is_unspecified() => "localhost".to_owned(),
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    let all = if addr.ip().is_unspecified() { format!(" (all interfaces, {addr})") } else { String::new() };
+    match addr.port() {
+        80 => format!("http://{host}/{all}"),
+        port => format!("http://{host}:{port}/{all}"),
+    }
+}
+
+/// Serves until told to stop, then drains.
+fn run(
+    runtime: Runtime,
+    server: &Arc<Server>,
+    log: &Log,
+    mut signals: Signals,
+    background: Vec<Task<()>>,
+    patience: Duration,
+) -> Ended {
+    wait_for_stop(&mut signals, log);
+    eprintln!("vermeil: draining, at most {} s; a second signal ends it now", patience.as_secs_f64());
+    server.drain();
+    let handle = runtime.handle();
+    for core in handle.cores() {
+        drop(handle.spawn_on(&handle.color_on(core), drain_core()));
+    }
+    for task in background {
+        task.cancel();
+    }
+    let impatient = Arc::new(AtomicBool::new(false));
+    let (end, watcher) = watch_for_second(signals, impatient.clone());
+    let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
+    end.close();
+    let _ = watcher.join();
+    match stopped.tasks_cancelled {
+        0 => Ended::Clean,
+        cut => Ended::Cut(cut),
+    }
+}
+
+fn wait_for_stop(signals: &mut Signals, log: &Log) {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP | SIGUSR1 => log.reopen(),
+            _ => return,
+        }
+    }
+}
+
+fn watch_for_second(
+    mut signals: Signals,
+    impatient: Arc<AtomicBool>,
+) -> (SignalsHandle, thread::JoinHandle<()>) {
+    let end = signals.handle();
+    let watcher = thread::spawn(move || {
+        if signals.forever().any(|signal| matches!(signal, SIGTERM | SIGINT)) {
+            impatient.store(true, Ordering::Release);
+        }
+    });
+    (end, watcher)
+}
+
+/// Stops accepting on this core and ends its idle connections; those that are busy end with their answers.
+async fn drain_core() {
+    for listener in local::with(|local| std::mem::take(&mut local.listeners)) {
+        // What the kernel has accepted already is served.
+        listener.close();
+    }
+    sleep(IDLE_GRACE).await;
+    while local::with(|local| local.connections.cancel_idle()) > 0 {
+        sleep(DRAIN_LOOK).await;
+    }
+}

@@ -1,0 +1,96 @@
+//! What all cores of one server share: the site, the bounds, the counters, and whether it is draining.
+//!
+//! Read by every request, written seldom: counters are per core, each on lines of its own.
+
+use crate::{
+    files::Site,
+    log::{NoticeKind, Notices},
+    options::{ServeOptions, Timeouts},
+};
+use crossbeam_utils::CachePadded;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+use vermeil_http::Limits;
+
+pub(crate) struct Server {
+    pub(crate) site: Arc<Site>,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) connections_max: usize,
+    pub(crate) notices: Arc<Notices>,
+    draining: AtomicBool,
+    counters: Box<[CachePadded<Counters>]>,
+}
+
+/// One core's counters, written by that core.
+#[derive(Default)]
+pub(crate) struct Counters {
+    requests: AtomicU64,
+    cut: AtomicU64,
+}
+
+/// What a server did in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Requests answered, or cut while being answered.
+    pub requests: u64,
+    /// Answers cut because their file changed while it was sent.
+    pub cut: u64,
+}
+
+impl Server {
+    pub(crate) fn new(site: Arc<Site>, options: &ServeOptions, notices: Arc<Notices>) -> Self {
+        Self {
+            site,
+            limits: options.limits.clone(),
+            timeouts: options.timeouts,
+            connections_max: options.connections_max,
+            notices,
+            draining: AtomicBool::new(false),
+            counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    /// From now on every answer is its connection's last.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn count_request(&self) {
+        self.count(|counters| &counters.requests);
+    }
+
+    pub(crate) fn count_cut(&self) {
+        self.count(|counters| &counters.cut);
+    }
+
+    /// Adds one on the calling core, the only writer of its counters.
+    fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) {
+        let core = vermeil::core_index().expect("requests are counted on a core");
+        let counter = of(&self.counters[core.0 as usize]);
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let sum = |of: fn(&Counters) -> &AtomicU64| {
+            self.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
+        };
+        Totals { requests: sum(|counters| &counters.requests), cut: sum(|counters| &counters.cut) }
+    }
+
+    pub(crate) fn say_full(&self) {
+        self.notices.say(
+            NoticeKind::ConnectionsFull,
+            format_args!(
+                "a core holds {} connections, its bound; new ones wait (raise --connections-max)",
+                self.connections_max
+            ),
+        );
+    }
+}

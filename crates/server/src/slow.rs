@@ -1,0 +1,186 @@
+//! Answers that wait: for a cold file to be found, for a listing to be made, for a client to take a large file.
+//!
+//! What blocks runs on the blocking pool. A file is sent from the kernel's page cache, part by part; before each part
+//! it is asked whether it is still the file that was announced, and whether the part is in memory. Between parts the
+//! core's other colors run. Tested through the binary (`tests/files.rs`).
+
+use crate::{
+    answer::{self, Answer, List, Sent},
+    connection::{Connection, Head, Lost},
+    files::{Content, Handle, Job, OpenFile, Outcome, Variant},
+    local,
+    log::NoticeKind,
+};
+use bytes::Bytes;
+use vermeil::{More, blocking, yield_now};
+use vermeil_http::{Limits, Parsed, Request, Status, negotiate::Choice, ranges::ByteRange};
+
+/// Bytes of a file that are sent before the core's other colors get their turn. Guess: what a socket takes at once, and
+/// some 100 µs of copying.
+const PART_BYTES: u64 = 1 << 20;
+
+/// What an answer waits for.
+pub(crate) enum What {
+    /// The path must be resolved where waiting is allowed.
+    Resolve(Job),
+    /// The folder must be read.
+    List(List),
+    /// The head is in the output; these go behind it.
+    Send {
+        /// Keeps the file open.
+        handle: Handle,
+        /// Which of its representations is sent.
+        coding: Choice,
+        pieces: Vec<Piece>,
+        sent: Sent,
+    },
+}
+
+/// A piece of a body.
+pub(crate) enum Piece {
+    Bytes(Vec<u8>),
+    /// Of the file's content.
+    Range(ByteRange),
+}
+
+/// A request whose answer waits.
+pub(crate) struct Slow {
+    pub(crate) what: What,
+    /// The request's head as received, kept since its buffer is reused.
+    pub(crate) request: Vec<u8>,
+    pub(crate) head: Head,
+}
+
+/// Gives the answer to its end, or to where it goes on as any other.
+pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
+    let Slow { mut what, request, head } = slow;
+    let sent = loop {
+        let next = match what {
+            What::Resolve(job) => {
+                let loaded = blocking(move || job.run()).await;
+                local::with(|local| match loaded {
+                    Ok(loaded) => {
+                        let handle = local.cache.insert(loaded);
+                        let limits = local.server.limits.clone();
+                        let request = parsed(&request, &limits);
+                        answer::resolved(local, &request, &handle, head, &mut connection.output)
+                    }
+                    Err(_) => busy(local, head, &mut connection.output),
+                })
+            }
+            What::List(job) => {
+                let made = blocking(move || job.run()).await;
+                local::with(|local| match made {
+                    Ok(made) => answer::listing(local, made, head, &mut connection.output),
+                    Err(_) => busy(local, head, &mut connection.output),
+                })
+            }
+            What::Send { handle, coding, pieces, sent } => {
+                let result = send(connection, &handle, coding, pieces).await;
+                if matches!(result, Err(Lost::Cut)) {
+                    say_cut(&request);
+                }
+                result?;
+                break sent;
+            }
+        };
+        match next {
+            Answer::Ready(sent) => break sent,
+            Answer::Body(sent, body) => {
+                connection.flush(body, More::No).await?;
+                break sent;
+            }
+            Answer::Slow(next) => what = next,
+        }
+    };
+    local::with(|local| {
+        if local.log.is_on() {
+            let limits = local.server.limits.clone();
+            local.log_answer(connection.peer, &request, Some(&parsed(&request, &limits)), sent);
+        }
+    });
+    Ok(())
+}
+
+/// The request again: it was parsed from these bytes before.
+fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
+    match vermeil_http::parse(head, limits) {
+        Parsed::Complete { request, .. } => request,
+        _ => unreachable!("a head that was parsed parses again"),
+    }
+}
+
+fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Answer {
+    answer::error(local, Status::ServiceUnavailable, b"Retry-After: 1\r\n", head, out)
+}
+
+async fn send(
+    connection: &mut Connection,
+    handle: &Handle,
+    coding: Choice,
+    pieces: Vec<Piece>,
+) -> Result<(), Lost> {
+    let variant = variant(handle, coding);
+    for piece in pieces {
+        match (piece, variant.content()) {
+            (Piece::Bytes(bytes), _) => connection.output.extend_from_slice(&bytes),
+            (Piece::Range(range), Content::Memory(bytes)) => {
+                // What is in memory has a length that fits.
+                let part = bytes.slice(range.start as usize..range.end as usize);
+                connection.flush(part, More::Yes).await?;
+            }
+            (Piece::Range(range), Content::Disk(file)) => {
+                connection.flush(Bytes::new(), More::Yes).await?;
+                connection.sent().await?;
+                send_range(connection, file, range).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn variant(handle: &Handle, coding: Choice) -> &Variant {
+    match handle.outcome() {
+        Outcome::File(file) => file.variant(coding),
+        _ => match handle.not_found_page() {
+            Some(page) => page.variant(coding),
+            None => unreachable!("only files are sent"),
+        },
+    }
+}
+
+async fn send_range(connection: &mut Connection, file: &OpenFile, range: ByteRange) -> Result<(), Lost> {
+    let mut offset = range.start;
+    while offset < range.end {
+        let part = PART_BYTES.min(range.end - offset);
+        if !file.is_resident(offset, part) {
+            let warm = file.warm_job(offset, part);
+            // If the pool is full or the disk fails, sending waits for the disk or fails itself.
+            let _ = blocking(move || warm.run()).await;
+        }
+        if !file.still_same() {
+            return Err(Lost::Cut);
+        }
+        let end = offset + part;
+        while offset < end {
+            let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
+            if connection.sendfile(file, &mut offset, left).await? == 0 {
+                return Err(Lost::Cut);
+            }
+        }
+        if offset < range.end {
+            yield_now().await;
+        }
+    }
+    // What was sent last may have been changed while it was sent; then the client must not take it for whole.
+    if file.still_same() { Ok(()) } else { Err(Lost::Cut) }
+}
+
+fn say_cut(request: &[u8]) {
+    local::with(|local| {
+        local.server.count_cut();
+        let line = local::request_line(request).escape_ascii();
+        let notice = format_args!("file changed while sent: {line} (connection cut)");
+        local.server.notices.say(NoticeKind::FileChanged, notice);
+    });
+}
