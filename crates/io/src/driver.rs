@@ -3,6 +3,14 @@
 //! Owns the choice between io_uring and epoll and the text that explains it; every call is handed on by one predictable
 //! branch. The contract of each call is written here and holds for both; `tests/suite` runs every case on both.
 
+mod epoll;
+mod incoming;
+mod outgoing;
+mod table;
+mod unpark;
+mod uring;
+mod waiter;
+
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -12,9 +20,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::epoll::Epoll;
-use crate::uring::Uring;
-use crate::{DriverOptions, IoChoice, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
+use crate::{DriverOptions, IoChoice, IoError};
+use epoll::Epoll;
+use uring::Uring;
+
+pub use outgoing::More;
+pub use table::{ListenerKey, SourceKey, StreamKey};
+pub use unpark::Unparker;
 
 /// All input and output of one core. It stays on the thread that made it.
 pub struct Driver {
@@ -82,10 +94,10 @@ impl Driver {
     }
 
     /// Submits what is queued, waits, and dispatches everything that has completed: states are updated and the tasks
-    /// concerned are woken. Gives the number of completions.
+    /// concerned are woken. Gives the number of completions, sends that were waited for counting as one.
     ///
     /// `timeout`: `None` waits until something happens, zero does not wait at all. It returns at once when a task
-    /// waits for a send that this turn has submitted.
+    /// waits for a send that this turn has submitted. Zero completions mean that nobody was woken.
     ///
     /// # Errors
     /// The kernel refused to wait; nothing is lost, and the call can be repeated.

@@ -28,24 +28,14 @@
 
 mod affinity;
 mod driver;
-mod epoll;
 mod error;
 mod file;
-mod incoming;
 mod options;
-mod outgoing;
 mod socket;
-mod table;
-mod unpark;
-mod uring;
-mod waiter;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
-pub use driver::Driver;
+pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, Links, OpenFor, open_beneath, read_nowait};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
-pub use outgoing::More;
 pub use socket::{ListenOptions, listen, peer_addr, probe_free, set_nodelay};
-pub use table::{ListenerKey, SourceKey, StreamKey};
-pub use unpark::Unparker;

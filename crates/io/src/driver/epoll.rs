@@ -18,11 +18,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use crate::driver::incoming::Inbox;
+use crate::driver::table::{Id, Table};
+use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
-use crate::incoming::Inbox;
 use crate::socket::accept_now;
-use crate::table::{Id, Table};
-use crate::waiter::Waiter;
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use stream::Stream;
 use wait::Events;

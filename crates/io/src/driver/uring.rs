@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::driver::incoming::Inbox;
+use crate::driver::table::{Id, Table};
 use crate::error::{listener_closed, stale};
-use crate::incoming::Inbox;
-use crate::table::{Id, Table};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
 use listener::{Listener, NextConnection};
@@ -171,8 +171,7 @@ impl Uring {
             }
             count += self.dispatch();
         }
-        self.settle();
-        Ok(count)
+        Ok(count + self.settle())
     }
 
     /// Stops receiving for streams whose tasks did not read what had come in before this turn.
@@ -246,21 +245,25 @@ impl Uring {
         }
     }
 
-    /// Declares done the sends at once that were consumed and about which no completion has complained.
-    fn settle(&mut self) {
+    /// Declares done the sends at once that were consumed and about which no completion has complained. Gives 1 if
+    /// some of them were waited for.
+    fn settle(&mut self) -> usize {
         let consumed = self.shared.ring.consumed();
-        while let Some(&(pushed, id)) = self.shared.queued.front() {
-            if pushed > consumed {
-                return;
-            }
+        let mut settled = false;
+        while let Some(&(pushed, id)) = self.shared.queued.front()
+            && pushed <= consumed
+        {
             self.shared.queued.pop_front();
+            settled = true;
             if let Some(stream) = self.streams.get_mut(id)
                 && stream.settle(&mut self.shared).is_gone()
             {
                 self.streams.remove(id);
             }
         }
-        self.shared.awaited = false;
+        let told = settled && self.shared.awaited;
+        self.shared.awaited &= !self.shared.queued.is_empty();
+        usize::from(told)
     }
 
     pub(crate) fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {

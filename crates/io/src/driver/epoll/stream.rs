@@ -13,9 +13,9 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use crate::More;
-use crate::incoming::Inbox;
-use crate::outgoing::{Outgoing, sendfile_now};
-use crate::waiter::Waiter;
+use crate::driver::incoming::Inbox;
+use crate::driver::outgoing::{Outgoing, sendfile_now};
+use crate::driver::waiter::Waiter;
 
 enum Sending {
     Idle,

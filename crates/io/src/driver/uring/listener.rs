@@ -14,9 +14,9 @@ use rustix::io::Errno;
 
 use super::ring::Completion;
 use super::{NOBODY, Shared, operation};
+use crate::driver::table::Id;
+use crate::driver::waiter::Waiter;
 use crate::socket::{accept_now, concerns_one_connection};
-use crate::table::Id;
-use crate::waiter::Waiter;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepting {

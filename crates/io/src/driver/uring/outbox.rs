@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::More;
-use crate::outgoing::Outgoing;
+use crate::driver::outgoing::Outgoing;
 
 /// Empty boxes kept for reuse. Guess: more sends than this are seldom under way at once on one core.
 const POOL_MAX: usize = 1024;

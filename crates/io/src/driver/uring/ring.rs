@@ -16,7 +16,7 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, types};
 
 use super::outbox::SendOp;
-use crate::outgoing::More;
+use crate::driver::outgoing::More;
 
 /// One completion, copied out of the ring.
 #[derive(Clone, Copy)]

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::ring::Ring;
 use super::{NOBODY, operation};
-use crate::table::Id;
-use crate::waiter::Waiter;
+use crate::driver::table::Id;
+use crate::driver::waiter::Waiter;
 
 pub(super) struct Source {
     fd: OwnedFd,

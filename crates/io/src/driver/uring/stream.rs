@@ -18,9 +18,9 @@ use super::outbox::SendOp;
 use super::ring::{Attempt, Completion};
 use super::{NOBODY, Shared, operation};
 use crate::More;
-use crate::outgoing::{Outgoing, sendfile_now};
-use crate::table::Id;
-use crate::waiter::Waiter;
+use crate::driver::outgoing::{Outgoing, sendfile_now};
+use crate::driver::table::Id;
+use crate::driver::waiter::Waiter;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiving {
@@ -112,36 +112,42 @@ impl Stream {
         if self.parked.count > 0 {
             return Poll::Ready(Ok(shared.buffers.take(&mut self.parked, buf)));
         }
-        match self.ended {
-            Some(0) => return Poll::Ready(Ok(0)),
-            Some(error) => {
-                // An error is told once, as the socket itself does; after it comes the end.
-                self.ended = Some(0);
-                return Poll::Ready(Err(io::Error::from_raw_os_error(error)));
-            }
-            None => {}
+        if let Some(error) = self.ended {
+            // An error is told once, as the socket itself does; after it comes the end.
+            self.ended = Some(0);
+            return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
         }
-        if self.receiving == Receiving::Direct {
-            match shared.inbox.receive(self.open_fd(), buf) {
-                Err(Errno::AGAIN) => self.receiving = Receiving::Idle,
-                Ok(0) => self.ended = Some(0),
-                Err(error) => self.ended = Some(error.raw_os_error()),
-                Ok(count) => {
-                    if shared.buffers.has_offered() {
-                        self.receiving = Receiving::Idle;
-                    }
-                    return Poll::Ready(Ok(count));
-                }
-            }
-            if self.ended.is_some() {
-                return self.poll_recv(id, cx, buf, shared);
-            }
+        if self.receiving == Receiving::Direct
+            && let Some(answer) = self.receive_directly(buf, shared)
+        {
+            return Poll::Ready(answer);
         }
         self.reader.wait(cx);
         if self.receiving == Receiving::Idle {
             self.arm_receive(id, shared);
         }
         Poll::Pending
+    }
+
+    /// Receives by a system call; `None` if nothing is there.
+    fn receive_directly(&mut self, buf: &mut Vec<u8>, shared: &mut Shared) -> Option<io::Result<usize>> {
+        match shared.inbox.receive(self.open_fd(), buf) {
+            Err(Errno::AGAIN) => {
+                self.receiving = Receiving::Idle;
+                None
+            }
+            Ok(count) => {
+                self.ended = (count == 0).then_some(0);
+                if shared.buffers.has_offered() {
+                    self.receiving = Receiving::Idle;
+                }
+                Some(Ok(count))
+            }
+            Err(error) => {
+                self.ended = Some(0);
+                Some(Err(error.into()))
+            }
+        }
     }
 
     fn arm_receive(&mut self, id: Id, shared: &mut Shared) {
