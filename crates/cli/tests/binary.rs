@@ -47,7 +47,6 @@ fn bad_usage_is_said_on_standard_error_and_ends_with_2() {
 fn what_is_missing_ends_with_3() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();
-    // The name of a thread of this process; which one depends on the kernel's table.
     let us = format!("(pid {})", std::process::id());
     for (args, words) in [
         (&["topo", "--from", "/nonexistent.xml"][..], "vermeil: --from /nonexistent.xml: cannot read it: "),
