@@ -2,12 +2,12 @@
 //!
 //! A hit hashes the path, compares it and reads two flags; it decodes, allocates, locks and writes nothing that other
 //! cores read. Whatever else is needed is a [`Job`]. The map is bounded by itself, because one file has any number of
-//! spellings. Tested in `tests/`; timed by the example in `tests/hot.rs`.
+//! spellings. Tested in `tests/`.
 
 use super::{
     entry::Entry,
     index::Target,
-    load::{Job, Loaded},
+    load::{Checked, Job, Loaded},
     site::Site,
 };
 use foldhash::fast::RandomState;
@@ -83,15 +83,15 @@ impl CoreCache {
     }
 
     /// What `raw_path` is, the path of a request's target before decoding and without query. `now_ms` is the server's
-    /// clock: any that does not go back.
+    /// clock: any that does not go back, the same for all cores.
     #[inline]
     pub fn lookup(&mut self, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
-        let Some(&key) = self.by_path.get(raw_path) else { return self.miss(raw_path, None, now_ms) };
+        let Some(&key) = self.by_path.get(raw_path) else { return self.miss(raw_path, now_ms) };
         let slot = &mut self.slots[key];
         let entry = &slot.handle;
         if entry.is_stale() {
             self.remove(key);
-            return self.miss(raw_path, None, now_ms);
+            return self.miss(raw_path, now_ms);
         }
         entry.touch();
         slot.used = true;
@@ -103,28 +103,27 @@ impl CoreCache {
             // One of those who ask now looks; the others go on with what nobody has told to be wrong.
             slot.checked_ms = now_ms;
         }
-        let previous = slot.handle.0.0.clone();
-        self.miss(raw_path, Some(previous), now_ms)
+        self.miss(raw_path, now_ms)
     }
 
     #[cold]
-    fn miss(&mut self, raw_path: &[u8], previous: Option<Arc<Entry>>, now_ms: u64) -> Lookup<'_> {
+    fn miss(&mut self, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
         let decoded = match path::decode(raw_path, &mut self.decoded) {
             Ok(decoded) => decoded,
             Err(error) => return Lookup::Never(error.status()),
         };
         let target = if decoded.has_dotfile { Target::Hidden } else { Target::Path(decoded.bytes.into()) };
-        Lookup::Miss(Job::new(&self.site, raw_path, target, previous, now_ms))
+        Lookup::Miss(Job::new(&self.site, raw_path, target, now_ms))
     }
 
     /// Remembers what a job has found, if that may be used again, and hands it over.
     pub fn insert(&mut self, loaded: Loaded) -> Handle {
-        let Loaded { raw, entry, now_ms } = loaded;
+        let Loaded { raw, checked: Checked { entry, at_ms } } = loaded;
         let known = self.by_path.get(&*raw).copied();
         if let Some(key) = known {
             let slot = &mut self.slots[key];
             if Arc::ptr_eq(&slot.handle.0.0, &entry) {
-                slot.checked_ms = slot.checked_ms.max(now_ms);
+                slot.checked_ms = slot.checked_ms.max(at_ms);
                 return slot.handle.clone();
             }
             self.remove(key);
@@ -138,7 +137,7 @@ impl CoreCache {
             self.evict();
         }
         let path: Arc<[u8]> = raw.into();
-        let slot = Slot { path: path.clone(), handle: handle.clone(), checked_ms: now_ms, used: true };
+        let slot = Slot { path: path.clone(), handle: handle.clone(), checked_ms: at_ms, used: true };
         let key = self.slots.insert(slot);
         self.by_path.insert(path, key);
         handle

@@ -7,6 +7,7 @@
 
 use super::{
     entry::{Entry, Holdings, Lasting},
+    load::Checked,
     site::Root,
 };
 use slab::Slab;
@@ -52,7 +53,7 @@ enum State {
     Pending {
         changed: bool,
     },
-    Finished(Target, Arc<Entry>),
+    Finished(Target, Checked),
 }
 
 impl Index {
@@ -100,10 +101,25 @@ impl Index {
         self.root = root;
     }
 
-    pub(super) fn find(&self, target: &Target) -> Option<&Arc<Entry>> {
+    pub(super) fn find(&self, target: &Target) -> Option<Checked> {
         match &self.records[*self.finished.get(target)?].state {
-            State::Finished(_, entry) => Some(entry),
+            State::Finished(_, checked) => Some(checked.clone()),
             State::Pending { .. } => None,
+        }
+    }
+
+    /// Whether `entry` is what is found for `target`.
+    pub(super) fn is_finished(&self, target: &Target, entry: &Arc<Entry>) -> bool {
+        self.find(target).is_some_and(|found| Arc::ptr_eq(&found.entry, entry))
+    }
+
+    /// `entry` was found to be right at `now_ms`.
+    pub(super) fn confirm(&mut self, target: &Target, entry: &Arc<Entry>, now_ms: u64) {
+        let Some(&id) = self.finished.get(target) else { return };
+        if let State::Finished(_, found) = &mut self.records[id].state
+            && Arc::ptr_eq(&found.entry, entry)
+        {
+            found.at_ms = found.at_ms.max(now_ms);
         }
     }
 
@@ -152,6 +168,7 @@ impl Index {
         id: RecordId,
         target: &Target,
         entry: &Arc<Entry>,
+        now_ms: u64,
     ) -> Option<Arc<Entry>> {
         self.drain();
         if matches!(self.records[id].state, State::Pending { changed: true }) {
@@ -162,21 +179,18 @@ impl Index {
             self.remove(id);
             return Some(entry.clone());
         }
-        if let Some(&other) = self.finished.get(target) {
-            let State::Finished(_, found) = &self.records[other].state else {
-                unreachable!("it is finished")
-            };
+        if let Some(Checked { entry: found, .. }) = self.find(target) {
             if found.lasting() == Lasting::Settled && !found.is_stale() && found.is_like(entry) {
-                let found = found.clone();
                 self.remove(id);
                 return Some(found);
             }
-            self.change(other);
+            self.refute(target, &found);
         }
         let Holdings { content_bytes, descriptors } = entry.holdings();
         self.holdings.content_bytes += content_bytes;
         self.holdings.descriptors += descriptors;
-        self.records[id].state = State::Finished(target.clone(), entry.clone());
+        self.records[id].state =
+            State::Finished(target.clone(), Checked { entry: entry.clone(), at_ms: now_ms });
         self.finished.insert(target.clone(), id);
         while self.finished.len() > self.entries_max && self.evict(|_| true) {}
         Some(entry.clone())
@@ -185,10 +199,9 @@ impl Index {
     /// The entry of `target` is wrong, as somebody found who looked.
     pub(super) fn refute(&mut self, target: &Target, entry: &Arc<Entry>) {
         entry.set_stale();
-        if let Some(&id) = self.finished.get(target)
-            && matches!(&self.records[id].state, State::Finished(_, found) if Arc::ptr_eq(found, entry))
-        {
-            self.change(id);
+        if self.is_finished(target, entry) {
+            let id = self.finished[target];
+            self.remove(id);
         }
     }
 
@@ -229,7 +242,7 @@ impl Index {
         for (node, name) in record.depends_on {
             self.tree.detach(id, node, &name);
         }
-        if let State::Finished(target, entry) = record.state {
+        if let State::Finished(target, Checked { entry, .. }) = record.state {
             self.finished.remove(&target);
             entry.set_stale();
             let Holdings { content_bytes, descriptors } = entry.holdings();
@@ -244,8 +257,8 @@ impl Index {
         // Once around to take away the marks of use, once more to find one without.
         for _ in 0..2 * self.records.capacity() {
             self.hand = if self.hand + 1 < self.records.capacity() { self.hand + 1 } else { 0 };
-            let Some(State::Finished(_, entry)) = self.records.get(self.hand).map(|record| &record.state)
-            else {
+            let record = self.records.get(self.hand);
+            let Some(State::Finished(_, Checked { entry, .. })) = record.map(|record| &record.state) else {
                 continue;
             };
             if which(entry) && !entry.take_used() {

@@ -33,8 +33,6 @@ pub struct Job {
     /// The path as it stands in the request.
     raw: Box<[u8]>,
     target: Target,
-    /// What it was and should be checked.
-    previous: Option<Arc<Entry>>,
     now_ms: u64,
 }
 
@@ -42,19 +40,19 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Loaded {
     pub(super) raw: Box<[u8]>,
+    pub(super) checked: Checked,
+}
+
+/// An entry, and milliseconds on the server's clock when it was last found to be right.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
     pub(super) entry: Arc<Entry>,
-    pub(super) now_ms: u64,
+    pub(super) at_ms: u64,
 }
 
 impl Job {
-    pub(super) fn new(
-        site: &Arc<Site>,
-        raw: &[u8],
-        target: Target,
-        previous: Option<Arc<Entry>>,
-        now_ms: u64,
-    ) -> Self {
-        Self { site: site.clone(), raw: raw.into(), target, previous, now_ms }
+    pub(super) fn new(site: &Arc<Site>, raw: &[u8], target: Target, now_ms: u64) -> Self {
+        Self { site: site.clone(), raw: raw.into(), target, now_ms }
     }
 
     /// Resolves the path by means that do not wait for a disk. To be tried first, on the core itself.
@@ -62,46 +60,54 @@ impl Job {
     /// # Errors
     /// [`WouldBlock`]: the job is to be [run](Self::run) elsewhere.
     pub fn try_now(&mut self) -> Result<Loaded, WouldBlock> {
-        let entry = self.load(CacheOnly::Yes)?;
-        Ok(Loaded { raw: std::mem::take(&mut self.raw), entry, now_ms: self.now_ms })
+        let checked = self.load(CacheOnly::Yes)?;
+        Ok(Loaded { raw: std::mem::take(&mut self.raw), checked })
     }
 
     /// Resolves the path, for as long as it takes.
     pub fn run(self) -> Loaded {
-        let entry = self.load(CacheOnly::No).unwrap_or_else(|WouldBlock| {
+        let checked = self.load(CacheOnly::No).unwrap_or_else(|WouldBlock| {
             // No open says so when waiting is allowed (`open.rs`); if one did, the answer would be 503.
             let outcome = Outcome::Unavailable(Status::ServiceUnavailable);
-            Arc::new(Entry::new(outcome, Trust::Nobody, Lasting::Once, Vec::new()))
+            let entry = Arc::new(Entry::new(outcome, Trust::Nobody, Lasting::Once, Vec::new()));
+            Checked { entry, at_ms: self.now_ms }
         });
-        Loaded { raw: self.raw, entry, now_ms: self.now_ms }
+        Loaded { raw: self.raw, checked }
     }
 
-    fn load(&self, cache: CacheOnly) -> Result<Arc<Entry>, WouldBlock> {
+    fn load(&self, cache: CacheOnly) -> Result<Checked, WouldBlock> {
         self.site.follow_root(self.now_ms, cache)?;
-        if let Some(previous) = &self.previous {
-            if self.site.is_right(previous, cache)? {
-                return Ok(previous.clone());
-            }
-            self.site.lock().refute(&self.target, previous);
-        }
-        self.site.resolved(&self.target, cache)
+        self.site.resolved(&self.target, self.now_ms, cache)
     }
 }
 
 impl Site {
     /// What `target` resolves to: as some core has found, if that is right, or as found now.
-    pub(super) fn resolved(&self, target: &Target, cache: CacheOnly) -> Result<Arc<Entry>, WouldBlock> {
-        let found = self.lock().find(target).cloned();
-        if let Some(found) = found {
-            let told = found.is_told() && !found.is_stale();
-            if told || self.is_right(&found, cache)? {
-                return Ok(found);
+    pub(super) fn resolved(
+        &self,
+        target: &Target,
+        now_ms: u64,
+        cache: CacheOnly,
+    ) -> Result<Checked, WouldBlock> {
+        let found = self.lock().find(target);
+        if let Some(Checked { entry, at_ms }) = found {
+            let age_ms = now_ms.saturating_sub(at_ms);
+            if entry.is_told() && !entry.is_stale() && age_ms < self.options.recheck_ms {
+                return Ok(Checked { entry, at_ms });
             }
-            self.lock().refute(target, &found);
+            if self.is_right(&entry, cache)? {
+                self.lock().confirm(target, &entry, now_ms);
+                return Ok(Checked { entry, at_ms: now_ms });
+            }
+            self.lock().refute(target, &entry);
         }
-        let mut last = None;
-        for _ in 0..LOOKS_MAX {
-            let mut look = Look::new(self, cache);
+        self.look_up(target, now_ms, cache).map(|entry| Checked { entry, at_ms: now_ms })
+    }
+
+    fn look_up(&self, target: &Target, now_ms: u64, cache: CacheOnly) -> Result<Arc<Entry>, WouldBlock> {
+        let mut looks = 1;
+        loop {
+            let mut look = Look::new(self, now_ms, cache);
             let outcome = look.outcome(target);
             let record = look.record();
             let entry = match outcome {
@@ -111,14 +117,15 @@ impl Site {
                     return Err(WouldBlock);
                 }
             };
-            if let Some(entry) = self.lock().publish(record, target, &entry) {
+            if let Some(entry) = self.lock().publish(record, target, &entry, now_ms) {
                 return Ok(entry);
             }
-            last = Some(entry);
+            if looks == LOOKS_MAX {
+                entry.set_stale();
+                return Ok(entry);
+            }
+            looks += 1;
         }
-        let last = last.expect("was looked at at least once");
-        last.set_stale();
-        Ok(last)
     }
 
     /// Whether everything that was looked at for `entry` is as it was.

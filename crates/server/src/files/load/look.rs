@@ -45,6 +45,7 @@ const ADOPTIONS_MAX: u32 = 8;
 pub(super) struct Look<'a> {
     site: &'a Site,
     root: Arc<Root>,
+    now_ms: u64,
     cache: CacheOnly,
     record: RecordId,
     trust: Trust,
@@ -53,13 +54,16 @@ pub(super) struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    pub(super) fn new(site: &'a Site, cache: CacheOnly) -> Self {
+    pub(super) fn new(site: &'a Site, now_ms: u64, cache: CacheOnly) -> Self {
         let mut index = site.lock();
+        // What was told until now does not concern this look.
+        index.drain();
         let (record, root) = (index.begin(), index.root().clone());
         drop(index);
         Self {
             site,
             root,
+            now_ms,
             cache,
             record,
             trust: Trust::Events,
@@ -141,8 +145,8 @@ impl<'a> Look<'a> {
     }
 
     fn not_found(&mut self) -> Result<Outcome, WouldBlock> {
-        let page = self.site.resolved(&Target::NotFoundPage, self.cache)?;
-        Ok(Outcome::NotFound(NotFound { page: Some(page) }))
+        let page = self.site.resolved(&Target::NotFoundPage, self.now_ms, self.cache)?;
+        Ok(Outcome::NotFound(NotFound { page: Some(page.entry) }))
     }
 
     fn not_found_page(&mut self) -> Result<Outcome, WouldBlock> {

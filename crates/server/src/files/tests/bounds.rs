@@ -105,10 +105,8 @@ fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
         world.write(&format!("page{i}"), &"x".repeat(1000));
         let Lookup::Miss(job) = idle.lookup(format!("/page{i}").as_bytes(), 10_000) else { panic!("a miss") };
         idle.insert(job.run());
-        eprintln!("{:?}", world.cache.site().usage());
     }
     world.write("more", &"y".repeat(1000));
-    eprintln!("{:?}", world.cache.site().usage());
     let handle = world.get("/more");
     assert!(
         matches!(handle.outcome(), Outcome::File(file) if !in_memory(file)),
