@@ -180,12 +180,13 @@ impl Connection {
     /// Answers what has been received, until something has to wait.
     fn consume(&mut self) -> Next {
         local::with(|local| {
-            let server = local.server.clone();
+            // A copy of some words: the server itself is shared, and counting a reference would write to all cores' line.
+            let limits = local.server.limits.clone();
             loop {
                 if self.output.len() >= OUTPUT_FLUSH_BYTES {
                     return Next::Send(Bytes::new());
                 }
-                if let Some(next) = self.consume_one(local, &server.limits) {
+                if let Some(next) = self.consume_one(local, &limits) {
                     return next;
                 }
             }

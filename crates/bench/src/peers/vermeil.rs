@@ -28,6 +28,7 @@ impl Io {
 pub fn command(setting: Setting<'_>, program: &Path, io: Io) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.arg("serve").arg(setting.root).arg("--listen").arg(setting.address.to_string());
-    command.arg("--cores").arg(setting.cpu.to_string()).args(["--log", "off", "--io", io.name()]);
+    // A number alone would be a count.
+    command.arg("--cores").arg(format!("{0}-{0}", setting.cpu)).args(["--log", "off", "--io", io.name()]);
     command
 }

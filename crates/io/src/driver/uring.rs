@@ -9,6 +9,7 @@
 //! Kernel: Linux 6.1 or later; `selftest` tries every operation. Tested in `tests/suite`.
 
 mod buffers;
+mod gather;
 mod listener;
 mod outbox;
 mod ring;
@@ -20,7 +21,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -29,6 +30,7 @@ use crate::driver::table::{Id, Table};
 use crate::error::{listener_closed, stale};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
+use gather::Gather;
 use listener::{Listener, NextConnection};
 use outbox::Outbox;
 use ring::{Completion, Ring, Wait};
@@ -90,6 +92,8 @@ pub(crate) struct Uring {
     sources: Table<Source>,
     /// Completions being dispatched; kept for its memory.
     batch: Vec<Completion>,
+    gather: Gather,
+    epoch: Instant,
 }
 
 impl Uring {
@@ -123,6 +127,8 @@ impl Uring {
             streams: Table::new(),
             sources: Table::new(),
             batch: Vec::new(),
+            gather: Gather::default(),
+            epoch: Instant::now(),
         };
         uring.watch_bell();
         Ok(uring)
@@ -154,8 +160,10 @@ impl Uring {
         let wait = match timeout {
             Some(Duration::ZERO) => Wait::No,
             _ if self.shared.awaited || ring.has_completions() => Wait::No,
-            Some(timeout) => Wait::AtMost(timeout),
-            None => Wait::Forever,
+            timeout if ring.can_gather() && self.gather.ask() > 1 => {
+                Wait::Several { count: self.gather.ask(), gather: gather::GATHER, timeout }
+            }
+            timeout => Wait::First(timeout),
         };
         if wait != Wait::No || ring.has_unsubmitted() || ring.has_kernel_work() {
             ring.enter(wait)?;
@@ -171,6 +179,7 @@ impl Uring {
             }
             count += self.dispatch();
         }
+        self.gather.came(count, self.epoch.elapsed());
         Ok(count + self.settle())
     }
 
@@ -398,7 +407,7 @@ impl Drop for Uring {
         let ring = &mut self.shared.ring;
         for _ in 0..FAREWELL.1 {
             ring.cancel_all(NOBODY.pack(operation::SILENT));
-            if ring.enter(Wait::AtMost(FAREWELL.0)).is_err() {
+            if ring.enter(Wait::First(Some(FAREWELL.0))).is_err() {
                 break;
             }
             ring.collect(&mut self.batch);

@@ -45,7 +45,7 @@ pub struct OpenFile {
 
 /// Distance in bytes between the places at which residence is sampled: the kernel reads ahead, and reclaims, in larger
 /// pieces as a rule. Guess.
-const SAMPLE_STRIDE: u64 = 32 * 1024;
+const SAMPLE_STRIDE: u64 = 128 * 1024;
 
 /// Bytes a [`WarmJob`] reads at once. Guess: a readahead window of the kernel's default.
 const WARM_BYTES: usize = 128 * 1024;
@@ -68,7 +68,7 @@ impl OpenFile {
     }
 
     /// Whether `len` bytes at `offset` are probably in memory, so that sending them will not wait for the disk. One
-    /// system call per 32 KiB. A file system that cannot tell counts as `false`.
+    /// system call per 128 KiB. A file system that cannot tell counts as `false`.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.identity.bytes);
         let mut byte = [0];

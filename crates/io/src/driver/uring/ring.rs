@@ -51,8 +51,14 @@ pub(super) enum Attempt {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
-    Forever,
-    AtMost(Duration),
+    /// Until there is one, or the time is up.
+    First(Option<Duration>),
+    /// Until there are so many, or until there is one once this time has passed, or the other time is up.
+    Several {
+        count: u32,
+        gather: Duration,
+        timeout: Option<Duration>,
+    },
 }
 
 /// `struct io_uring_getevents_arg` of the kernel.
@@ -117,6 +123,11 @@ impl Ring {
             consumed: 0,
             in_flight: 0,
         })
+    }
+
+    /// Whether a wait may gather completions.
+    pub(super) fn can_gather(&self) -> bool {
+        self.io.params().is_feature_min_timeout()
     }
 
     pub(super) fn io(&self) -> &IoUring {
@@ -310,22 +321,24 @@ impl Ring {
     }
 
     fn enter_once(&mut self, wait: Wait) -> io::Result<()> {
-        let timeout;
-        let argument;
+        let (want, gather, limit) = match wait {
+            Wait::No => (0, Duration::ZERO, None),
+            Wait::First(timeout) => (1, Duration::ZERO, timeout),
+            Wait::Several { count, gather, timeout } => (count, gather, timeout),
+        };
+        let timeout = limit.map(types::Timespec::from);
+        let argument = GetEventsArg {
+            sigmask: 0,
+            sigmask_bytes: 0,
+            min_wait_us: gather.as_micros() as u32,
+            timeout: timeout.as_ref().map_or(0, |timeout| (&raw const *timeout).addr() as u64),
+        };
         let (mut pointer, mut bytes, mut flags) = (std::ptr::null(), 0, self.enter_flags);
-        if let Wait::AtMost(limit) = wait {
-            timeout = types::Timespec::from(limit);
-            argument = GetEventsArg {
-                sigmask: 0,
-                sigmask_bytes: 0,
-                min_wait_us: 0,
-                timeout: (&raw const timeout).addr() as u64,
-            };
+        if limit.is_some() || gather > Duration::ZERO {
             (pointer, bytes) = (&raw const argument, size_of::<GetEventsArg>());
             flags |= EnterFlags::EXT_ARG;
         }
         let submit = self.io.submission().len();
-        let want = libc::c_uint::from(wait != Wait::No);
         // SAFETY: the descriptor is our ring's, and the argument, if any, outlives the call.
         let result = unsafe {
             libc::syscall(libc::SYS_io_uring_enter, self.enter_fd, submit, want, flags.bits(), pointer, bytes)
