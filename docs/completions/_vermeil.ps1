@@ -1,0 +1,109 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'vermeil'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'vermeil' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
+            [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;serve' {
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
+            [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
+            [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
+            [CompletionResult]::new('--follow-symlinks', '--follow-symlinks', [CompletionResultType]::ParameterName, 'Which symbolic links below DIR are followed')
+            [CompletionResult]::new('--cache-bytes', '--cache-bytes', [CompletionResultType]::ParameterName, 'Memory for file contents, all cores together, in bytes')
+            [CompletionResult]::new('--cache-entries', '--cache-entries', [CompletionResultType]::ParameterName, 'Paths remembered, all cores together')
+            [CompletionResult]::new('--cache-file-bytes', '--cache-file-bytes', [CompletionResultType]::ParameterName, 'The largest file whose content is kept in memory, in bytes')
+            [CompletionResult]::new('--connections-max', '--connections-max', [CompletionResultType]::ParameterName, 'Connections held at once, on each core')
+            [CompletionResult]::new('--request-line-bytes', '--request-line-bytes', [CompletionResultType]::ParameterName, 'The longest request line, in bytes')
+            [CompletionResult]::new('--header-count', '--header-count', [CompletionResultType]::ParameterName, 'The most header fields of a request')
+            [CompletionResult]::new('--header-bytes', '--header-bytes', [CompletionResultType]::ParameterName, 'The longest request head, that is request line and header fields, in bytes')
+            [CompletionResult]::new('--body-bytes', '--body-bytes', [CompletionResultType]::ParameterName, 'The longest request body, in bytes')
+            [CompletionResult]::new('--requests-per-connection', '--requests-per-connection', [CompletionResultType]::ParameterName, 'Requests answered on one connection before it is closed')
+            [CompletionResult]::new('--ranges-max', '--ranges-max', [CompletionResultType]::ParameterName, 'The most ranges of a range request')
+            [CompletionResult]::new('--header-timeout', '--header-timeout', [CompletionResultType]::ParameterName, 'For a request head to arrive, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--body-timeout', '--body-timeout', [CompletionResultType]::ParameterName, 'For a request body to arrive, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--keep-alive-timeout', '--keep-alive-timeout', [CompletionResultType]::ParameterName, 'For the next request on a connection, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--write-timeout', '--write-timeout', [CompletionResultType]::ParameterName, 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--no-listing', '--no-listing', [CompletionResultType]::ParameterName, 'Answer 403 for a folder without index.html instead of listing it')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;topo' {
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Draw the machine of an hwloc XML export instead; - reads standard input')
+            [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Draw the machine that a text describes instead')
+            [CompletionResult]::new('--synthetic', '--synthetic', [CompletionResultType]::ParameterName, 'Draw the machine that a text describes instead')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of a drawing')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;completions' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'vermeil;man' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'vermeil;help' {
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
+            [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;help;serve' {
+            break
+        }
+        'vermeil;help;topo' {
+            break
+        }
+        'vermeil;help;completions' {
+            break
+        }
+        'vermeil;help;man' {
+            break
+        }
+        'vermeil;help;help' {
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

@@ -1,0 +1,93 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[vermeil] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'vermeil'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'vermeil'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand serve 'Serve a folder'
+            cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+            cand completions 'Write the completions of a shell to standard output'
+            cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;serve'= {
+            cand -l 'Where to listen; may be given several times'
+            cand --listen 'Where to listen; may be given several times'
+            cand --cores 'Which cpus to run on: all, a number of them, or a list'
+            cand --io 'How the kernel is asked for input and output'
+            cand --log 'Where the access log goes: - (standard output), a file, or off'
+            cand --follow-symlinks 'Which symbolic links below DIR are followed'
+            cand --cache-bytes 'Memory for file contents, all cores together, in bytes'
+            cand --cache-entries 'Paths remembered, all cores together'
+            cand --cache-file-bytes 'The largest file whose content is kept in memory, in bytes'
+            cand --connections-max 'Connections held at once, on each core'
+            cand --request-line-bytes 'The longest request line, in bytes'
+            cand --header-count 'The most header fields of a request'
+            cand --header-bytes 'The longest request head, that is request line and header fields, in bytes'
+            cand --body-bytes 'The longest request body, in bytes'
+            cand --requests-per-connection 'Requests answered on one connection before it is closed'
+            cand --ranges-max 'The most ranges of a range request'
+            cand --header-timeout 'For a request head to arrive, in seconds or with a unit: ms, s, m, h'
+            cand --body-timeout 'For a request body to arrive, in seconds or with a unit: ms, s, m, h'
+            cand --keep-alive-timeout 'For the next request on a connection, in seconds or with a unit: ms, s, m, h'
+            cand --write-timeout 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h'
+            cand --drain-timeout 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h'
+            cand --no-listing 'Answer 403 for a folder without index.html instead of listing it'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;topo'= {
+            cand --from 'Draw the machine of an hwloc XML export instead; - reads standard input'
+            cand -s 'Draw the machine that a text describes instead'
+            cand --synthetic 'Draw the machine that a text describes instead'
+            cand --cores 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list'
+            cand --json 'Write JSON instead of a drawing'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;completions'= {
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'vermeil;man'= {
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'vermeil;help'= {
+            cand serve 'Serve a folder'
+            cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+            cand completions 'Write the completions of a shell to standard output'
+            cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;help;serve'= {
+        }
+        &'vermeil;help;topo'= {
+        }
+        &'vermeil;help;completions'= {
+        }
+        &'vermeil;help;man'= {
+        }
+        &'vermeil;help;help'= {
+        }
+    ]
+    $completions[$command]
+}

@@ -1,0 +1,71 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_vermeil_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_vermeil_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_vermeil_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_vermeil_using_subcommand
+    set -l cmd (__fish_vermeil_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c vermeil -n "__fish_vermeil_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_needs_command" -s V -l version -d 'Print version'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s l -l listen -d 'Where to listen; may be given several times' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll; the start says which and why'
+uring\t'io_uring, or refuse to start'
+epoll\t'epoll, which works everywhere'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, or off' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l follow-symlinks -d 'Which symbolic links below DIR are followed' -r -f -a "within\t'Relative ones that stay below DIR at every step'
+all\t'All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read'
+none\t'None'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-bytes -d 'Memory for file contents, all cores together, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-entries -d 'Paths remembered, all cores together' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-file-bytes -d 'The largest file whose content is kept in memory, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Connections held at once, on each core' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l request-line-bytes -d 'The longest request line, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-count -d 'The most header fields of a request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-bytes -d 'The longest request head, that is request line and header fields, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-bytes -d 'The longest request body, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l requests-per-connection -d 'Requests answered on one connection before it is closed' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l ranges-max -d 'The most ranges of a range request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-timeout -d 'For a request head to arrive, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-timeout -d 'For a request body to arrive, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l keep-alive-timeout -d 'For the next request on a connection, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l write-timeout -d 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l drain-timeout -d 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 'Answer 403 for a folder without index.html instead of listing it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l cores -d 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l json -d 'Write JSON instead of a drawing'
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
