@@ -33,7 +33,7 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
     });
     steps.run("generated docs", docs::check);
     steps.run("rustdoc", || {
-        let mut command = in_root(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+        let mut command = in_root(&["doc", "--workspace", "--no-deps"]);
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.run_tests("tests", |tally| {

@@ -88,6 +88,7 @@ struct Stat {
     group: i32,
     user: Duration,
     system: Duration,
+    children: Duration,
 }
 
 /// The fields of `/proc/PID/stat` used here; `None` for what is no process or has just ended.
@@ -99,7 +100,8 @@ fn parse_stat(stat: &str) -> Option<Stat> {
     // The second field is the command in parentheses and may hold anything, so count from the last one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| Some(TICK * fields.get(index)?.parse::<u32>().ok()?);
-    Some(Stat { group: fields.get(2)?.parse().ok()?, user: ticks(11)?, system: ticks(12)? })
+    let children = ticks(13)? + ticks(14)?;
+    Some(Stat { group: fields.get(2)?.parse().ok()?, user: ticks(11)?, system: ticks(12)?, children })
 }
 
 /// The run time of all threads of one process; nothing for a process that has just ended.
@@ -132,6 +134,40 @@ fn parse_schedstat(text: &str) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
+/// One reading of the whole machine: what it was busy with, ours and others'.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineTime {
+    at: Instant,
+    cpus: u32,
+    idle: Duration,
+    children: Duration,
+}
+
+impl MachineTime {
+    /// Reads the machine's idle time, and the time of children of this process that have ended and been waited for.
+    pub fn now() -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
+        let idle =
+            parse_idle(&stat, "cpu").ok_or_else(|| Error::form("/proc/stat", "no line for all cpus"))?;
+        let is_cpu = |line: &&str| {
+            line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let cpus = stat.lines().filter(is_cpu).count() as u32;
+        let own = stat_of(Path::new("/proc/self"))
+            .ok_or_else(|| Error::form("/proc/self/stat", "not the form of proc(5)"))?;
+        Ok(Self { at: Instant::now(), cpus, idle, children: own.children })
+    }
+
+    /// The share of the machine, from 0 to 1, that went neither to `ours` nor to children waited for since an `earlier`
+    /// reading: other programs, and what the kernel does in nobody's name.
+    pub fn others_since(&self, earlier: &Self, ours: Duration) -> f64 {
+        let all = (self.at - earlier.at) * self.cpus;
+        let busy = all.saturating_sub(self.idle.saturating_sub(earlier.idle));
+        let others = busy.saturating_sub(ours + self.children.saturating_sub(earlier.children));
+        others.as_secs_f64() / all.as_secs_f64()
+    }
+}
+
 /// One reading of a core: what it has been idle, and when that was.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreTime {
@@ -143,7 +179,7 @@ impl CoreTime {
     /// Reads the idle time of `cpu`.
     pub fn of(cpu: usize) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
-        let idle = parse_idle(&stat, cpu)
+        let idle = parse_idle(&stat, &format!("cpu{cpu}"))
             .ok_or_else(|| Error::form("/proc/stat", format!("no line for cpu{cpu}")))?;
         Ok(Self { at: Instant::now(), idle })
     }
@@ -154,9 +190,8 @@ impl CoreTime {
     }
 }
 
-fn parse_idle(stat: &str, cpu: usize) -> Option<Duration> {
-    let name = format!("cpu{cpu}");
-    let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
+fn parse_idle(stat: &str, cpu: &str) -> Option<Duration> {
+    let line = stat.lines().find(|line| line.split_whitespace().next() == Some(cpu))?;
     let ticks = |index: usize| line.split_whitespace().nth(index)?.parse::<u32>().ok();
     Some(TICK * (ticks(4)? + ticks(5)?))
 }
@@ -167,9 +202,12 @@ mod tests {
 
     #[test]
     fn stat_is_read_behind_a_hostile_command_name() {
-        let line = "7 (a) b (c) S 1 42 42 0 -1 0 0 0 0 0 250 31 0 0 20 0 1 0 5 0 0";
+        let line = "7 (a) b (c) S 1 42 42 0 -1 0 0 0 0 0 250 31 3 4 20 0 1 0 5 0 0";
         let stat = parse_stat(line).expect("the form of proc(5)");
-        assert_eq!((stat.group, stat.user, stat.system), (42, TICK * 250, TICK * 31));
+        assert_eq!(
+            (stat.group, stat.user, stat.system, stat.children),
+            (42, TICK * 250, TICK * 31, TICK * 7)
+        );
     }
 
     #[test]
@@ -181,8 +219,19 @@ mod tests {
     #[test]
     fn idle_is_idle_and_waiting_for_disk_of_the_right_cpu() {
         let stat = "cpu 9 9 9 9 9\ncpu1 1 2 3 400 50 6 7 8 0 0\ncpu11 1 1 1 1 1\n";
-        assert_eq!(parse_idle(stat, 1), Some(TICK * 450));
-        assert_eq!(parse_idle(stat, 2), None);
+        assert_eq!(parse_idle(stat, "cpu1"), Some(TICK * 450));
+        assert_eq!(parse_idle(stat, "cpu"), Some(TICK * 18));
+        assert_eq!(parse_idle(stat, "cpu2"), None);
+    }
+
+    #[test]
+    fn others_have_what_is_neither_idle_nor_ours() {
+        let at = Instant::now();
+        let earlier = MachineTime { at, cpus: 2, idle: Duration::ZERO, children: Duration::ZERO };
+        let second = Duration::from_secs(1);
+        let later = MachineTime { at: at + second * 10, cpus: 2, idle: second * 5, children: second * 8 };
+        assert_eq!(later.others_since(&earlier, second * 2), 0.25);
+        assert_eq!(later.others_since(&earlier, second * 9), 0.0);
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
 ///
 /// # Errors
-/// As for [`run`], and when a row is missing or holds an impossible number.
+/// As for [`run()`], and when a row is missing or holds an impossible number.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
     let outputs = Outputs::of(folder.path());

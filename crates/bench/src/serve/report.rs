@@ -39,6 +39,10 @@ the server's receive work is charged to the load (the *+rx* rows put it back), a
 it. Cores of a virtual machine are shared with strangers: compare within a round, and distrust small differences between \
 runs.";
 
+/// A larger share of the machine for other programs spoils a run: they evict the caches and take the load's cpu. With two
+/// cpus, 3 % is one program busy for a sixteenth of the time.
+const OTHERS_SHARE_MAX: f64 = 0.03;
+
 /// The finished bench.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -263,7 +267,17 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
         ("floor-epoll", tuning(floor(Io::Epoll))),
         ("floor-uring", tuning(floor(Io::Uring))),
         ("harness", format!("{harness:.2} % of one cpu during a run")),
+        ("others", others(cells)),
     ]
+}
+
+/// What other programs took of the machine, with a warning where it spoils the numbers.
+fn others(cells: &Cells) -> String {
+    let shares: Vec<f64> = cells.values().flatten().filter_map(|sample| sample.others_share).collect();
+    let Some(share) = Summary::of(&shares) else { return "not measured".into() };
+    let warning = if share.median > OTHERS_SHARE_MAX { ": TOO BUSY, distrust every number here" } else { "" };
+    let percent = |share: f64| format!("{:.1}", share * 100.0);
+    format!("{} % of the machine (at most {} %){warning}", percent(share.median), percent(share.high))
 }
 
 fn first_words(text: &str, count: usize) -> String {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::machine::Cpus;
-use crate::measure::{CoreTime, CpuTime};
+use crate::measure::{CoreTime, CpuTime, MachineTime};
 use crate::network::{Network, Veth};
 use crate::peers::process::Process;
 use crate::peers::vermeil::Io;
@@ -26,8 +26,8 @@ use crate::{Error, Result};
 /// requests need.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Load of one tuning run, and how many of each there are: the lowest counts. Enough to see differences above a tenth.
-const TUNE_DURATION: Duration = Duration::from_millis(500);
-const TUNE_PASSES: usize = 2;
+const TUNE_DURATION: Duration = Duration::from_millis(300);
+const TUNE_PASSES: usize = 3;
 /// The condition sent to a floor, which does not read it: as long as a server's tag usually is.
 const FLOOR_TAG: &str = "\"6560a1b2-400\"";
 
@@ -46,6 +46,9 @@ pub struct Sample {
     pub user_share: Option<f64>,
     /// The share of one cpu that the harness itself took during the run.
     pub harness_share: f64,
+    /// The share of the machine that other programs took during the run; known over loopback only, because elsewhere the
+    /// kernel receives packets in nobody's name.
+    pub others_share: Option<f64>,
 }
 
 /// The rounds of every program on every server.
@@ -258,6 +261,7 @@ impl<'a> Bench<'a> {
             Network::Veth(_) => after.core.busy_since(&before.core),
         };
         let harness = after.harness - before.harness;
+        let others = after.machine.others_since(&before.machine, own.run + harness.run);
         Ok(Sample {
             cpu_us: cpu.as_secs_f64() * 1e6 / outcome.requests as f64,
             per_s: outcome.per_second(),
@@ -265,6 +269,7 @@ impl<'a> Bench<'a> {
             p99_us: outcome.p99_us as f64,
             user_share: own.user_share(),
             harness_share: harness.run.as_secs_f64() / load.duration.as_secs_f64(),
+            others_share: matches!(network, Network::Loopback).then_some(others),
         })
     }
 
@@ -304,12 +309,14 @@ struct Reading {
     group: CpuTime,
     core: CoreTime,
     harness: CpuTime,
+    machine: MachineTime,
 }
 
 impl Reading {
     fn take(process: &Process, cpus: Cpus) -> Result<Self> {
         let group = CpuTime::of_group(process.group())?;
-        Ok(Self { group, core: CoreTime::of(cpus.server)?, harness: CpuTime::of_self()? })
+        let (core, machine) = (CoreTime::of(cpus.server)?, MachineTime::now()?);
+        Ok(Self { group, core, harness: CpuTime::of_self()?, machine })
     }
 }
 
