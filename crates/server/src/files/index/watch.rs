@@ -6,7 +6,8 @@
 //! its node, because the path now leads elsewhere.
 //!
 //! A child is adopted only if no event of its parent was taken in since before it was opened ([`Parent`]). So whatever
-//! happened to its name since then has an event that is still on its way and will find the node in its place. Leaves out what a record is (`index.rs`). Tested in `tests/changes.rs` and `tests/bounds.rs`.
+//! happened to its name since then has an event that is still on its way and will find the node in its place. Leaves out what a record is (`index.rs`). The races are tested in `watch/tests.rs`, the rest in `tests/changes.rs`
+//! and `tests/bounds.rs`.
 
 use rustix::{
     fs::inotify::{self, ReadFlags, Reader, WatchFlags},
@@ -19,6 +20,9 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
+
+#[cfg(test)]
+mod tests;
 
 /// What is told of a folder. `CLOSE_WRITE` beside `MODIFY` because the last writer's mapping ends with it.
 const INTEREST: WatchFlags = WatchFlags::CREATE
