@@ -165,6 +165,8 @@ impl Connection {
                         self.sent().await?;
                         return Ok(farewell);
                     }
+                    // Long done, as a rule; gives back a buffer for the next answer.
+                    self.sent().await?;
                 }
                 Next::Send(body) => self.flush(body, More::No).await?,
                 Next::Slow(slow) => Box::pin(slow::answer(self, slow)).await?,
@@ -197,6 +199,7 @@ impl Connection {
     #[inline]
     fn consume_one(&mut self, local: &mut Local, limits: &Limits) -> Option<Next> {
         let unread = &self.input[self.consumed..];
+        let answered = self.conversation.is_amid_body();
         match self.conversation.next(unread, limits) {
             Event::NeedMore => Some(Next::Receive),
             Event::Body { consumed, .. } => {
@@ -226,6 +229,8 @@ impl Connection {
                 self.consumed += consumed;
                 next
             }
+            // A second answer would be taken for that to a request which the client has not sent yet.
+            Event::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
             Event::Reject(rejection) => {
                 let sent = answer::refuse(local, rejection, &mut self.output);
                 local.log_answer(self.peer, unread, None, sent);
@@ -337,5 +342,19 @@ impl Connection {
             WaitingFor::RestOfBody => timeouts.body,
             WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all together.
+    #[test]
+    fn a_waiting_connection_is_small() {
+        fn size<F: Future>(_: impl Fn(TcpStream, Place) -> F) -> usize {
+            size_of::<F>()
+        }
+        assert!(size(serve) <= 640, "{} bytes", size(serve));
     }
 }
