@@ -6,6 +6,7 @@
 mod epoll;
 mod incoming;
 mod outgoing;
+mod spares;
 mod table;
 mod unpark;
 mod uring;
@@ -178,8 +179,8 @@ impl Driver {
         each!(self, inner => inner.start_send(key, head, body, more));
     }
 
-    /// Ready when the kernel has taken every byte of the send under way; gives its `head` back, empty, for the next
-    /// one. Without a send under way it is ready with an empty buffer.
+    /// Ready when the kernel has taken every byte of the send under way; gives an empty buffer for the next head, with
+    /// memory from an earlier one if the driver has any to spare. Without a send under way it is ready with an empty buffer.
     ///
     /// # Errors
     /// What sending on the socket gives; `NotConnected` for a stale key.

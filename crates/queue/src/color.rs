@@ -14,27 +14,39 @@ use crate::{
     event::{Event, Header},
     sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell, panics},
 };
-use crossbeam_utils::CachePadded;
 use std::{
     ptr::{NonNull, null_mut},
     sync::Arc,
 };
 
-/// Names a color for as long as the process lives; never zero, never used twice.
+/// Names a color for as long as the process lives; never zero, never given to two colors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ColorId(pub std::num::NonZeroU64);
+
+impl ColorId {
+    /// A name that no other color of the process has: `Colored` would be unsound if two colors, which may run at once,
+    /// shared one. So names are given out here and by no caller.
+    fn fresh() -> Self {
+        // std's atomic also under loom: which number a color gets decides nothing.
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Self(std::num::NonZeroU64::new(number).expect("names start at one and do not run out"))
+    }
+}
 
 /// A serial queue of events. Shared by producers through an `Arc`; run by the holder of its [`Token`].
 pub struct ColorQueue {
     id: ColorId,
     /// Index of the core whose ready queue the token goes to.
     core: AtomicU32,
-    producers: CachePadded<Producers>,
+    producers: Producers,
     /// Events taken from the inbox and put in order, not yet run. Touched by the token's holder only.
     taken: UnsafeCell<List>,
 }
 
-/// The line that producers write.
+/// The line that producers write, apart from the holder's. One line, not the two that prefetchers pair: every connection
+/// has a color, and most colors have one producer.
+#[repr(align(64))]
 struct Producers {
     /// Events pushed and not yet taken, newest first.
     inbox: AtomicPtr<Header>,
@@ -73,15 +85,12 @@ pub struct Ran {
 }
 
 impl ColorQueue {
-    /// An empty color whose token, when it has one, goes to core `core`.
-    pub fn new(id: ColorId, core: u32) -> Arc<Self> {
+    /// An empty color with a name of its own, whose token, when it has one, goes to core `core`.
+    pub fn new(core: u32) -> Arc<Self> {
         Arc::new(Self {
-            id,
+            id: ColorId::fresh(),
             core: AtomicU32::new(core),
-            producers: CachePadded::new(Producers {
-                inbox: AtomicPtr::new(null_mut()),
-                count: AtomicUsize::new(0),
-            }),
+            producers: Producers { inbox: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) },
             taken: UnsafeCell::new(List { first: null_mut() }),
         })
     }

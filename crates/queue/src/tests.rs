@@ -1,17 +1,14 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
-use crate::{
-    Activation, ColorId, ColorQueue, Colored, Event, ReadyQueue, Repeat, Repeating, Run, current_color,
-};
+use crate::{Activation, ColorQueue, Colored, Event, ReadyQueue, Repeat, Repeating, Run, current_color};
 use proptest::prelude::*;
 use std::{
-    num::NonZeroU64,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
 };
 
-fn color(id: u64) -> Arc<ColorQueue> {
-    ColorQueue::new(ColorId(NonZeroU64::new(id).unwrap()), 0)
+fn color() -> Arc<ColorQueue> {
+    ColorQueue::new(0)
 }
 
 struct Do<F>(F);
@@ -30,7 +27,7 @@ proptest! {
     /// Any mix of pushes and batched runs keeps the order of the pushes and runs each event once.
     #[test]
     fn first_in_first_out_whatever_the_batches(ops in prop::collection::vec(0u8..8, 0..200)) {
-        let color = color(1);
+        let color = color();
         let ran = Arc::new(Mutex::new(Vec::new()));
         let (mut pushed, mut token) = (0u32, None);
         for op in ops {
@@ -56,7 +53,7 @@ proptest! {
 
 #[test]
 fn a_panicking_event_is_counted_and_the_color_goes_on() {
-    let color = color(1);
+    let color = color();
     let ran = Arc::new(Mutex::new(0));
     let token = color.push(event(|| panic!("planted"))).unwrap();
     let after = ran.clone();
@@ -71,7 +68,7 @@ fn a_panicking_event_is_counted_and_the_color_goes_on() {
 #[test]
 fn what_is_not_run_is_dropped_with_its_color() {
     let held = Arc::new(());
-    let color = color(1);
+    let color = color();
     for _ in 0..3 {
         let held = held.clone();
         // The token's own reference is what a queue would hold; drop it here to end the color.
@@ -84,7 +81,7 @@ fn what_is_not_run_is_dropped_with_its_color() {
 
 #[test]
 fn an_event_may_push_to_its_own_color() {
-    let color = color(1);
+    let color = color();
     let again = color.clone();
     let ran = Arc::new(Mutex::new(false));
     let done = ran.clone();
@@ -110,7 +107,7 @@ impl Repeat for Counted {
 
 #[test]
 fn a_repeating_event_stands_in_one_queue() {
-    let color = color(1);
+    let color = color();
     let repeating = Repeating::new(Counted(Mutex::new(0)));
     let token = color.push(repeating.post().expect("not posted yet")).unwrap();
     assert!(repeating.post().is_none(), "already posted");
@@ -123,7 +120,7 @@ fn a_repeating_event_stands_in_one_queue() {
 
 #[test]
 fn colored_state_refuses_strangers_and_re_entry() {
-    let color = color(7);
+    let color = color();
     let state = Arc::new(Colored::new(color.id(), 1));
     let off_color = catch_unwind(AssertUnwindSafe(|| state.with(|value| *value)));
     assert!(off_color.is_err());
@@ -140,16 +137,28 @@ fn colored_state_refuses_strangers_and_re_entry() {
     assert_eq!(Arc::into_inner(state).unwrap().into_inner(), 3);
 }
 
+/// The names were the callers' to give: two colors of one name ran at once and both reached the same state.
+#[test]
+fn colored_state_refuses_every_other_color() {
+    let (mine, other) = (color(), color());
+    let state = Arc::new(Colored::new(mine.id(), 0));
+    let inside = state.clone();
+    let token = other.push(event(move || inside.with(|value| *value += 1))).unwrap();
+    assert_eq!(token.run(1).0.panics, 1);
+    assert_eq!(Arc::into_inner(state).unwrap().into_inner(), 0);
+}
+
 #[test]
 fn ready_tokens_come_in_order() {
     let ready = ReadyQueue::default();
     assert!(ready.pop().is_none());
-    for id in 1..=3 {
-        ready.push(color(id).push(event(|| ())).unwrap());
+    let colors = [color(), color(), color()];
+    for color in &colors {
+        ready.push(color.push(event(|| ())).unwrap());
     }
     assert_eq!(ready.len(), 3);
-    for id in 1..=3 {
-        assert_eq!(ready.pop().unwrap().color().id().0.get(), id);
+    for color in &colors {
+        assert_eq!(ready.pop().unwrap().color().id(), color.id());
     }
     assert!(ready.is_empty());
 }

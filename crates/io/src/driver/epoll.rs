@@ -19,6 +19,7 @@ use bytes::Bytes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::driver::incoming::Inbox;
+use crate::driver::spares::Spares;
 use crate::driver::table::{Id, Table};
 use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
@@ -62,6 +63,7 @@ pub(crate) struct Epoll {
     streams: Table<Stream>,
     sources: Table<Source>,
     inbox: Inbox,
+    spares: Spares,
 }
 
 impl Epoll {
@@ -79,6 +81,7 @@ impl Epoll {
             unparker,
             listeners: Table::new(),
             streams: Table::new(),
+            spares: Spares::default(),
             sources: Table::new(),
             inbox: Inbox::new(options.recv_buffer_bytes),
         })
@@ -100,7 +103,7 @@ impl Epoll {
             match kind {
                 kind::STREAM => {
                     if let Some(stream) = self.streams.get_mut(id) {
-                        stream.on_event(flags);
+                        stream.on_event(flags, &mut self.spares);
                     }
                 }
                 kind::LISTENER => {
@@ -198,14 +201,14 @@ impl Epoll {
     #[inline]
     pub(crate) fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
         if let Some(stream) = self.streams.get_mut(key.0) {
-            stream.start_send(head, body, more);
+            stream.start_send(head, body, more, &mut self.spares);
         }
     }
 
     #[inline]
     pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<Vec<u8>>> {
         match self.streams.get_mut(key.0) {
-            Some(stream) => stream.poll_sent(cx),
+            Some(stream) => stream.poll_sent(cx, &mut self.spares),
             None => Poll::Ready(Err(stale("stream"))),
         }
     }

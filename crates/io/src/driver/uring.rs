@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::driver::incoming::Inbox;
+use crate::driver::spares::Spares;
 use crate::driver::table::{Id, Table};
 use crate::error::{listener_closed, stale};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
@@ -72,6 +73,7 @@ struct Shared {
     ring: Ring,
     buffers: Buffers,
     outbox: Outbox,
+    spares: Spares,
     /// For streams that found no shared buffer free.
     inbox: Inbox,
     /// Sends at once that are not decided: the count of entries pushed with each, and its stream.
@@ -113,6 +115,7 @@ impl Uring {
             ring,
             buffers,
             outbox: Outbox::new(),
+            spares: Spares::default(),
             inbox: Inbox::new(options.recv_buffer_bytes),
             queued: VecDeque::new(),
             awaited: false,

@@ -7,14 +7,11 @@ mod color;
 mod parking;
 mod repeat;
 
-use crate::{ColorId, ColorQueue, Run};
-use std::{
-    num::NonZeroU64,
-    sync::{Arc, Mutex},
-};
+use crate::{ColorQueue, Run};
+use std::sync::{Arc, Mutex};
 
 pub(crate) fn color() -> Arc<ColorQueue> {
-    ColorQueue::new(ColorId(NonZeroU64::MIN), 0)
+    ColorQueue::new(0)
 }
 
 /// What ran, in order. std's lock on purpose: it must not add orderings for loom to rely on.

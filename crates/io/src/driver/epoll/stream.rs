@@ -15,14 +15,14 @@ use rustix::io::Errno;
 use crate::More;
 use crate::driver::incoming::Inbox;
 use crate::driver::outgoing::{Outgoing, sendfile_now};
+use crate::driver::spares::Spares;
 use crate::driver::waiter::Waiter;
 
 enum Sending {
     Idle,
     /// Waits for room in the socket's buffer.
     Blocked(Box<Outgoing>),
-    /// The head, empty.
-    Done(Vec<u8>),
+    Done,
     Failed(io::Error),
 }
 
@@ -56,7 +56,7 @@ impl Stream {
         self.fd.as_fd()
     }
 
-    pub(super) fn on_event(&mut self, events: EventFlags) {
+    pub(super) fn on_event(&mut self, events: EventFlags, spares: &mut Spares) {
         let broken = EventFlags::HUP | EventFlags::ERR;
         if events.intersects(EventFlags::RDHUP | broken) {
             self.hung_up = true;
@@ -68,7 +68,7 @@ impl Stream {
         if events.intersects(EventFlags::OUT | broken) {
             self.writable = true;
             if let Sending::Blocked(_) = self.sending {
-                self.carry_on();
+                self.carry_on(spares);
             } else {
                 self.writer.wake();
             }
@@ -99,20 +99,23 @@ impl Stream {
     }
 
     #[inline]
-    pub(super) fn start_send(&mut self, head: Vec<u8>, body: Bytes, more: More) {
+    pub(super) fn start_send(&mut self, head: Vec<u8>, body: Bytes, more: More, spares: &mut Spares) {
         assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
         let outgoing = Outgoing::new(head, body, more);
         if self.writable {
-            self.send(outgoing);
+            self.send(outgoing, spares);
         } else {
             self.sending = Sending::Blocked(Box::new(outgoing));
         }
     }
 
     #[inline]
-    fn send(&mut self, mut outgoing: Outgoing) {
+    fn send(&mut self, mut outgoing: Outgoing, spares: &mut Spares) {
         self.sending = match outgoing.send_now(self.fd.as_fd()) {
-            Ok(true) => Sending::Done(outgoing.into_head()),
+            Ok(true) => {
+                spares.put(outgoing.into_head());
+                Sending::Done
+            }
             Ok(false) => {
                 self.writable = false;
                 Sending::Blocked(Box::new(outgoing))
@@ -122,19 +125,22 @@ impl Stream {
     }
 
     /// There is room again for a send that was blocked.
-    fn carry_on(&mut self) {
+    fn carry_on(&mut self, spares: &mut Spares) {
         let Sending::Blocked(outgoing) = std::mem::replace(&mut self.sending, Sending::Idle) else { return };
-        self.send(*outgoing);
+        self.send(*outgoing, spares);
         if !matches!(self.sending, Sending::Blocked(_)) {
             self.writer.wake();
         }
     }
 
     #[inline]
-    pub(super) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+    pub(super) fn poll_sent(
+        &mut self,
+        cx: &mut Context<'_>,
+        spares: &mut Spares,
+    ) -> Poll<io::Result<Vec<u8>>> {
         match std::mem::replace(&mut self.sending, Sending::Idle) {
-            Sending::Idle => Poll::Ready(Ok(Vec::new())),
-            Sending::Done(head) => Poll::Ready(Ok(head)),
+            Sending::Idle | Sending::Done => Poll::Ready(Ok(spares.take())),
             Sending::Failed(error) => Poll::Ready(Err(error)),
             blocked @ Sending::Blocked(_) => {
                 self.sending = blocked;

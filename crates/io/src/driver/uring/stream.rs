@@ -42,8 +42,7 @@ enum Sending {
     Queued(Box<SendOp>),
     /// The kernel waits for room.
     InFlight(Box<SendOp>),
-    /// The head, empty.
-    Done(Vec<u8>),
+    Done,
     /// The error number.
     Failed(i32),
 }
@@ -215,13 +214,17 @@ impl Stream {
         assert!(matches!(self.sending, Sending::Idle), "a send of this stream is still under way");
         let mut outgoing = Outgoing::new(head, body, more);
         if outgoing.is_done() {
-            self.sending = Sending::Done(outgoing.into_head());
+            shared.spares.put(outgoing.into_head());
+            self.sending = Sending::Done;
             return;
         }
         if more == More::Yes {
             // Whoever says that more follows waits for this to be taken: queuing it would only cost a turn.
             self.sending = match outgoing.send_now(self.open_fd()) {
-                Ok(true) => Sending::Done(outgoing.into_head()),
+                Ok(true) => {
+                    shared.spares.put(outgoing.into_head());
+                    Sending::Done
+                }
                 Ok(false) => Sending::InFlight(self.send_whole(id, shared.outbox.pack(outgoing), shared)),
                 Err(error) => Sending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
             };
@@ -257,7 +260,8 @@ impl Stream {
             return Fate::Stays;
         }
         let head = shared.outbox.unpack(op);
-        self.sending = if goes_on { Sending::Done(head) } else { Sending::Failed(-result) };
+        shared.spares.put(head);
+        self.sending = if goes_on { Sending::Done } else { Sending::Failed(-result) };
         self.writer.wake();
         Fate::Stays
     }
@@ -269,7 +273,9 @@ impl Stream {
             return Fate::Stays;
         }
         if let Sending::Queued(op) = std::mem::replace(&mut self.sending, Sending::Idle) {
-            self.sending = Sending::Done(shared.outbox.unpack(op));
+            let head = shared.outbox.unpack(op);
+            shared.spares.put(head);
+            self.sending = Sending::Done;
         }
         if !self.is_open() {
             return Fate::Gone;
@@ -285,8 +291,7 @@ impl Stream {
         shared: &mut Shared,
     ) -> Poll<io::Result<Vec<u8>>> {
         match std::mem::replace(&mut self.sending, Sending::Idle) {
-            Sending::Idle => Poll::Ready(Ok(Vec::new())),
-            Sending::Done(head) => Poll::Ready(Ok(head)),
+            Sending::Idle | Sending::Done => Poll::Ready(Ok(shared.spares.take())),
             Sending::Failed(error) => Poll::Ready(Err(io::Error::from_raw_os_error(error))),
             under_way => {
                 shared.awaited |= matches!(under_way, Sending::Queued(_));
@@ -352,7 +357,7 @@ impl Stream {
         shared.ring.close(fd, silent);
         match self.sending {
             Sending::Queued(_) | Sending::InFlight(_) => Fate::Stays,
-            Sending::Idle | Sending::Done(_) | Sending::Failed(_) => Fate::Gone,
+            Sending::Idle | Sending::Done | Sending::Failed(_) => Fate::Gone,
         }
     }
 }
