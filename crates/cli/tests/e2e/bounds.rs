@@ -1,0 +1,191 @@
+//! Every bound on what a client may send, hold or delay: what happens at it, and that the server goes on after it.
+
+use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both};
+use std::time::Instant;
+
+on_both!(
+    a_late_head_is_answered_408,
+    a_connection_that_says_nothing_is_closed,
+    a_late_body_closes_the_connection,
+    an_idle_connection_is_closed,
+    who_stops_reading_is_cut,
+    an_answer_that_is_read_slowly_is_not_cut_as_idle,
+    beyond_the_bound_connections_wait,
+    a_long_line_and_a_large_head_are_refused,
+    short_of_descriptors_the_server_goes_on,
+);
+
+#[track_caller]
+fn goes_on(server: &Server) {
+    assert_eq!(server.get("/").status, 200);
+    server.stops_clean();
+}
+
+fn a_late_head_is_answered_408(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--header-timeout", "300ms"]);
+    for start in ["G", "GET / HT", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: h\r\nX: y"] {
+        let mut client = server.client();
+        client.send(start);
+        let response = client.read(Content::Follows);
+        assert_eq!((response.status, response.closes()), (408, true), "{start:?}");
+        client.ends_silently();
+        let mut second = server.client();
+        assert_eq!(second.get("/").status, 200);
+        second.send(start);
+        assert_eq!(second.read(Content::Follows).status, 408, "{start:?} as the second request");
+    }
+    // Bytes that trickle do not extend it.
+    let mut client = server.client();
+    let asked = Instant::now();
+    client.send("GET / HTTP/1.1\r\n");
+    while !client.is_readable() {
+        if client.try_send("A: b\r\n").is_err() {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+        assert!(asked.elapsed() < crate::support::PATIENCE, "trickling holds a connection for ever");
+    }
+    goes_on(&server);
+}
+
+fn a_connection_that_says_nothing_is_closed(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--header-timeout", "300ms"]);
+    server.client().ends_silently();
+    goes_on(&server);
+}
+
+fn a_late_body_closes_the_connection(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--body-timeout", "300ms"]);
+    for framing in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
+        let mut client = server.client();
+        client.send(format!("POST / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n1"));
+        assert_eq!(client.read(Content::Follows).status, 405);
+        client.ends_silently();
+    }
+    goes_on(&server);
+}
+
+fn an_idle_connection_is_closed(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--keep-alive-timeout", "300ms"]);
+    let mut client = server.client();
+    assert!(!client.get("/").closes());
+    client.ends_silently();
+    goes_on(&server);
+}
+
+/// Asks for more than all buffers take and does not read it.
+fn stuck(server: &Server, target: &str, times: usize) -> Client {
+    let mut client = server.narrow_client();
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(times));
+    client.wait_readable();
+    client
+}
+
+fn who_stops_reading_is_cut(io: Io) {
+    let site = Site::new();
+    site.write("large.bin", &noise(1, 30 << 20));
+    site.write("mid.bin", &noise(2, 60_000));
+    let server = Server::start(io, &site, &["--write-timeout", "300ms", "--keep-alive-timeout", "1h"]);
+    for (target, times) in [("/large.bin", 1), ("/mid.bin", 400)] {
+        let stuck = stuck(&server, target, times);
+        let other = crate::support::until("the server lets go of it", || {
+            let peers = descriptors(&server);
+            (peers == idle_descriptors(&server)).then_some(())
+        });
+        drop((stuck, other));
+    }
+    goes_on(&server);
+}
+
+/// Sockets that the server holds.
+fn descriptors(server: &Server) -> usize {
+    let folder = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("our own child");
+    let links = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Sockets of a server without connections: one per core listens.
+fn idle_descriptors(server: &Server) -> usize {
+    let said = server.stderr();
+    let (_, rest) = said.split_once("vermeil: cores: ").expect("said at start");
+    let cores: usize = rest.split(' ').next().unwrap().parse().expect("a number");
+    // The signal pipe is a pair of sockets.
+    cores + 2
+}
+
+/// The last answer of a connection may still be on its way when the time between requests is over.
+fn an_answer_that_is_read_slowly_is_not_cut_as_idle(io: Io) {
+    let site = Site::new();
+    let content = noise(2, 8 << 20);
+    site.write("large.txt", &content);
+    let args = ["--keep-alive-timeout", "200ms", "--cache-file-bytes", "16M"];
+    let server = Server::start(io, &site, &args);
+    let mut client = stuck(&server, "/large.txt", 1);
+    let mut idle = server.client();
+    idle.get("/");
+    // When that one has been idle too long, so has every other.
+    idle.ends_silently();
+    assert!(client.read(Content::Follows).body == content);
+    client.ends_silently();
+    goes_on(&server);
+}
+
+fn beyond_the_bound_connections_wait(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--cores", "1", "--connections-max", "2"]);
+    let mut first = server.client();
+    let mut second = server.client();
+    assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
+    let mut third = server.client();
+    third.ask("GET", "/", &[]);
+    server.says("a core holds 2 connections, its bound; new ones wait (raise --connections-max)");
+    assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
+    assert!(!third.is_readable());
+    drop(first);
+    assert_eq!(third.read(Content::Follows).status, 200);
+    drop((second, third));
+    goes_on(&server);
+}
+
+fn a_long_line_and_a_large_head_are_refused(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &[]);
+    let line = |len: usize| format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(len - 14));
+    let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(count - 1));
+    let bytes = |len: usize| format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "y".repeat(len - 32));
+    for (request, status) in [
+        (fields(100), 200),
+        (bytes(32 * 1024), 200),
+        (line(8 * 1024 + 1), 414),
+        (fields(101), 431),
+        (bytes(32 * 1024 + 1), 431),
+        ("x".repeat(100_000), 400),
+    ] {
+        let mut client = server.client();
+        // The refusal may come before all of it is taken.
+        let _ = client.try_send(&request);
+        let response = client.read(Content::Follows);
+        assert_eq!((response.status, response.closes()), (status, status != 200), "{} bytes", request.len());
+        if status != 200 {
+            assert!(matches!(client.read_to_end(), End::Closed | End::Reset) && client.received().is_empty());
+        }
+    }
+    goes_on(&server);
+}
+
+fn short_of_descriptors_the_server_goes_on(io: Io) {
+    let site = Site::new();
+    let limited = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
+    let server = Server::start_under(&limited, io, &site, &["--cores", "1"]);
+    let mut clients: Vec<_> = (0..80).map(|_| server.client()).collect();
+    server.says("cannot accept a connection");
+    assert_eq!(clients[0].get("/").status, 200);
+    clients.truncate(1);
+    assert_eq!(clients[0].get("/").status, 200);
+    drop(clients);
+    goes_on(&server);
+}

@@ -1,0 +1,11 @@
+//! The whole server through its binary: real processes, real sockets, real files, on both I/O drivers.
+//!
+//! One module per subject; each test's name says what it shows. Leaves out what has one right answer without sockets
+//! (parsing, conditions, ranges: `vermeil-http`) except for a sample of it.
+
+mod conditions;
+mod corpus;
+mod files;
+mod ranges;
+mod requests;
+mod support;

@@ -1,0 +1,180 @@
+//! A client that writes any bytes and reads whole responses, on one connection.
+
+use super::response::{Content, Head, Response};
+use super::{PATIENCE, until};
+use socket2::{Domain, Socket, Type};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+/// One connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    /// Received and not yet read as responses.
+    received: Vec<u8>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing more came.
+    Closed,
+    /// A reset, which may overtake what was sent before it.
+    Reset,
+}
+
+impl Client {
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
+        Self::over(TcpStream::connect(addr).expect("connected"))
+    }
+
+    /// With a receive buffer so small that a server notices who does not read.
+    pub(crate) fn connect_narrow(addr: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a small buffer");
+        socket.connect(&addr.into()).expect("connected");
+        Self::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).expect("an option");
+        stream.set_read_timeout(Some(PATIENCE)).expect("an option");
+        stream.set_write_timeout(Some(PATIENCE)).expect("an option");
+        Self { stream, received: Vec::new() }
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("the server takes it");
+    }
+
+    /// Sends what the server may refuse before it has taken all of it.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
+    }
+
+    /// Tells the server that nothing more comes.
+    pub(crate) fn finish(&self) {
+        // It may have closed already.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Sends a request without content; `fields` are lines without their ends.
+    pub(crate) fn ask(&mut self, method: &str, target: &str, fields: &[&str]) {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+        for field in fields {
+            request.push_str(field);
+            request.push_str("\r\n");
+        }
+        request.push_str("\r\n");
+        self.send(request);
+    }
+
+    /// Asks and reads the answer.
+    #[track_caller]
+    pub(crate) fn request(&mut self, method: &str, target: &str, fields: &[&str]) -> Response {
+        self.ask(method, target, fields);
+        self.read(if method == "HEAD" { Content::Omitted } else { Content::Follows })
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&mut self, target: &str) -> Response {
+        self.request("GET", target, &[])
+    }
+
+    #[track_caller]
+    pub(crate) fn get_with(&mut self, target: &str, fields: &[&str]) -> Response {
+        self.request("GET", target, fields)
+    }
+
+    /// Reads one whole response.
+    #[track_caller]
+    pub(crate) fn read(&mut self, content: Content) -> Response {
+        match self.try_read(content) {
+            Ok(response) => response,
+            Err(end) => {
+                panic!(
+                    "{end:?} instead of a whole response; came: {:?}",
+                    self.received.escape_ascii().to_string()
+                )
+            }
+        }
+    }
+
+    /// Reads one whole response, or how the connection ended before there was one.
+    #[track_caller]
+    pub(crate) fn try_read(&mut self, content: Content) -> Result<Response, End> {
+        let (head, start) = loop {
+            match Head::read(&self.received, content) {
+                Some(found) => break found,
+                None => self.receive()?,
+            }
+        };
+        let end = start + head.content_bytes;
+        self.received.reserve(end.saturating_sub(self.received.len()));
+        while self.received.len() < end {
+            self.receive()?;
+        }
+        let rest = self.received.split_off(end);
+        let mut body = std::mem::replace(&mut self.received, rest);
+        body.drain(..start);
+        Ok(head.with(body))
+    }
+
+    /// Receives once, up to 64 KiB.
+    #[track_caller]
+    fn receive(&mut self) -> Result<(), End> {
+        let mut buffer = [0; 1 << 16];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err(End::Closed),
+            Ok(count) => {
+                self.received.extend_from_slice(&buffer[..count]);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(End::Reset),
+            Err(error) => panic!("receiving: {error}; came: {} bytes", self.received.len()),
+        }
+    }
+
+    /// Reads `count` bytes of whatever comes and keeps them.
+    #[track_caller]
+    pub(crate) fn receive_at_least(&mut self, count: usize) {
+        while self.received.len() < count {
+            self.receive().expect("more to come");
+        }
+    }
+
+    /// What was received and is no whole response yet.
+    pub(crate) fn received(&self) -> &[u8] {
+        &self.received
+    }
+
+    /// Reads to the end; whatever came and was not read stays in [`received`](Self::received).
+    #[track_caller]
+    pub(crate) fn read_to_end(&mut self) -> End {
+        loop {
+            if let Err(end) = self.receive() {
+                return end;
+            }
+        }
+    }
+
+    /// Waits for the end of the connection and insists that nothing comes before it.
+    #[track_caller]
+    pub(crate) fn ends_silently(&mut self) {
+        let end = self.read_to_end();
+        assert_eq!((end, self.received.escape_ascii().to_string()), (End::Closed, String::new()));
+    }
+
+    /// Waits until something has arrived, without taking it.
+    pub(crate) fn wait_readable(&self) {
+        let mut byte = [0];
+        until("something arrives", || self.stream.peek(&mut byte).ok());
+    }
+
+    /// Whether something, or the end, has arrived.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("an option");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("an option");
+        !matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}

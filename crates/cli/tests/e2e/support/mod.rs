@@ -1,0 +1,45 @@
+//! What every test here is made of: a server that is the real binary ([`Server`]), the folder it serves ([`Site`]), a
+//! client that writes bytes and reads strictly ([`Client`]), and waiting for a condition with a deadline ([`until`]).
+//!
+//! [`on_both!`] makes two tests of one function, one for each I/O driver.
+
+mod client;
+mod response;
+mod server;
+mod site;
+
+pub(crate) use client::{Client, End};
+pub(crate) use response::{Content, Response};
+pub(crate) use server::{Io, Process, Server, vermeil};
+pub(crate) use site::{Site, noise};
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take before the test fails. Far more than it takes, since machines that test are busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Looks until `condition` gives something; panics with `what` when [`PATIENCE`] is over.
+#[track_caller]
+pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// Makes `mod epoll` and `mod uring` with one test per function named.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod epoll {
+            $(#[test] fn $name() { super::$name($crate::support::Io::Epoll); })*
+        }
+        mod uring {
+            $(#[test] fn $name() { $crate::support::Io::Uring.if_there(super::$name); })*
+        }
+    };
+}
+pub(crate) use on_both;
