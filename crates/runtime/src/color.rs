@@ -14,11 +14,11 @@ pub struct Color {
 }
 
 impl Color {
-    pub(crate) fn new(id: ColorId, core: CoreIndex, shared: Arc<Shared>) -> Self {
-        Self { queue: ColorQueue::new(id, core.0), shared }
+    pub(crate) fn new(core: CoreIndex, shared: Arc<Shared>) -> Self {
+        Self { queue: ColorQueue::new(core.0), shared }
     }
 
-    /// The color's name, unique in its runtime.
+    /// The color's name, unique in the process.
     pub fn id(&self) -> ColorId {
         self.queue.id()
     }

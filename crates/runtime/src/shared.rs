@@ -12,15 +12,12 @@ use crate::{
     task::Registry,
 };
 use crossbeam_utils::CachePadded;
-use std::{
-    num::NonZeroU64,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::Unparker;
-use vermeil_queue::{ColorId, Parking, ReadyQueue, Token};
+use vermeil_queue::{Parking, ReadyQueue, Token};
 use vermeil_sched::{CoreIndex, Placement, Policy, TurnLimits};
 
 pub(crate) struct Shared {
@@ -31,7 +28,8 @@ pub(crate) struct Shared {
     pub(crate) handlers: Handlers,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
-    next_color: AtomicU64,
+    /// Colors made; the policy places by their numbers.
+    colors: AtomicU64,
 }
 
 /// What the others may touch of a core.
@@ -94,7 +92,7 @@ impl Shared {
             policy,
             blocking: pool,
             stopping: AtomicBool::new(false),
-            next_color: AtomicU64::new(1),
+            colors: AtomicU64::new(0),
         })
     }
 
@@ -119,10 +117,10 @@ impl Shared {
     }
 
     fn new_color(self: &Arc<Self>, placement: Placement) -> Color {
-        let number = self.next_color.fetch_add(1, Ordering::Relaxed);
-        let id = ColorId(NonZeroU64::new(number).expect("numbers start at one and do not run out"));
+        // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
+        let number = self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let core = self.policy.place(number, placement, self.cores.len());
-        Color::new(id, core, self.clone())
+        Color::new(core, self.clone())
     }
 }
 

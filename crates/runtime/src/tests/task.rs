@@ -47,6 +47,18 @@ fn tasks_of_a_color_share_state_without_locks() {
     assert_eq!(handle.spawn_on(&color, async move { sum.with(|sum| *sum) }).wait(), Ok(5000));
 }
 
+/// Both runtimes gave their first color the same name, and state of the one was open to the other, at the same time.
+#[test]
+fn state_of_a_color_is_closed_to_another_runtime() {
+    let (mine, other) = (runtime(), runtime());
+    let color = mine.handle().color();
+    let state = Arc::new(Colored::new(color.id(), 0));
+    let stranger = other.handle().color();
+    assert_ne!(color.id(), stranger.id());
+    let outcome = other.handle().spawn_on(&stranger, async move { state.with(|value| *value) }).wait();
+    assert_eq!(outcome, Err(TaskError::Panicked));
+}
+
 struct OnDrop(Arc<AtomicBool>);
 
 impl Drop for OnDrop {
