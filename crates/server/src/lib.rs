@@ -14,6 +14,7 @@ mod listen;
 mod local;
 pub mod log;
 mod options;
+mod sandbox;
 mod serve;
 mod server;
 mod slow;

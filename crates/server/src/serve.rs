@@ -10,6 +10,7 @@ use crate::{
     local,
     log::{Log, LogError, Notices},
     options::ServeOptions,
+    sandbox,
     server::Server,
 };
 use signal_hook::{
@@ -17,7 +18,8 @@ use signal_hook::{
     iterator::{Handle as SignalsHandle, Signals},
 };
 use std::{
-    io,
+    fmt,
+    io::{self, Write as _},
     net::SocketAddr,
     os::fd::OwnedFd,
     sync::{
@@ -91,22 +93,23 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
+    let sandbox = sandbox::enter(&options.log);
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let runtime = Runtime::builder().cpus(cpus).io(io).build()?;
     let server = Arc::new(Server::new(site, &options, notices.clone()));
 
     let background = open_cores(&runtime.handle(), &server, &log, listening)?;
-    say_start(&options, &addrs, &runtime.handle(), &server);
+    say_start(&options, &addrs, &runtime.handle(), &server, &sandbox);
     let ended = run(runtime, &server, &log, signals, background, options.timeouts.drain);
 
     let counts = log.close();
     notices.say_rest();
     let totals = server.totals();
-    eprintln!(
-        "vermeil: stopped: {} requests, {} answers cut, {} log records dropped",
+    say(format_args!(
+        "stopped: {} requests, {} answers cut, {} log records dropped",
         totals.requests, totals.cut, counts.dropped
-    );
+    ));
     Ok(ended)
 }
 
@@ -182,20 +185,26 @@ async fn flush_log() {
     }
 }
 
-fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, server: &Server) {
+fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, server: &Server, sandbox: &str) {
     let snapshot = handle.snapshot();
     let io = snapshot.cores.first().map_or("", |core| core.io.as_str());
     let cpus: vermeil_topology::CpuSet = options.cpus.iter().copied().collect();
     let root = options.root.canonicalize().unwrap_or_else(|_| options.root.clone());
     for addr in addrs {
-        eprintln!("vermeil: serving {} at {}", root.display(), url(*addr));
+        say(format_args!("serving {} at {}", root.display(), url(*addr)));
     }
-    eprintln!("vermeil: io: {io}");
-    eprintln!(
-        "vermeil: cores: {} (cpus {cpus}); changes to files: {}",
+    say(format_args!("io: {io}"));
+    say(format_args!(
+        "cores: {} (cpus {cpus}); changes to files: {}",
         snapshot.cores.len(),
         server.site.describe_changes()
-    );
+    ));
+    say(format_args!("sandbox: {sandbox}"));
+}
+
+/// One line for whoever started the server; a closed standard error is no reason to stop.
+fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "vermeil: {line}");
 }
 
 /// What a person can open in a browser: all interfaces are shown as this machine.
@@ -222,7 +231,7 @@ fn run(
     patience: Duration,
 ) -> Ended {
     wait_for_stop(&mut signals, log);
-    eprintln!("vermeil: draining, at most {} s; a second signal ends it now", patience.as_secs_f64());
+    say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
     server.drain();
     let handle = runtime.handle();
     for core in handle.cores() {
