@@ -104,7 +104,7 @@ impl Core {
                 }
                 Step::Stop if self.mine().tasks.cancel_all() == 0 => return,
                 // What was cancelled is queued: run it to its end.
-                Step::Stop => {}
+                Step::Stop => turn.polled(),
             }
         }
     }

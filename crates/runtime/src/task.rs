@@ -49,6 +49,7 @@ struct Body<F: Future> {
 
 trait Cancel: Send + Sync {
     fn cancel(self: Arc<Self>);
+    fn wake(self: Arc<Self>);
 }
 
 impl Handle {
@@ -137,6 +138,10 @@ where
         self.body.cancelled.store(true, Ordering::Release);
         Body::wake(&self);
     }
+
+    fn wake(self: Arc<Self>) {
+        Body::wake(&self);
+    }
 }
 
 impl<F: Future> Drop for Body<F> {
@@ -165,6 +170,13 @@ impl<T> Task<T> {
     pub fn cancel(&self) {
         if let Some(task) = self.cancel.upgrade() {
             task.cancel();
+        }
+    }
+
+    /// Has the future polled once more, soon: for whoever changed something that it looks at but cannot wait for.
+    pub fn wake(&self) {
+        if let Some(task) = self.cancel.upgrade() {
+            task.wake();
         }
     }
 

@@ -41,7 +41,7 @@ pub enum Step {
     Poll,
     /// Nothing to run: hand over I/O and sleep until a completion, a timer or a wake-up.
     Park,
-    /// The runtime stops and nothing is queued.
+    /// The runtime stops, and nothing is queued or a whole turn of it was run: what goes on for ever must not keep it.
     Stop,
 }
 
@@ -55,7 +55,8 @@ pub struct Turn {
 impl Turn {
     /// A core that has just looked at its I/O.
     pub fn new(limits: TurnLimits) -> Self {
-        Self { limits, ran: 0 }
+        // A turn without events would never run any.
+        Self { limits: TurnLimits { turn_events: limits.turn_events.max(1), ..limits }, ran: 0 }
     }
 
     /// Decides the next step.
@@ -64,6 +65,7 @@ impl Turn {
         match seen {
             Seen { ready: 0, stopping: true } => Step::Stop,
             Seen { ready: 0, stopping: false } => Step::Park,
+            Seen { stopping: true, .. } if left == 0 => Step::Stop,
             _ if left == 0 => Step::Poll,
             _ => Step::Run { batch: self.limits.batch_events.clamp(1, left) },
         }
@@ -106,5 +108,19 @@ mod tests {
         assert_eq!(turn.next(Seen { ready: 0, stopping: false }), Step::Park);
         assert_eq!(turn.next(Seen { ready: 0, stopping: true }), Step::Stop);
         assert!(matches!(turn.next(Seen { ready: 3, stopping: true }), Step::Run { .. }));
+    }
+
+    /// A color that requeues itself kept its core from ever stopping.
+    #[test]
+    fn a_stopping_core_runs_one_turn_of_what_is_queued() {
+        let mut turn = Turn::new(LIMITS);
+        turn.ran(LIMITS.turn_events);
+        assert_eq!(turn.next(Seen { ready: 1, stopping: true }), Step::Stop);
+    }
+
+    #[test]
+    fn a_turn_runs_something_whatever_the_limits() {
+        let turn = Turn::new(TurnLimits { batch_events: 0, turn_events: 0 });
+        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 1 });
     }
 }

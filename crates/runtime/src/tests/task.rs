@@ -1,11 +1,11 @@
 //! Tasks: results, order with handlers, cancelling, panics, blocking work, stopping.
 
 use super::{PATIENCE, eventually, runtime};
-use crate::{Colored, TaskError, blocking, core_index, sleep, yield_now};
+use crate::{Colored, Handler, TaskError, blocking, core_index, sleep, yield_now};
 use std::{
     future::pending,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -132,6 +132,30 @@ fn shutdown_waits_for_tasks_and_then_cancels_them() {
     assert_eq!(runtime.shutdown(Duration::ZERO).tasks_cancelled, 1);
     assert_eq!(stuck.wait(), Err(TaskError::Cancelled));
     assert!(on_color.load(Ordering::Acquire), "cancelled on its color, not from outside");
+}
+
+/// What requeues itself was run for ever and kept the runtime from stopping.
+#[test]
+fn stopping_ends_what_never_pauses() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let task = handle.spawn_on(&handle.color(), async {
+        loop {
+            yield_now().await;
+        }
+    });
+    let color = handle.color();
+    let again: Arc<OnceLock<Handler<()>>> = Arc::default();
+    let (next, on) = (again.clone(), color.clone());
+    let handler = handle.handler("again", move |()| {
+        next.get().expect("set before the first post").post(&on, ()).expect("below the bound");
+    });
+    assert!(again.set(handler).is_ok());
+    handler.post(&color, ()).unwrap();
+    eventually("both run", || handle.snapshot().handlers[0].runs > 0);
+    let stopped = runtime.shutdown(Duration::ZERO);
+    assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (1, 1));
+    assert_eq!(task.wait(), Err::<(), _>(TaskError::Cancelled));
 }
 
 #[test]
