@@ -6,8 +6,10 @@
 //! its node, because the path now leads elsewhere.
 //!
 //! A child is adopted only if no event of its parent was taken in since before it was opened ([`Parent`]). So whatever
-//! happened to its name since then has an event that is still on its way and will find the node in its place. Leaves out what a record is (`index.rs`). The races are tested in `watch/tests.rs`, the rest in `tests/changes.rs`
-//! and `tests/bounds.rs`.
+//! happened to its name since then has an event that is still on its way and will find the node in its place.
+//!
+//! Leaves out what a record is (`index.rs`). The races are tested in `watch/tests.rs`, the rest in `tests/changes.rs` and
+//! `tests/bounds.rs`.
 
 use rustix::{
     fs::inotify::{self, ReadFlags, Reader, WatchFlags},
