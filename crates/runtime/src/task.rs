@@ -43,7 +43,7 @@ struct Body<F: Future> {
     future: Colored<Option<Pin<Box<F>>>>,
     cancelled: AtomicBool,
     outcome: Arc<Outcome<F::Output>>,
-    /// Its place in the registry of its core; written once, before the first post.
+    /// Its place in the registry of its core; written once, before anybody can find it there.
     slot: AtomicUsize,
 }
 
@@ -73,8 +73,7 @@ impl Handle {
         });
         let cancel: Arc<dyn Cancel> = task.clone();
         let weak = Arc::downgrade(&cancel);
-        let slot = self.shared.core(color.core().0).tasks.insert(cancel);
-        task.body.slot.store(slot, Ordering::Relaxed);
+        self.shared.core(color.core().0).tasks.insert(cancel, &task.body.slot);
         Body::wake(&task);
         Task { outcome, cancel: weak }
     }
@@ -241,11 +240,12 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    fn insert(&self, task: Arc<dyn Cancel>) -> usize {
+    /// Keeps `task` and writes its place to `slot`: under the lock, since a core that stops cancels, and so removes, what
+    /// it finds here before the spawning thread may have come further.
+    fn insert(&self, task: Arc<dyn Cancel>, slot: &AtomicUsize) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        let slot = tasks.insert(task);
+        slot.store(tasks.insert(task), Ordering::Relaxed);
         self.alive.store(tasks.len(), Ordering::Release);
-        slot
     }
 
     fn remove(&self, slot: usize) {

@@ -134,6 +134,31 @@ fn shutdown_waits_for_tasks_and_then_cancels_them() {
     assert!(on_color.load(Ordering::Acquire), "cancelled on its color, not from outside");
 }
 
+/// A core that stopped while another thread spawned cancelled a task whose place was not noted yet, and then removed
+/// another's, or none, which broke the registry.
+#[test]
+fn spawning_while_the_runtime_stops_harms_nothing() {
+    for _ in 0..50 {
+        let runtime = runtime();
+        let handle = runtime.handle();
+        let color = handle.color();
+        let spawned = Arc::new(AtomicUsize::new(0));
+        let spawner = std::thread::spawn({
+            let (handle, spawned) = (handle.clone(), spawned.clone());
+            move || {
+                for _ in 0..500 {
+                    drop(handle.spawn_on(&color, pending::<()>()));
+                    spawned.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        eventually("some are spawned", || spawned.load(Ordering::Relaxed) > 50);
+        runtime.shutdown(Duration::ZERO);
+        spawner.join().expect("nothing panicked under the registry's lock");
+        assert_eq!(handle.snapshot().cores.iter().map(|core| core.panics).sum::<u64>(), 0);
+    }
+}
+
 /// What requeues itself was run for ever and kept the runtime from stopping.
 #[test]
 fn stopping_ends_what_never_pauses() {
