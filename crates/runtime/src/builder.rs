@@ -108,45 +108,59 @@ impl Builder {
         let shared = Shared::new(&cpus, self.limits, self.turn, self.policy, pool);
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
+        let mut refused = None;
         let epoch = Instant::now();
         for (index, &cpu) in cpus.iter().enumerate() {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("vermeil-{}", index.0))
-                .spawn(move || start(index, cpu, shared, &options, epoch, &started))
-                .map_err(|source| StartError::Thread { core: index.0, cpu, source })?;
-            runtime.threads.push(thread);
+                .spawn(move || start(index, cpu, shared, &options, epoch, started));
+            match thread {
+                Ok(thread) => runtime.threads.push(thread),
+                Err(source) => {
+                    refused = Some(StartError::Thread { core: index.0, cpu, source });
+                    break;
+                }
+            }
         }
         drop(started);
-        // Fails if any core failed: dropping the runtime stops the others.
-        starts.iter().take(cpus.len()).collect::<Result<(), _>>()?;
-        Ok(runtime)
+        // Ends when every core has started, failed or panicked. All are waited for, also when one was refused: a core
+        // that is still starting has no bell yet, and being told to stop could pass it by.
+        let starts: Vec<_> = starts.iter().collect();
+        let panicked = starts.len() < runtime.threads.len();
+        // If any core failed, dropping the runtime stops the others.
+        starts.into_iter().collect::<Result<(), _>>()?;
+        match refused {
+            Some(error) => Err(error),
+            None if panicked => Err(StartError::Panicked),
+            None => Ok(runtime),
+        }
     }
 }
 
-/// A core's thread, from its start to its end.
+/// A core's thread, from its start to its end. `started` is told how the start went and let go of then.
 fn start(
     index: CoreIndex,
     cpu: usize,
     shared: Arc<Shared>,
     options: &DriverOptions,
     epoch: Instant,
-    started: &Sender<Result<(), StartError>>,
+    started: Sender<Result<(), StartError>>,
 ) {
     let driver = pin_current_thread(cpu)
         .map_err(|source| StartError::Pin { core: index.0, cpu, source })
         .and_then(|()| Driver::new(options).map_err(|source| StartError::Driver { core: index.0, source }));
     let driver = match driver {
         Ok(driver) => driver,
-        Err(error) => return started.send(Err(error)).unwrap_or(()),
+        Err(error) => return started.send(Err(error)).expect("the builder waits for every core"),
     };
     let mine = shared.core(index.0);
     let fresh =
         mine.unparker.set(driver.unparker()).is_ok() && mine.io.set(driver.description().to_owned()).is_ok();
     assert!(fresh, "a core starts once");
-    // The builder has gone if another core failed; then `stopping` is set and this core ends at once.
-    let _ = started.send(Ok(()));
+    started.send(Ok(())).expect("the builder waits for every core");
+    drop(started);
     Core::new(index, shared, driver, epoch).run();
 }
 

@@ -31,6 +31,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// A core's thread panicked before it ran; the message went through the panic hook.
+    #[error("a core panicked while it started: a bug, see the message before this one")]
+    Panicked,
     /// The I/O driver of a core could not be made.
     #[error("cannot open the I/O driver of core {core}: {source}")]
     Driver {
