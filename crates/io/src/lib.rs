@@ -38,4 +38,4 @@ pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, Links, OpenFor, open_beneath, read_nowait};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
-pub use socket::{ListenOptions, listen, peer_addr, probe_free, set_nodelay};
+pub use socket::{ListenOptions, acknowledged_bytes, listen, peer_addr, probe_free, set_nodelay};

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -85,6 +85,33 @@ fn unbound(addr: SocketAddr) -> io::Result<Socket> {
 pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let addr = rustix::net::getpeername(fd)?.ok_or(io::ErrorKind::NotConnected)?;
     Ok(SocketAddr::try_from(addr).unwrap_or_else(|_| SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))
+}
+
+/// Bytes of what was sent on a TCP connection that its peer has acknowledged since it began (`TCP_INFO`, Linux 4.1): what
+/// grows while a client takes anything at all, however slowly.
+///
+/// # Errors
+/// The descriptor is not a TCP socket.
+#[allow(unsafe_code)]
+pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    /// `tcpi_bytes_acked` in `struct tcp_info` (`linux/tcp.h`): after 8 bytes, 24 words and 2 rates.
+    const AT: usize = 8 + 24 * 4 + 2 * 8;
+    let mut info = [0u8; AT + 8];
+    let mut bytes = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from_ne_bytes(info[AT..].try_into().expect("eight bytes are left")))
 }
 
 /// Sends small segments at once (`TCP_NODELAY`). Sockets accepted from [`listen`] have it already.

@@ -115,7 +115,7 @@ fn redirect(
     error(local, Status::MovedPermanently, &line, head, out)
 }
 
-/// Writes the page of `status`, with more field lines.
+/// Answers with the page of `status`, with more field lines.
 pub(crate) fn error(
     local: &mut Local,
     status: Status,
@@ -123,17 +123,27 @@ pub(crate) fn error(
     head: Head,
     out: &mut Vec<u8>,
 ) -> Answer {
-    detailed_error(local, status, "", lines, head, out)
+    Answer::Ready(page(local, status, lines, head, out))
 }
 
-fn detailed_error(
+/// Writes the page of `status`, with more field lines.
+pub(crate) fn page(local: &mut Local, status: Status, lines: &[u8], head: Head, out: &mut Vec<u8>) -> Sent {
+    detailed_page(local, status, "", lines, head, out)
+}
+
+/// Refuses input that is no request.
+pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
+    detailed_page(local, rejection.status(), rejection.reason(), b"", Head::UNKNOWN, out)
+}
+
+fn detailed_page(
     local: &mut Local,
     status: Status,
     detail: &str,
     lines: &[u8],
     head: Head,
     out: &mut Vec<u8>,
-) -> Answer {
+) -> Sent {
     let now = local.clock.date(now_ms());
     let page = ErrorPage {
         status,
@@ -144,17 +154,7 @@ fn detailed_error(
         now,
         lines: &[SERVER, lines].concat(),
     };
-    let body_bytes = page.write(out);
-    Answer::Ready(Sent { status, body_bytes })
-}
-
-/// Refuses input that is no request.
-pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
-    let status = rejection.status();
-    match detailed_error(local, status, rejection.reason(), b"", Head::UNKNOWN, out) {
-        Answer::Ready(sent) | Answer::Body(sent, _) => sent,
-        Answer::Slow(_) => Sent { status, body_bytes: 0 },
-    }
+    Sent { status, body_bytes: page.write(out) }
 }
 
 /// Ends a head that was begun elsewhere.

@@ -21,5 +21,5 @@ mod slow;
 
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, ServeOptions, Timeouts};
-pub use serve::{Ended, ServeError, serve};
+pub use serve::{Ended, ServeError, raise_descriptor_limit, serve};
 pub use vermeil::IoChoice;

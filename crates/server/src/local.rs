@@ -158,6 +158,8 @@ pub(crate) struct Connections {
 struct Entry {
     task: Option<Task<()>>,
     idle: bool,
+    /// Whether it has been told to end as soon as it is idle.
+    ending: bool,
 }
 
 impl Connections {
@@ -168,16 +170,19 @@ impl Connections {
         }
     }
 
-    /// Cancels the connections that wait between requests; gives the number of those that do not.
-    pub(crate) fn cancel_idle(&self) -> usize {
-        let mut busy = 0;
-        for (_, entry) in &self.all {
+    /// Tells the connections that wait between requests to end: each knows itself whether its last answer is still on
+    /// its way. Gives the number of all that are left.
+    pub(crate) fn end_idle(&mut self) -> usize {
+        for (_, entry) in &mut self.all {
             match &entry.task {
-                Some(task) if entry.idle => task.cancel(),
-                _ => busy += 1,
+                Some(task) if entry.idle && !entry.ending => {
+                    entry.ending = true;
+                    task.wake();
+                }
+                _ => {}
             }
         }
-        busy
+        self.all.len()
     }
 }
 
@@ -197,9 +202,15 @@ impl Place {
     pub(crate) fn set_idle(&self, idle: Idle) {
         with(|local| local.connections.all[self.0].idle = idle == Idle::Yes);
     }
+
+    /// Whether it should end, since it waits for nothing that was promised.
+    pub(crate) fn is_ending(&self) -> bool {
+        with(|local| local.connections.all[self.0].ending)
+    }
 }
 
-/// Whether a connection waits between requests, with nothing of one received and every answer handed over.
+/// Whether a connection waits between requests, with nothing of one received and every answer handed to the
+/// driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
     Yes,

@@ -41,12 +41,17 @@ pub(crate) struct Totals {
 }
 
 impl Server {
-    pub(crate) fn new(site: Arc<Site>, options: &ServeOptions, notices: Arc<Notices>) -> Self {
+    pub(crate) fn new(
+        site: Arc<Site>,
+        options: &ServeOptions,
+        connections_max: usize,
+        notices: Arc<Notices>,
+    ) -> Self {
         Self {
             site,
             limits: options.limits.clone(),
             timeouts: options.timeouts,
-            connections_max: options.connections_max,
+            connections_max,
             notices,
             draining: AtomicBool::new(false),
             counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),

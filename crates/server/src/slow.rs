@@ -76,9 +76,13 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                 })
             }
             What::Send { handle, coding, pieces, sent } => {
-                let result = send(connection, &handle, coding, pieces).await;
+                let mut body_bytes = 0;
+                let result = send(connection, &handle, coding, pieces, &mut body_bytes).await;
                 if matches!(result, Err(Lost::Cut)) {
                     say_cut(&request);
+                }
+                if result.is_err() {
+                    log(connection, &request, Sent { body_bytes, ..sent });
                 }
                 result?;
                 break sent;
@@ -93,13 +97,17 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
             Answer::Slow(next) => what = next,
         }
     };
+    log(connection, &request, sent);
+    Ok(())
+}
+
+fn log(connection: &Connection, request: &[u8], sent: Sent) {
     local::with(|local| {
         if local.log.is_on() {
             let limits = local.server.limits.clone();
-            local.log_answer(connection.peer, &request, Some(&parsed(&request, &limits)), sent);
+            local.log_answer(connection.peer, request, Some(&parsed(request, &limits)), sent);
         }
     });
-    Ok(())
 }
 
 /// The request again: it was parsed from these bytes before.
@@ -114,25 +122,31 @@ fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Answer {
     answer::error(local, Status::ServiceUnavailable, b"Retry-After: 1\r\n", head, out)
 }
 
+/// Sends the pieces of a body; counts in `sent` what the kernel has taken, also when it ends early.
 async fn send(
     connection: &mut Connection,
     handle: &Handle,
     coding: Choice,
     pieces: Vec<Piece>,
+    sent: &mut u64,
 ) -> Result<(), Lost> {
     let variant = variant(handle, coding);
     for piece in pieces {
         match (piece, variant.content()) {
-            (Piece::Bytes(bytes), _) => connection.output.extend_from_slice(&bytes),
+            (Piece::Bytes(bytes), _) => {
+                *sent += bytes.len() as u64;
+                connection.output.extend_from_slice(&bytes);
+            }
             (Piece::Range(range), Content::Memory(bytes)) => {
                 // What is in memory has a length that fits.
                 let part = bytes.slice(range.start as usize..range.end as usize);
+                *sent += range.len();
                 connection.flush(part, More::Yes).await?;
             }
             (Piece::Range(range), Content::Disk(file)) => {
                 connection.flush(Bytes::new(), More::Yes).await?;
                 connection.sent().await?;
-                send_range(connection, file, range).await?;
+                send_range(connection, file, range, sent).await?;
             }
         }
     }
@@ -149,7 +163,12 @@ fn variant(handle: &Handle, coding: Choice) -> &Variant {
     }
 }
 
-async fn send_range(connection: &mut Connection, file: &OpenFile, range: ByteRange) -> Result<(), Lost> {
+async fn send_range(
+    connection: &mut Connection,
+    file: &OpenFile,
+    range: ByteRange,
+    sent: &mut u64,
+) -> Result<(), Lost> {
     let mut offset = range.start;
     while offset < range.end {
         let part = PART_BYTES.min(range.end - offset);
@@ -164,8 +183,9 @@ async fn send_range(connection: &mut Connection, file: &OpenFile, range: ByteRan
         let end = offset + part;
         while offset < end {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            if connection.sendfile(file, &mut offset, left).await? == 0 {
-                return Err(Lost::Cut);
+            match connection.sendfile(file, &mut offset, left).await? {
+                0 => return Err(Lost::Cut),
+                count => *sent += count as u64,
             }
         }
         if offset < range.end {

@@ -32,8 +32,13 @@ pub(super) struct CacheArgs {
     /// The largest file whose content is kept in memory, in bytes
     ///
     /// From 0 to 1G, and not more than --cache-bytes. Larger files are sent from the kernel's page cache.
-    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(64 * K), value_parser = size_between(0, G))]
+    #[arg(long, value_name = "SIZE", default_value_t = Self::FILE_BYTES, value_parser = size_between(0, G))]
     pub(super) cache_file_bytes: Size,
+}
+
+impl CacheArgs {
+    /// Default of `--cache-file-bytes`.
+    pub(super) const FILE_BYTES: Size = Size::bytes(64 * K);
 }
 
 /// What one client may send, and how many clients there are.

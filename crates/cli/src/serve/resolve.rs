@@ -2,6 +2,7 @@
 //!
 //! What it needs of the machine comes in as [`Surroundings`], so that it is tested on machines one does not have.
 
+use super::CacheArgs;
 use super::{FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
@@ -61,7 +62,8 @@ impl ServeArgs {
             follow_symlinks: self.follow_symlinks.into(),
             listing: if self.no_listing { Listing::Off } else { Listing::On },
             content_bytes_max: self.cache.cache_bytes.bytes,
-            content_file_bytes_max: self.cache.cache_file_bytes.bytes,
+            // The default gives way to a small cache; what was written was checked.
+            content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(self.cache.cache_bytes.bytes),
             entries_max: self.cache.cache_entries,
             ..SiteOptions::default()
         }
@@ -70,6 +72,9 @@ impl ServeArgs {
     fn refuse_contradictions(&self) -> Result<(), UsageError> {
         let (limits, cache) = (&self.limits, &self.cache);
         within(("--request-line-bytes", limits.request_line_bytes), ("--header-bytes", limits.header_bytes))?;
+        if cache.cache_file_bytes == CacheArgs::FILE_BYTES {
+            return Ok(());
+        }
         within(("--cache-file-bytes", cache.cache_file_bytes), ("--cache-bytes", cache.cache_bytes))
     }
 }

@@ -197,12 +197,18 @@ fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
             Exit::Usage,
         ),
         (
-            &["--cache-bytes", "1K"],
-            "--cache-file-bytes 64K: more than --cache-bytes 1K allows; raise --cache-bytes or lower --cache-file-bytes",
+            &["--cache-bytes", "1K", "--cache-file-bytes", "65K"],
+            "--cache-file-bytes 65K: more than --cache-bytes 1K allows; raise --cache-bytes or lower --cache-file-bytes",
             Exit::Usage,
         ),
     ] {
         let error = parse(args).unwrap().resolve(&surroundings()).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.exit()), (message, exit));
     }
+}
+
+#[test]
+fn a_small_cache_lowers_the_largest_file_in_it() {
+    let site = parse(&["--cache-bytes", "0"]).unwrap().resolve(&surroundings()).unwrap().site;
+    assert_eq!((site.content_bytes_max, site.content_file_bytes_max), (0, 0));
 }

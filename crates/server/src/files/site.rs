@@ -62,10 +62,12 @@ const EVICTED_PART: u64 = 16;
 
 /// File systems on which every change is made through this kernel, and so told by it (`linux/magic.h`; ZFS and bcachefs
 /// by their own headers): ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, F2FS, ZFS, bcachefs, FAT, exFAT, JFS, NILFS, and
-/// those that never change: squashfs, EROFS, ISO 9660, cramfs. Not in the list, and so looked up at each use: whatever
-/// other machines or programs write (NFS, SMB, 9P, FUSE, Ceph, AFS, OCFS2, GFS2), overlays, whose layers can be changed
-/// beneath them, and whatever is unknown.
-const TOLD_FILE_SYSTEMS: [u32; 17] = [
+/// those that never change: squashfs, EROFS, ISO 9660, cramfs; and overlayfs, the root of most containers, whose layers must
+/// not be changed beneath a mount (kernel documentation, overlayfs, "Changes to underlying filesystems"). Not in the
+/// list, and so looked up at each use: whatever other machines or programs write (NFS, SMB, 9P, FUSE, Ceph, AFS, OCFS2,
+/// GFS2), and whatever is unknown.
+const TOLD_FILE_SYSTEMS: [u32; 18] = [
+    0x794C_7630,
     0xEF53,
     0x5846_5342,
     0x9123_683E,

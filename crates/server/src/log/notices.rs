@@ -27,10 +27,6 @@ const NEVER: u64 = 0;
 pub enum NoticeKind {
     /// A file changed while it was sent, so the connection was cut.
     FileChanged,
-    /// A file that should be served cannot be read.
-    FileUnreadable,
-    /// The kernel cannot tell of changes in the served folder.
-    WatchTrouble,
     /// A connection could not be accepted.
     AcceptTrouble,
     /// The limit of connections was reached.
@@ -43,22 +39,13 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 7] = [
-        Self::FileChanged,
-        Self::FileUnreadable,
-        Self::WatchTrouble,
-        Self::AcceptTrouble,
-        Self::ConnectionsFull,
-        Self::LogTrouble,
-        Self::LogDropped,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::FileChanged, Self::AcceptTrouble, Self::ConnectionsFull, Self::LogTrouble, Self::LogDropped];
 
     /// A name for people and for the status page.
     pub fn name(self) -> &'static str {
         match self {
             Self::FileChanged => "file changed while sent",
-            Self::FileUnreadable => "file unreadable",
-            Self::WatchTrouble => "changes not watched",
             Self::AcceptTrouble => "connection not accepted",
             Self::ConnectionsFull => "connections at their limit",
             Self::LogTrouble => "log not written",
