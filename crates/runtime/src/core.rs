@@ -10,16 +10,25 @@ use crate::{
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 use vermeil_io::Driver;
 use vermeil_queue::Activation;
 use vermeil_sched::{CoreIndex, Seen, Step, Turn};
 
+/// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
+/// another runtime has a core of the same index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Home(u64);
+
 /// What a core's thread owns.
 pub(crate) struct Core {
     pub(crate) index: CoreIndex,
+    pub(crate) home: Home,
     pub(crate) shared: Arc<Shared>,
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
@@ -60,8 +69,10 @@ pub fn now_ms() -> u64 {
 
 impl Core {
     pub(crate) fn new(index: CoreIndex, shared: Arc<Shared>, driver: Driver, epoch: Instant) -> Self {
+        static CORES: AtomicU64 = AtomicU64::new(0);
         Self {
             index,
+            home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
             shared,
             driver: RefCell::new(driver),
             timers: RefCell::default(),

@@ -4,7 +4,7 @@
 //! [`OffCore`](crate::OffCore). Dropping it closes it.
 
 use crate::{
-    core::{Core, current},
+    core::{Core, Home, current},
     error::OffCore,
 };
 use bytes::Bytes;
@@ -15,26 +15,25 @@ use std::{
     task::{Context, Poll},
 };
 use vermeil_io::{Driver, ListenerKey, More, StreamKey};
-use vermeil_sched::CoreIndex;
 
 /// Runs `f` on the driver of `home`, if this is its thread.
-pub(crate) fn on_driver<R>(home: CoreIndex, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
-    let here = |core: &Core| (core.index == home).then(|| f(&mut core.driver.borrow_mut()));
+pub(crate) fn on_driver<R>(home: Home, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
+    let here = |core: &Core| (core.home == home).then(|| f(&mut core.driver.borrow_mut()));
     current(here).flatten().ok_or(OffCore)
 }
 
-pub(crate) fn home() -> Result<CoreIndex, OffCore> {
-    current(|core| core.index).ok_or(OffCore)
+pub(crate) fn home() -> Result<Home, OffCore> {
+    current(|core| core.home).ok_or(OffCore)
 }
 
-fn poll_on<R>(home: CoreIndex, f: impl FnOnce(&mut Driver) -> Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+fn poll_on<R>(home: Home, f: impl FnOnce(&mut Driver) -> Poll<io::Result<R>>) -> Poll<io::Result<R>> {
     on_driver(home, f).unwrap_or_else(|off| Poll::Ready(Err(off.into())))
 }
 
 /// A listening socket.
 #[derive(Debug)]
 pub struct TcpListener {
-    home: CoreIndex,
+    home: Home,
     key: ListenerKey,
 }
 
@@ -73,7 +72,7 @@ impl Drop for TcpListener {
 /// A connected socket.
 #[derive(Debug)]
 pub struct TcpStream {
-    home: CoreIndex,
+    home: Home,
     key: StreamKey,
 }
 

@@ -1,14 +1,16 @@
 //! Waiting for any other descriptor to become readable: inotify, pipes, signals.
 
-use crate::net::{home, on_driver};
+use crate::{
+    core::Home,
+    net::{home, on_driver},
+};
 use std::{future::poll_fn, io, os::fd::OwnedFd, task::Poll};
 use vermeil_io::SourceKey;
-use vermeil_sched::CoreIndex;
 
 /// A descriptor that a task of this core waits on.
 #[derive(Debug)]
 pub struct Source {
-    home: CoreIndex,
+    home: Home,
     key: SourceKey,
 }
 

@@ -1,7 +1,7 @@
 //! Sleeping and time limits for tasks.
 
 use crate::{
-    core::current,
+    core::{Home, current},
     timers::{NEVER, Timer},
 };
 use std::{
@@ -11,7 +11,6 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use vermeil_sched::CoreIndex;
 
 /// A time limit ran out.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy)]
@@ -25,7 +24,7 @@ pub struct Timeout;
 pub struct Sleep {
     deadline_ns: u64,
     /// The timer and the core that has it, once the sleep has been waited for.
-    timer: Option<(CoreIndex, Arc<Timer>)>,
+    timer: Option<(Home, Arc<Timer>)>,
 }
 
 /// Waits for `duration`, counted from now.
@@ -71,10 +70,10 @@ impl Sleep {
     }
 
     fn forget(&mut self) {
-        let Some((index, timer)) = self.timer.take() else { return };
+        let Some((home, timer)) = self.timer.take() else { return };
         timer.abandon();
         current(|core| {
-            if core.index == index {
+            if core.home == home {
                 core.timers.borrow_mut().disarm(&timer);
             }
         });
@@ -89,14 +88,14 @@ impl Future for Sleep {
             if core.now_ns() >= self.deadline_ns {
                 return Poll::Ready(());
             }
-            if self.timer.as_ref().is_some_and(|(index, _)| *index != core.index) {
+            if self.timer.as_ref().is_some_and(|(home, _)| *home != core.home) {
                 self.forget();
             }
             let deadline_ns = self.deadline_ns;
             let (_, timer) = self.timer.get_or_insert_with(|| {
                 let timer = core.timers.borrow_mut().timer();
                 timer.set_deadline(deadline_ns);
-                (core.index, timer)
+                (core.home, timer)
             });
             timer.set_waker(context.waker());
             if deadline_ns < timer.armed_ns() {
