@@ -384,6 +384,6 @@ mod tests {
         fn size<F: Future>(_: impl Fn(TcpStream, Place) -> F) -> usize {
             size_of::<F>()
         }
-        assert!(size(serve) <= 640, "{} bytes", size(serve));
+        assert!(size(serve) <= 768, "{} bytes", size(serve));
     }
 }
