@@ -13,6 +13,10 @@ const PANEL_HEIGHT: f64 = 220.0;
 const GAP: f64 = 28.0;
 const TOP: f64 = 64.0;
 const LEGEND_HEIGHT: f64 = 26.0;
+/// From the foot of one row of panels to the next, names included.
+const ROW_GAP: f64 = 52.0;
+/// A chart of this many panels is about as wide as a page.
+const PANELS_PER_ROW: usize = 4;
 /// Room for a bar's number above the highest whisker.
 const HEADROOM: f64 = 1.12;
 
@@ -41,8 +45,10 @@ pub struct Panel {
 impl Chart {
     /// The chart as an SVG document.
     pub fn to_svg(&self) -> String {
-        let width = GAP + (PANEL_WIDTH + GAP) * self.panels.len() as f64;
-        let height = TOP + PANEL_HEIGHT + 2.0 * LEGEND_HEIGHT + 12.0;
+        let columns = self.panels.len().clamp(1, PANELS_PER_ROW);
+        let rows = self.panels.len().div_ceil(PANELS_PER_ROW);
+        let width = GAP + (PANEL_WIDTH + GAP) * columns as f64;
+        let height = TOP + (PANEL_HEIGHT + ROW_GAP) * rows as f64 + LEGEND_HEIGHT;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" font-family=\"system-ui, sans-serif\" font-size=\"11\" fill=\"#222\">\n\
@@ -53,17 +59,18 @@ impl Chart {
             unit = escape(&self.unit),
         );
         for (index, panel) in self.panels.iter().enumerate() {
-            self.draw_panel(&mut svg, panel, GAP + (PANEL_WIDTH + GAP) * index as f64);
+            let left = GAP + (PANEL_WIDTH + GAP) * (index % PANELS_PER_ROW) as f64;
+            let bottom = TOP + PANEL_HEIGHT + (PANEL_HEIGHT + ROW_GAP) * (index / PANELS_PER_ROW) as f64;
+            self.draw_panel(&mut svg, panel, left, bottom);
         }
         self.draw_legend(&mut svg, height - 12.0);
         svg.push_str("</svg>\n");
         svg
     }
 
-    fn draw_panel(&self, svg: &mut String, panel: &Panel, left: f64) {
+    fn draw_panel(&self, svg: &mut String, panel: &Panel, left: f64, bottom: f64) {
         let top =
             panel.bars.iter().flatten().map(|bar| bar.high).fold(f64::MIN_POSITIVE, f64::max) * HEADROOM;
-        let bottom = TOP + PANEL_HEIGHT;
         let step = PANEL_WIDTH / self.series.len().max(1) as f64;
         let at = |value: f64| bottom - PANEL_HEIGHT * value / top;
         for (index, (bar, (name, color))) in panel.bars.iter().zip(&self.series).enumerate() {
@@ -109,8 +116,8 @@ impl Chart {
                 text = x + 16.0,
                 name = escape(name),
             );
-            // Wide enough for the letter m in every place at this size would be 11 a letter; 7 fits words.
-            x += 34.0 + 7.0 * name.chars().count() as f64;
+            // The mean width of a letter at this size in the usual fonts is 6.5 or less.
+            x += 36.0 + 6.5 * name.chars().count() as f64;
         }
     }
 }
