@@ -3,9 +3,14 @@
 //! One module per subject; each test's name says what it shows. Leaves out what has one right answer without sockets
 //! (parsing, conditions, ranges: `vermeil-http`) except for a sample of it.
 
+mod bounds;
+mod changes;
 mod conditions;
 mod corpus;
 mod files;
+mod log;
+mod operation;
 mod ranges;
 mod requests;
+mod resources;
 mod support;

@@ -11,6 +11,7 @@ pub(crate) struct Client {
     stream: TcpStream,
     /// Received and not yet read as responses.
     received: Vec<u8>,
+    answers: usize,
 }
 
 /// How a connection ended.
@@ -27,6 +28,11 @@ impl Client {
         Self::over(TcpStream::connect(addr).expect("connected"))
     }
 
+    /// Nothing if nobody listens.
+    pub(crate) fn try_connect(addr: SocketAddr) -> Option<Self> {
+        TcpStream::connect(addr).ok().map(Self::over)
+    }
+
     /// With a receive buffer so small that a server notices who does not read.
     pub(crate) fn connect_narrow(addr: SocketAddr) -> Self {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
@@ -39,7 +45,7 @@ impl Client {
         stream.set_nodelay(true).expect("an option");
         stream.set_read_timeout(Some(PATIENCE)).expect("an option");
         stream.set_write_timeout(Some(PATIENCE)).expect("an option");
-        Self { stream, received: Vec::new() }
+        Self { stream, received: Vec::new(), answers: 0 }
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -91,10 +97,8 @@ impl Client {
         match self.try_read(content) {
             Ok(response) => response,
             Err(end) => {
-                panic!(
-                    "{end:?} instead of a whole response; came: {:?}",
-                    self.received.escape_ascii().to_string()
-                )
+                let (count, start) = (self.received.len(), &self.received[..self.received.len().min(500)]);
+                panic!("{end:?} instead of a whole response; {count} bytes came: {}", start.escape_ascii())
             }
         }
     }
@@ -116,6 +120,7 @@ impl Client {
         let rest = self.received.split_off(end);
         let mut body = std::mem::replace(&mut self.received, rest);
         body.drain(..start);
+        self.answers += 1;
         Ok(head.with(body))
     }
 
@@ -140,6 +145,11 @@ impl Client {
         while self.received.len() < count {
             self.receive().expect("more to come");
         }
+    }
+
+    /// Responses read so far.
+    pub(crate) fn answers(&self) -> usize {
+        self.answers
     }
 
     /// What was received and is no whole response yet.

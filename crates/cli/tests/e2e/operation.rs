@@ -1,0 +1,226 @@
+//! Starting and stopping: exit codes, the cpus, and what becomes of requests when the server is told to stop.
+
+use crate::support::{Client, Content, End, Io, Process, Server, Site, noise, on_both, until, vermeil};
+use rustix::process::Signal;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+on_both!(
+    a_taken_port_names_its_holder,
+    a_server_is_followed_by_the_next_on_its_port,
+    what_cannot_start_says_why,
+    all_cores_are_those_it_may_use,
+    an_idle_server_stops_at_once,
+    no_request_is_lost_when_it_stops_under_load,
+    a_download_is_finished_before_it_stops,
+    an_answer_that_is_still_on_its_way_is_no_idle_connection,
+    a_second_signal_ends_it_now,
+    the_deadline_ends_it,
+);
+
+fn a_taken_port_names_its_holder(io: Io) {
+    let site = Site::new();
+    let first = Server::start(io, &site, &[]);
+    let addr = first.addr().to_string();
+    let root = site.root();
+    let second = vermeil(&["serve", "--listen", &addr, root.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(3), "{said}");
+    let holder = format!("vermeil (pid {})", first.pid());
+    assert!(said.contains(&format!("cannot listen on {addr}: ")) && said.contains(&holder), "{said}");
+    first.stops_clean();
+}
+
+/// With connections of the first still in the kernel's memory.
+fn a_server_is_followed_by_the_next_on_its_port(io: Io) {
+    let site = Site::new();
+    let first = Server::start(io, &site, &[]);
+    let mut client = first.client();
+    client.get("/");
+    let addr = first.addr().to_string();
+    first.stops_clean();
+    let second = Server::start(io, &site, &["--listen", &addr]);
+    assert_eq!(Client::connect(addr.parse().unwrap()).get("/").status, 200);
+    second.stops_clean();
+}
+
+fn what_cannot_start_says_why(io: Io) {
+    let driver = if io == Io::Epoll { "epoll" } else { "uring" };
+    for (args, code, words) in [
+        (["--listen", "127.0.0.1:0", "/nonexistent"], 3, "serving the folder /nonexistent: "),
+        (["--listen", "192.0.2.1:0", "."], 3, "this machine has no such address"),
+        (["--listen", "nonsense:port", "."], 2, "--listen"),
+        (["--cores", "4095-4095", "."], 2, "4095"),
+        (["--header-timeout", "never", "."], 2, "--header-timeout"),
+        (["--request-line-bytes", "64K", "."], 2, "--header-bytes"),
+        (["--no-such-option", ".", "."], 2, "--no-such-option"),
+    ] {
+        let output = vermeil(&["serve", "--io", driver]).args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
+
+/// The cpus that thread `name` of a process may use.
+fn cpus_of(process: &Process, name: &str) -> Option<String> {
+    fs::read_dir(format!("/proc/{}/task", process.pid())).ok()?.find_map(|task| {
+        let folder = task.ok()?.path();
+        let is_it = fs::read_to_string(folder.join("comm")).ok()?.trim() == name;
+        let status = fs::read_to_string(folder.join("status")).ok().filter(|_| is_it)?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(line.trim().to_owned())
+    })
+}
+
+fn all_cores_are_those_it_may_use(io: Io) {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let last = allowed.trim().rsplit(['-', ',']).next().unwrap().to_owned();
+    let site = Site::new();
+    let server = Server::start_under(&["taskset", "-c", &last], io, &site, &["--cores", "all"]);
+    server.says(&format!("vermeil: cores: 1 (cpus {last})"));
+    assert_eq!(cpus_of(&server, "vermeil-0"), Some(last.clone()), "{server:?}");
+    assert_eq!(cpus_of(&server, "vermeil-1"), None);
+    assert_eq!(server.get("/").status, 200);
+    server.stops_clean();
+}
+
+fn an_idle_server_stops_at_once(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &[]);
+    let mut idle = server.client();
+    idle.get("/");
+    let mut silent = server.client();
+    server.stops_clean();
+    idle.ends_silently();
+    silent.ends_silently();
+    assert!(server.stderr().contains("draining, at most 30 s; a second signal ends it now"));
+}
+
+/// What the clients of the test below share.
+struct Load {
+    answered: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+/// Asks on one connection after another, checking each answer, until the server no longer listens.
+///
+/// A request may go unanswered only if the server has not read a byte of it: when it had closed the connection as idle
+/// before. That needs a pause between requests longer than the grace; there is none here, so none may.
+fn ask_until_it_stops(server: &Server, load: &Load, seed: usize) {
+    let files =
+        [("/small.txt", noise(1, 1000)), ("/mid.bin", noise(2, 60_000)), ("/large.bin", noise(3, 500_000))];
+    let mut turn = seed;
+    loop {
+        let Some(mut client) = Client::try_connect(server.addr()) else { return };
+        loop {
+            let (target, content) = &files[turn % files.len()];
+            turn += 1;
+            if client.try_send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")).is_err() {
+                assert!(load.stopping.load(Ordering::Acquire), "closed before it was told to stop");
+                return;
+            }
+            match client.try_read(Content::Follows) {
+                Ok(response) => {
+                    assert!(response.status == 200 && response.body == *content, "{target}");
+                    load.answered.fetch_add(1, Ordering::Relaxed);
+                    if response.closes() {
+                        assert!(load.stopping.load(Ordering::Acquire), "closed before it was told to stop");
+                        client.ends_silently();
+                        break;
+                    }
+                }
+                Err(end) => {
+                    // Connections that the kernel completed when the listener had been closed: no byte of an answer.
+                    assert!(client.received().is_empty(), "an answer was cut: {end:?}");
+                    assert!(load.stopping.load(Ordering::Acquire), "{end:?} before it was told to stop");
+                    assert!(client.answers() == 0, "{end:?} instead of an answer on a connection in use");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn no_request_is_lost_when_it_stops_under_load(io: Io) {
+    let site = Site::new();
+    for (name, seed, len) in [("small.txt", 1, 1000), ("mid.bin", 2, 60_000), ("large.bin", 3, 500_000)] {
+        site.write(name, &noise(seed, len));
+    }
+    for _ in 0..3 {
+        let server = Server::start(io, &site, &[]);
+        let load = Load { answered: AtomicUsize::new(0), stopping: AtomicBool::new(false) };
+        thread::scope(|scope| {
+            for seed in 0..8 {
+                let (server, load) = (&server, &load);
+                scope.spawn(move || ask_until_it_stops(server, load, seed));
+            }
+            until("it is busy", || (load.answered.load(Ordering::Relaxed) > 200).then_some(()));
+            load.stopping.store(true, Ordering::Release);
+            server.stops_clean();
+        });
+    }
+}
+
+/// A client that has got the start of a file and does not read on.
+fn downloading(server: &Server) -> Client {
+    let mut client = server.narrow_client();
+    client.ask("GET", "/large.bin", &[]);
+    client.receive_at_least(1000);
+    client
+}
+
+fn large_site(len: usize) -> (Site, Vec<u8>) {
+    let site = Site::new();
+    let content = noise(5, len);
+    site.write("large.bin", &content);
+    (site, content)
+}
+
+fn a_download_is_finished_before_it_stops(io: Io) {
+    let (site, content) = large_site(30 << 20);
+    let server = Server::start(io, &site, &[]);
+    let mut client = downloading(&server);
+    server.signal(Signal::TERM);
+    server.says("vermeil: draining");
+    until("nobody listens", || Client::try_connect(server.addr()).is_none().then_some(()));
+    assert!(client.read(Content::Follows).body == content);
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+    client.ends_silently();
+}
+
+/// The answer has been handed to the kernel in part only, and nothing else is to be done on the connection.
+fn an_answer_that_is_still_on_its_way_is_no_idle_connection(io: Io) {
+    let (site, content) = large_site(8 << 20);
+    let server = Server::start(io, &site, &["--cache-file-bytes", "16M"]);
+    let mut client = downloading(&server);
+    let mut idle = server.client();
+    idle.get("/");
+    server.signal(Signal::TERM);
+    // When that one has been ended, every idle one has.
+    idle.ends_silently();
+    assert!(client.read(Content::Follows).body == content);
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+}
+
+fn a_second_signal_ends_it_now(io: Io) {
+    let (site, content) = large_site(30 << 20);
+    let server = Server::start(io, &site, &["--drain-timeout", "1h", "--write-timeout", "1h"]);
+    let mut client = downloading(&server);
+    server.signal(Signal::TERM);
+    server.says("vermeil: draining");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(4), "{server:?}");
+    let end = client.try_read(Content::Follows).expect_err("it was cut");
+    assert!(matches!(end, End::Closed | End::Reset) && client.received().len() < content.len());
+}
+
+fn the_deadline_ends_it(io: Io) {
+    let (site, _) = large_site(30 << 20);
+    let server = Server::start(io, &site, &["--drain-timeout", "300ms"]);
+    let client = downloading(&server);
+    assert_eq!(server.stop(), Some(4), "{server:?}");
+    drop(client);
+}

@@ -1,0 +1,160 @@
+//! What connections cost the server: memory while they are idle, descriptors, system calls.
+//!
+//! Measured from outside, on one core and in the build that is tested. Kernel memory (socket buffers) is not counted: it
+//! is not the server's to spare.
+
+use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+
+on_both!(
+    an_idle_connection_costs_2_kb_at_most,
+    ten_thousand_idle_connections_are_held,
+    a_request_costs_few_system_calls,
+);
+
+/// What a connection that waits for its next request may hold, in bytes.
+const IDLE_BYTES_MAX: u64 = 2048;
+
+/// Memory that only this process has, in bytes.
+fn private_bytes(server: &Server) -> u64 {
+    let path = format!("/proc/{}/smaps_rollup", server.pid());
+    let text = fs::read_to_string(path).expect("our own child");
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a field of smaps_rollup");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    };
+    field("Private_Clean:") + field("Private_Dirty:")
+}
+
+/// The memory once it has been the same for some looks.
+fn settled_bytes(server: &Server) -> u64 {
+    let mut last = (private_bytes(server), 0);
+    until("its memory settles", || {
+        let now = private_bytes(server);
+        last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
+        (last.1 == 20).then_some(now)
+    })
+}
+
+fn descriptors(server: &Server) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("our own child").count()
+}
+
+/// Connections that have had one answer each and wait.
+fn idle_connections(server: &Server, count: usize) -> Vec<Client> {
+    let mut clients = Vec::with_capacity(count);
+    // Some at a time, as in life: what a request needs for a moment is not what an idle connection keeps.
+    while clients.len() < count {
+        let mut more: Vec<_> = (0..50.min(count - clients.len())).map(|_| server.client()).collect();
+        more.iter_mut().for_each(|client| client.ask("GET", "/small.txt", &[]));
+        for client in &mut more {
+            assert_eq!(client.read(Content::Follows).body.len(), 1000);
+        }
+        clients.append(&mut more);
+    }
+    clients
+}
+
+fn hold(io: Io, count: usize) {
+    let site = Site::new();
+    site.write("small.txt", &noise(1, 1000));
+    let max = (count + 100).to_string();
+    let server = Server::start(io, &site, &["--cores", "1", "--connections-max", &max]);
+    // The first ones pay for what all of them share.
+    let warm = idle_connections(&server, 100);
+    let (bytes, open) = (settled_bytes(&server), descriptors(&server));
+    let clients = idle_connections(&server, count);
+    assert_eq!(descriptors(&server), open + count);
+    let each = settled_bytes(&server).saturating_sub(bytes) / count as u64;
+    eprintln!("{each} bytes for each of {count} idle connections");
+    assert!(each <= IDLE_BYTES_MAX, "an idle connection costs {each} bytes");
+    for client in [&clients[0], &clients[count - 1]] {
+        assert!(!client.is_readable(), "closed although nobody asked for it");
+    }
+    drop((clients, warm));
+    until("they are closed", || (descriptors(&server) == open - 100).then_some(()));
+    assert_eq!(server.get("/small.txt").status, 200);
+    server.stops_clean();
+}
+
+fn an_idle_connection_costs_2_kb_at_most(io: Io) {
+    hold(io, 2000);
+}
+
+fn ten_thousand_idle_connections_are_held(io: Io) {
+    // Server and client have a limit each; the client's other tests run beside this one.
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < 13_000 => {
+            eprintln!("SKIPPED: 10,000 connections need a limit of open files above {limit}");
+        }
+        _ => hold(io, 10_000),
+    }
+}
+
+/// Calls counted by strace: its table has `% time, seconds, usecs/call, calls, errors, name`.
+fn calls(table: &str, names: &[&str]) -> u64 {
+    let counted = table.lines().filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let count = words.get(3)?.parse::<u64>().ok()?;
+        names.contains(words.last()?).then_some(count)
+    });
+    counted.sum()
+}
+
+/// strace slows the server down, so that more requests wait for each of its turns than without: for io_uring that is the
+/// load the bound is about, for epoll it makes only the share of `epoll_pwait` smaller.
+fn a_request_costs_few_system_calls(io: Io) {
+    const CONNECTIONS: usize = 64;
+    const ROUNDS: usize = 60;
+    let site = Site::new();
+    site.write("small.txt", &noise(1, 1000));
+    let table = site.outside("calls");
+    let strace = ["strace", "-f", "-c", "-o", table.to_str().expect("UTF-8")];
+    if std::process::Command::new("strace").args(["-c", "true"]).output().is_ok_and(|o| o.status.success()) {
+        let server = Server::start_under(&strace, io, &site, &["--cores", "1"]);
+        let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| server.client()).collect();
+        for _ in 0..ROUNDS {
+            clients.iter_mut().for_each(|client| client.ask("GET", "/small.txt", &[]));
+            for client in &mut clients {
+                assert_eq!(client.read(Content::Follows).body.len(), 1000);
+            }
+        }
+        drop(clients);
+        stop_traced(&server);
+        check_calls(io, &fs::read_to_string(&table).expect("strace's table"), CONNECTIONS * ROUNDS);
+    } else {
+        eprintln!("SKIPPED: strace is missing or may not trace");
+    }
+}
+
+/// strace ends when what it traces has ended, and keeps signals from itself.
+fn stop_traced(server: &Server) {
+    let children = format!("/proc/{0}/task/{0}/children", server.pid());
+    let pid = fs::read_to_string(children).expect("our own child");
+    let pid: i32 = pid.trim().parse().expect("one child");
+    let pid = rustix::process::Pid::from_raw(pid).expect("above zero");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our child's child");
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+}
+
+fn check_calls(io: Io, table: &str, requests: usize) {
+    let requests = requests as f64;
+    let per_request = |names: &[&str]| calls(table, names) as f64 / requests;
+    // One more recv per connection sees its end; accepting and closing have calls of their own.
+    let moving = per_request(&["recvfrom", "recvmsg", "read", "sendto", "sendmsg", "write", "writev"]);
+    let waiting = per_request(&["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
+    let entering = per_request(&["io_uring_enter"]);
+    eprintln!(
+        "per request: {moving:.3} that move bytes, {waiting:.3} epoll waits, {entering:.3} io_uring_enter"
+    );
+    match io {
+        Io::Epoll => {
+            assert!(moving <= 2.1, "{moving} calls that move bytes per request:\n{table}");
+            assert!(moving + waiting <= 3.0, "{waiting} waits per request:\n{table}");
+        }
+        Io::Uring => {
+            assert!(moving + entering < 1.0, "{} calls per request:\n{table}", moving + entering);
+        }
+    }
+}
