@@ -283,3 +283,63 @@ fn others(cells: &Cells) -> String {
 fn first_words(text: &str, count: usize) -> String {
     text.split_whitespace().take(count).collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(cpu_us: f64) -> Sample {
+        let (per_s, p50_us, p99_us) = (1e6 / cpu_us, 2.0, 3.0);
+        Sample {
+            cpu_us,
+            per_s,
+            p50_us,
+            p99_us,
+            user_share: None,
+            harness_share: 0.0,
+            others_share: Some(0.01),
+        }
+    }
+
+    const PROGRAM: Program = Program { way: Way::Loopback, request: Request::OneK };
+
+    fn cells(series: &[(Server, [f64; 2])]) -> Cells {
+        let cell = |(server, rounds): &(Server, [f64; 2])| ((PROGRAM, *server), rounds.map(sample).to_vec());
+        series.iter().map(cell).collect()
+    }
+
+    fn median(cells: &Cells, server: Server, metric: Metric) -> Option<f64> {
+        let metrics = summarize(cells, PROGRAM, &cells[&(PROGRAM, server)]);
+        metrics.into_iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary.median)
+    }
+
+    #[test]
+    fn ratios_are_to_the_better_floor_and_to_nginx_of_the_same_round() {
+        let vermeil = Server::Vermeil(Io::Uring);
+        let cells = cells(&[
+            (vermeil, [6.0, 12.0]),
+            (Server::Nginx, [12.0, 24.0]),
+            (Server::Floor(Io::Epoll), [4.0, 10.0]),
+            (Server::Floor(Io::Uring), [5.0, 8.0]),
+        ]);
+        assert_eq!(median(&cells, vermeil, Metric::RatioNginx), Some(0.5));
+        assert_eq!(median(&cells, vermeil, Metric::RatioFloor), Some(1.5));
+        assert_eq!(median(&cells, vermeil, Metric::CpuUs), Some(9.0));
+    }
+
+    #[test]
+    fn a_ratio_to_a_server_that_did_not_run_is_left_out() {
+        let cells = cells(&[(Server::Apache, [30.0, 31.0])]);
+        assert_eq!(median(&cells, Server::Apache, Metric::RatioNginx), None);
+        assert_eq!(median(&cells, Server::Apache, Metric::RatioFloor), None);
+        assert_eq!(median(&cells, Server::Apache, Metric::P99Us), Some(3.0));
+    }
+
+    #[test]
+    fn a_busy_machine_is_called_busy() {
+        let mut cells = cells(&[(Server::Nginx, [8.0, 8.0])]);
+        assert!(!others(&cells).contains("BUSY"));
+        cells.values_mut().flatten().for_each(|sample| sample.others_share = Some(0.5));
+        assert!(others(&cells).contains("BUSY"));
+    }
+}
