@@ -13,9 +13,10 @@ use crate::{
     sandbox,
     server::Server,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
-    iterator::{Handle as SignalsHandle, Signals},
+    iterator::Signals,
 };
 use std::{
     fmt,
@@ -40,6 +41,9 @@ const IDLE_GRACE: Duration = Duration::from_millis(500);
 
 /// How often idle connections are looked for while the server drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+/// Descriptors for everything but connections and kept files: rings, sockets, logs, look-ups under way. Guess, generous.
+const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
 
 /// How often a core lets go of what its cache holds for nothing.
 const CACHE_TICK: Duration = Duration::from_secs(1);
@@ -87,6 +91,7 @@ pub enum Ended {
 /// # Errors
 /// [`ServeError`], before anything was served.
 pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
+    let connections_max = connections_that_fit(&options);
     let site = Site::open(&options.root, options.site.clone())?;
     let listening = listen_on(&options.listen, &options.cpus)?;
     let addrs: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
@@ -97,7 +102,7 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let runtime = Runtime::builder().cpus(cpus).io(io).build()?;
-    let server = Arc::new(Server::new(site, &options, notices.clone()));
+    let server = Arc::new(Server::new(site, &options, connections_max, notices.clone()));
 
     let background = open_cores(&runtime.handle(), &server, &log, listening)?;
     say_start(&options, &addrs, &runtime.handle(), &server, &sandbox);
@@ -106,11 +111,39 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let counts = log.close();
     notices.say_rest();
     let totals = server.totals();
+    if let Ended::Cut(connections) = ended {
+        say(format_args!("cut {connections} connections that were not finished"));
+    }
     say(format_args!(
-        "stopped: {} requests, {} answers cut, {} log records dropped",
+        "stopped: {} requests, {} answers cut because their file changed, {} log records dropped",
         totals.requests, totals.cut, counts.dropped
     ));
     Ok(ended)
+}
+
+/// Raises this process's limit of descriptors as far as it may: connections and files are bounded by options of their
+/// own. To be called before defaults are taken from the limit.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Refused, the old limit stays, which `connections_that_fit` respects.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+}
+
+/// Connections each core may hold: what was asked for, or what the limit of descriptors leaves beside the files.
+fn connections_that_fit(options: &ServeOptions) -> usize {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return options.connections_max };
+    let left = limit.saturating_sub(options.site.descriptors_max + DESCRIPTORS_OF_OUR_OWN);
+    let each = usize::try_from(left).unwrap_or(usize::MAX) / options.cpus.len();
+    let fit = options.connections_max.min(each.max(1));
+    if fit < options.connections_max {
+        say(format_args!(
+            "holding {fit} connections per core, not {}: the limit of open files is {limit} (raise it with ulimit -n)",
+            options.connections_max
+        ));
+    }
+    fit
 }
 
 /// Gives each core its sockets, its part of the cache and its end of the log; gives the tasks that go on for ever.
@@ -240,11 +273,14 @@ fn run(
     for task in background {
         task.cancel();
     }
-    let impatient = Arc::new(AtomicBool::new(false));
-    let (end, watcher) = watch_for_second(signals, impatient.clone());
-    let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
-    end.close();
-    let _ = watcher.join();
+    let impatient = AtomicBool::new(false);
+    let end = signals.handle();
+    let stopped = thread::scope(|scope| {
+        scope.spawn(|| watch_for_second(&mut signals, log, &impatient));
+        let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
+        end.close();
+        stopped
+    });
     match stopped.tasks_cancelled {
         0 => Ended::Clean,
         cut => Ended::Cut(cut),
@@ -260,17 +296,13 @@ fn wait_for_stop(signals: &mut Signals, log: &Log) {
     }
 }
 
-fn watch_for_second(
-    mut signals: Signals,
-    impatient: Arc<AtomicBool>,
-) -> (SignalsHandle, thread::JoinHandle<()>) {
-    let end = signals.handle();
-    let watcher = thread::spawn(move || {
-        if signals.forever().any(|signal| matches!(signal, SIGTERM | SIGINT)) {
-            impatient.store(true, Ordering::Release);
+fn watch_for_second(signals: &mut Signals, log: &Log, impatient: &AtomicBool) {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP | SIGUSR1 => log.reopen(),
+            _ => impatient.store(true, Ordering::Release),
         }
-    });
-    (end, watcher)
+    }
 }
 
 /// Stops accepting on this core and ends its idle connections; those that are busy end with their answers.
