@@ -26,7 +26,7 @@ pub struct Limits {
     pub events_per_core: usize,
     /// Handlers of a runtime; one more panics. Default 256; each costs a cache line's part per core.
     pub handlers: usize,
-    /// Threads of the blocking pool. Default 8, a guess: enough to keep a disk busy.
+    /// Threads of the blocking pool, at least 1. They end by themselves after the runtime has stopped. Default 8, a guess: enough to keep a disk busy.
     pub blocking_threads: usize,
     /// Jobs waiting for the blocking pool. Beyond it `blocking` fails. Default 4,096.
     pub blocking_queue: usize,
@@ -104,7 +104,7 @@ impl Builder {
         if cpus.is_empty() {
             return Err(StartError::NoCores);
         }
-        let pool = Pool::new(self.limits.blocking_threads, self.limits.blocking_queue, allowed);
+        let pool = Pool::new(self.limits.blocking_threads.max(1), self.limits.blocking_queue, allowed);
         let shared = Shared::new(&cpus, self.limits, self.turn, self.policy, pool);
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();

@@ -34,11 +34,16 @@ pub(crate) struct Core {
     pub(crate) timers: RefCell<Timers>,
     epoch: Instant,
     now_ns: Cell<u64>,
+    /// A task has noticed that this turn has lasted long enough.
+    expired: Cell<bool>,
 }
 
 thread_local! {
     static CORE: OnceCell<Core> = const { OnceCell::new() };
 }
+
+/// How long a turn may last when its tasks yield. Longer ones hold back everybody else's I/O.
+const TURN: Duration = Duration::from_millis(1);
 
 /// Longest wait after a driver failed as a whole, before it is tried again.
 const DRIVER_RETRY: Duration = Duration::from_millis(10);
@@ -78,6 +83,7 @@ impl Core {
             timers: RefCell::default(),
             epoch,
             now_ns: Cell::new(0),
+            expired: Cell::new(false),
         }
     }
 
@@ -103,7 +109,12 @@ impl Core {
         loop {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
-                Step::Run { batch } => turn.ran(self.run_color(batch)),
+                Step::Run { batch } => {
+                    turn.ran(self.run_color(batch));
+                    if self.expired.take() {
+                        turn.expire();
+                    }
+                }
                 Step::Poll => {
                     add(&self.mine().counters.polls, 1);
                     self.io(Some(Duration::ZERO));
@@ -164,6 +175,12 @@ impl Core {
         }
         self.read_clock();
         self.timers.borrow_mut().fire(self.now_ns());
+    }
+
+    /// Ends the turn if it has lasted longer than it should; for tasks that do long work in parts.
+    pub(crate) fn expire_long_turn(&self) {
+        let lasted = self.epoch.elapsed().saturating_sub(Duration::from_nanos(self.now_ns()));
+        self.expired.set(self.expired.get() || lasted > TURN);
     }
 
     fn read_clock(&self) {

@@ -218,8 +218,10 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Lets what is queued on the color run before the task goes on.
+/// Lets others run before the task goes on: what is queued on its color, the core's other colors and, if that was not done
+/// for a millisecond, its I/O.
 pub async fn yield_now() {
+    crate::core::current(crate::core::Core::expire_long_turn);
     let mut yielded = false;
     poll_fn(|context| {
         if std::mem::replace(&mut yielded, true) {

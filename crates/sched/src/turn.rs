@@ -76,6 +76,11 @@ impl Turn {
         self.ran += events;
     }
 
+    /// The turn has lasted long enough, however little ran.
+    pub fn expire(&mut self) {
+        self.ran = self.ran.max(self.limits.turn_events);
+    }
+
     /// I/O and timers were looked at: the next turn begins.
     pub fn polled(&mut self) {
         self.ran = 0;
@@ -100,6 +105,14 @@ mod tests {
         assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
         turn.polled();
         assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 4 });
+    }
+
+    /// One color with long events kept its core from its I/O for as many of them as a turn has.
+    #[test]
+    fn an_expired_turn_looks_at_its_io() {
+        let mut turn = Turn::new(LIMITS);
+        turn.expire();
+        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
     }
 
     #[test]

@@ -9,22 +9,32 @@ use crate::{
     log::NoticeKind,
 };
 use std::{io, sync::Arc, time::Duration};
-use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep};
+use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now};
 
 /// How long a core waits after accepting failed for want of descriptors or memory. Guess: long enough for some
 /// connections to end, short enough that clients do not notice more than a slow answer.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// Connections accepted before those that were accepted are served. Guess: small beside the time a client waits.
+const IN_A_ROW: u32 = 16;
+
 /// Accepts until the listener is closed.
 pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpListener>) {
+    let mut accepted = 0;
     loop {
         local::vacancy().await;
+        accepted += 1;
+        if accepted % IN_A_ROW == 0 {
+            yield_now().await;
+        }
         match listener.accept().await {
             Ok(socket) => match TcpStream::new(socket) {
                 Ok(stream) => start(&handle, core, stream),
                 Err(error) => trouble(&error).await,
             },
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => return,
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                return local::with(|local| local.accepting -= 1);
+            }
             Err(error) => trouble(&error).await,
         }
     }

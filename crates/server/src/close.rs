@@ -16,7 +16,7 @@ const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// Waits until the client has closed, or a bound is reached.
 pub(crate) async fn linger(connection: Connection) {
-    let Connection { stream, place: _place, .. } = connection;
+    let (stream, _place) = connection.into_parts();
     if stream.shutdown_write().is_err() {
         return;
     }

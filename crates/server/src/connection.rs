@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The hot path waits nowhere between a request's bytes and its answer's: it is the one synchronous function `consume`.
-//! An idle connection keeps no buffer. Tested through the binary on both drivers (`tests/`).
+//! An idle connection keeps no buffer. Tested through the binary on both drivers (`crates/cli/tests`).
 
 use crate::{
     answer::{self, Answer},
@@ -125,7 +125,9 @@ impl From<io::Error> for Lost {
 /// Serves one connection to its end.
 pub(crate) async fn serve(stream: TcpStream, place: Place) {
     let mut connection = Connection::new(stream, place);
-    match connection.run().await {
+    let ended = connection.run().await;
+    connection.place.end();
+    match ended {
         Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late) => {}
         Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
         // The client counts the bytes and sees that some are missing.
@@ -134,6 +136,11 @@ pub(crate) async fn serve(stream: TcpStream, place: Place) {
 }
 
 impl Connection {
+    /// What is left when nothing more is answered.
+    pub(crate) fn into_parts(self) -> (TcpStream, Place) {
+        (self.stream, self.place)
+    }
+
     fn new(stream: TcpStream, place: Place) -> Self {
         let logs = local::with(|local| local.log.is_on());
         let peer = logs
@@ -221,7 +228,8 @@ impl Connection {
                     }
                     Answer::Slow(what) => Some(Next::Slow(Slow { what, request: bytes.to_vec(), head })),
                 };
-                if head.persistence == Persistence::Close && request.keep_alive {
+                let last = self.conversation.requests() >= limits.requests_per_connection;
+                if head.persistence == Persistence::Close && (request.keep_alive || last) {
                     // Ours to end, although the client would go on.
                     self.conversation.close();
                     self.farewell = Farewell::Ours;
@@ -282,8 +290,13 @@ impl Connection {
         self.drop_consumed();
         let waiting_for = self.next_wait();
         if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
+            // The first request's time runs from the start of the connection.
+            let goes_on =
+                self.waiting_for == WaitingFor::FirstRequest && waiting_for == WaitingFor::RestOfHead;
             self.waiting_for = waiting_for;
-            self.set_limit(waiting_for);
+            if !goes_on {
+                self.set_limit(waiting_for);
+            }
         }
         let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
         if between_requests {

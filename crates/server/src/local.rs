@@ -35,6 +35,10 @@ pub(crate) struct Local {
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
     pub(crate) listeners: Vec<Arc<TcpListener>>,
+    /// Accepting tasks that have not ended.
+    pub(crate) accepting: usize,
+    /// Tasks that go on until the core has drained.
+    pub(crate) background: Vec<Task<()>>,
     /// Waits for the log's first unflushed record.
     log_flusher: Option<Waker>,
     /// Distinguishes the boundaries of multipart answers.
@@ -50,6 +54,8 @@ pub(crate) fn install(server: Arc<Server>, cache: CoreCache, log: CoreLog) {
         clock: Clock::default(),
         connections: Connections::default(),
         listeners: Vec::new(),
+        accepting: 0,
+        background: Vec::new(),
         log_flusher: None,
         boundaries: RandomState::new().hash_one(0),
     };
@@ -187,25 +193,34 @@ impl Connections {
 }
 
 /// A connection's place among those its core may hold; dropping it makes room for another.
-pub(crate) struct Place(usize);
+pub(crate) struct Place {
+    number: usize,
+    /// Whether the connection came to an end of its own, rather than being cut with the runtime.
+    ended: bool,
+}
 
 impl Place {
     pub(crate) fn take() -> Self {
-        with(|local| Self(local.connections.all.insert(Entry::default())))
+        with(|local| Self { number: local.connections.all.insert(Entry::default()), ended: false })
     }
 
     pub(crate) fn number(&self) -> usize {
-        self.0
+        self.number
+    }
+
+    /// The connection has come to its end.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
     }
 
     /// Says whether the connection waits between requests.
     pub(crate) fn set_idle(&self, idle: Idle) {
-        with(|local| local.connections.all[self.0].idle = idle == Idle::Yes);
+        with(|local| local.connections.all[self.number].idle = idle == Idle::Yes);
     }
 
     /// Whether it should end, since it waits for nothing that was promised.
     pub(crate) fn is_ending(&self) -> bool {
-        with(|local| local.connections.all[self.0].ending)
+        with(|local| local.connections.all[self.number].ending)
     }
 }
 
@@ -220,7 +235,10 @@ pub(crate) enum Idle {
 impl Drop for Place {
     fn drop(&mut self) {
         try_with(|local| {
-            local.connections.all.remove(self.0);
+            local.connections.all.remove(self.number);
+            if !self.ended {
+                local.server.count_unfinished();
+            }
             for accepting in mem::take(&mut local.connections.waiting) {
                 accepting.wake();
             }

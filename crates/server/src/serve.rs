@@ -83,7 +83,7 @@ pub enum Ended {
     /// Every request that was begun was answered.
     Clean,
     /// Time was up, or the second signal came: so many connections were cut.
-    Cut(usize),
+    Cut(u64),
 }
 
 /// Serves until SIGTERM or SIGINT, then drains; the second signal ends it at once. SIGHUP and SIGUSR1 open the log anew.
@@ -104,9 +104,9 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let runtime = Runtime::builder().cpus(cpus).io(io).build()?;
     let server = Arc::new(Server::new(site, &options, connections_max, notices.clone()));
 
-    let background = open_cores(&runtime.handle(), &server, &log, listening)?;
+    open_cores(&runtime.handle(), &server, &log, listening)?;
     say_start(&options, &addrs, &runtime.handle(), &server, &sandbox);
-    let ended = run(runtime, &server, &log, signals, background, options.timeouts.drain);
+    let ended = run(runtime, &server, &log, signals, options.timeouts.drain);
 
     let counts = log.close();
     notices.say_rest();
@@ -146,20 +146,19 @@ fn connections_that_fit(options: &ServeOptions) -> usize {
     fit
 }
 
-/// Gives each core its sockets, its part of the cache and its end of the log; gives the tasks that go on for ever.
+/// Gives each core its sockets, its part of the cache and its end of the log.
 fn open_cores(
     handle: &Handle,
     server: &Arc<Server>,
     log: &Log,
     listening: Vec<Listening>,
-) -> Result<Vec<Task<()>>, ServeError> {
+) -> Result<(), ServeError> {
     let mut sockets: Vec<Vec<OwnedFd>> = handle.cores().map(|_| Vec::new()).collect();
     for address in listening {
         for (of_core, socket) in sockets.iter_mut().zip(address.sockets) {
             of_core.push(socket);
         }
     }
-    let mut background = Vec::new();
     for (core, sockets) in handle.cores().zip(sockets) {
         let failed = |source| ServeError::Core { core: core.0, source };
         let changes =
@@ -171,9 +170,9 @@ fn open_cores(
             local::install(server, cache, log);
             open_core(&spawner, core, sockets, changes)
         });
-        background.extend(opened.wait().expect("opening a core does not panic").map_err(failed)?);
+        opened.wait().expect("opening a core does not panic").map_err(failed)?;
     }
-    Ok(background)
+    Ok(())
 }
 
 fn open_core(
@@ -181,7 +180,7 @@ fn open_core(
     core: CoreIndex,
     sockets: Vec<OwnedFd>,
     changes: Option<OwnedFd>,
-) -> io::Result<Vec<Task<()>>> {
+) -> io::Result<()> {
     let spawn = |future| handle.spawn_on(&handle.color_on(core), future);
     let mut background: Vec<Task<()>> = Vec::new();
     if let Some(changes) = changes {
@@ -192,9 +191,11 @@ fn open_core(
     for socket in sockets {
         let listener = Arc::new(TcpListener::new(socket)?);
         local::with(|local| local.listeners.push(listener.clone()));
+        local::with(|local| local.accepting += 1);
         drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
     }
-    Ok(background)
+    local::with(|local| local.background = background);
+    Ok(())
 }
 
 async fn take_changes(changes: Source) {
@@ -255,14 +256,7 @@ fn url(addr: SocketAddr) -> String {
 }
 
 /// Serves until told to stop, then drains.
-fn run(
-    runtime: Runtime,
-    server: &Arc<Server>,
-    log: &Log,
-    mut signals: Signals,
-    background: Vec<Task<()>>,
-    patience: Duration,
-) -> Ended {
+fn run(runtime: Runtime, server: &Arc<Server>, log: &Log, mut signals: Signals, patience: Duration) -> Ended {
     wait_for_stop(&mut signals, log);
     say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
     server.drain();
@@ -270,18 +264,14 @@ fn run(
     for core in handle.cores() {
         drop(handle.spawn_on(&handle.color_on(core), drain_core()));
     }
-    for task in background {
-        task.cancel();
-    }
     let impatient = AtomicBool::new(false);
     let end = signals.handle();
-    let stopped = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| watch_for_second(&mut signals, log, &impatient));
-        let stopped = runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
+        runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
         end.close();
-        stopped
     });
-    match stopped.tasks_cancelled {
+    match server.totals().unfinished {
         0 => Ended::Clean,
         cut => Ended::Cut(cut),
     }
@@ -312,7 +302,10 @@ async fn drain_core() {
         listener.close();
     }
     sleep(IDLE_GRACE).await;
-    while local::with(|local| local.connections.end_idle()) > 0 {
+    while local::with(|local| local.connections.end_idle() + local.accepting) > 0 {
         sleep(DRAIN_LOOK).await;
+    }
+    for task in local::with(|local| std::mem::take(&mut local.background)) {
+        task.cancel();
     }
 }

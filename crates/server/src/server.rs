@@ -29,6 +29,7 @@ pub(crate) struct Server {
 pub(crate) struct Counters {
     requests: AtomicU64,
     cut: AtomicU64,
+    unfinished: AtomicU64,
 }
 
 /// What a server did in its life.
@@ -38,6 +39,8 @@ pub(crate) struct Totals {
     pub requests: u64,
     /// Answers cut because their file changed while it was sent.
     pub cut: u64,
+    /// Connections that were cut when the server stopped.
+    pub unfinished: u64,
 }
 
 impl Server {
@@ -75,6 +78,10 @@ impl Server {
         self.count(|counters| &counters.cut);
     }
 
+    pub(crate) fn count_unfinished(&self) {
+        self.count(|counters| &counters.unfinished);
+    }
+
     /// Adds one on the calling core, the only writer of its counters.
     fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) {
         let core = vermeil::core_index().expect("requests are counted on a core");
@@ -86,7 +93,11 @@ impl Server {
         let sum = |of: fn(&Counters) -> &AtomicU64| {
             self.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
         };
-        Totals { requests: sum(|counters| &counters.requests), cut: sum(|counters| &counters.cut) }
+        Totals {
+            requests: sum(|counters| &counters.requests),
+            cut: sum(|counters| &counters.cut),
+            unfinished: sum(|counters| &counters.unfinished),
+        }
     }
 
     pub(crate) fn say_full(&self) {

@@ -2,7 +2,7 @@
 //!
 //! What blocks runs on the blocking pool. A file is sent from the kernel's page cache, part by part; before each part
 //! it is asked whether it is still the file that was announced, and whether the part is in memory. Between parts the
-//! core's other colors run. Tested through the binary (`tests/files.rs`).
+//! core's other colors run. Tested through the binary (`crates/cli/tests`).
 
 use crate::{
     answer::{self, Answer, List, Sent},
@@ -57,6 +57,8 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
     let sent = loop {
         let next = match what {
             What::Resolve(job) => {
+                // Earlier answers of a pipeline need not wait.
+                connection.flush(Bytes::new(), More::No).await?;
                 let loaded = blocking(move || job.run()).await;
                 local::with(|local| match loaded {
                     Ok(loaded) => {
@@ -69,6 +71,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                 })
             }
             What::List(job) => {
+                connection.flush(Bytes::new(), More::No).await?;
                 let made = blocking(move || job.run()).await;
                 local::with(|local| match made {
                     Ok(made) => answer::listing(local, made, head, &mut connection.output),

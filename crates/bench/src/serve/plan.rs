@@ -111,8 +111,10 @@ impl Program {
 pub enum Server {
     /// Vermeil on one of its drivers.
     Vermeil(Io),
-    /// nginx.
+    /// nginx, sending bodies in the way that is best for each request.
     Nginx,
+    /// nginx with `sendfile on`, as packages ship it, whatever the request.
+    NginxSendfile,
     /// Apache httpd.
     Apache,
     /// The least work possible, on one of two kernel interfaces.
@@ -121,10 +123,11 @@ pub enum Server {
 
 impl Server {
     /// Every server, in the order of the tables.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Vermeil(Io::Uring),
         Self::Vermeil(Io::Epoll),
         Self::Nginx,
+        Self::NginxSendfile,
         Self::Apache,
         Self::Floor(Io::Epoll),
         Self::Floor(Io::Uring),
@@ -136,6 +139,7 @@ impl Server {
             Self::Vermeil(Io::Uring) => "vermeil-uring",
             Self::Vermeil(Io::Epoll) => "vermeil-epoll",
             Self::Nginx => "nginx",
+            Self::NginxSendfile => "nginx-sendfile",
             Self::Apache => "apache",
             Self::Floor(Io::Epoll) => "floor-epoll",
             Self::Floor(Io::Uring) => "floor-uring",
@@ -153,6 +157,7 @@ impl Server {
             Self::Vermeil(Io::Uring) => "#c8402a",
             Self::Vermeil(Io::Epoll) => "#e8947f",
             Self::Nginx => "#2f7d4f",
+            Self::NginxSendfile => "#8fbf9f",
             Self::Apache => "#6a5acd",
             Self::Floor(Io::Epoll) => "#b8b8b8",
             Self::Floor(Io::Uring) => "#8a8a8a",

@@ -114,14 +114,14 @@ impl<'a> Bench<'a> {
     /// The servers asked for; in the smoke size, those of them that are installed.
     fn servers_here(&self) -> Result<Vec<Server>> {
         let is_here = |server: &Server| match server {
-            Server::Nginx => find_program("nginx").is_some(),
+            Server::Nginx | Server::NginxSendfile => find_program("nginx").is_some(),
             Server::Apache => find_program("apache2").or_else(|| find_program("httpd")).is_some(),
             Server::Vermeil(_) | Server::Floor(_) => true,
         };
         let (here, absent): (Vec<Server>, Vec<Server>) =
             self.options.servers.iter().copied().partition(is_here);
         match absent.first() {
-            Some(Server::Nginx) if self.options.size == Size::Full => {
+            Some(Server::Nginx | Server::NginxSendfile) if self.options.size == Size::Full => {
                 return Err(Error::Missing { program: "nginx", package: "nginx" });
             }
             Some(_) if self.options.size == Size::Full => {
@@ -285,6 +285,7 @@ impl<'a> Bench<'a> {
             Server::Nginx => {
                 nginx::command(setting, self.tuning.nginx.get(&tuned).copied().unwrap_or_default())?
             }
+            Server::NginxSendfile => nginx::command(setting, nginx::Sending::Sendfile)?,
             Server::Apache => {
                 apache::command(setting, self.tuning.apache.get(&tuned).copied().unwrap_or_default())?
             }

@@ -1,6 +1,7 @@
 //! Every bound on what a client may send, hold or delay: what happens at it, and that the server goes on after it.
 
 use crate::support::{Client, Content, End, Io, Server, Site, noise, on_both, until};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::time::Instant;
 
 on_both!(
@@ -13,6 +14,7 @@ on_both!(
     beyond_the_bound_connections_wait,
     a_long_line_and_a_large_head_are_refused,
     short_of_descriptors_the_server_goes_on,
+    connections_fit_the_limit_of_descriptors,
 );
 
 #[track_caller]
@@ -176,14 +178,43 @@ fn a_long_line_and_a_large_head_are_refused(io: Io) {
 
 fn short_of_descriptors_the_server_goes_on(io: Io) {
     let site = Site::new();
-    let limited = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
-    let server = Server::start_under(&limited, io, &site, &["--cores", "1"]);
-    let mut clients: Vec<_> = (0..80).map(|_| server.client()).collect();
+    let server = Server::start(io, &site, &["--cores", "1"]);
+    let mut first = server.client();
+    assert_eq!(first.get("/").status, 200);
+    // The server fits its bound of connections to the limit at its start, so the limit is lowered behind its back.
+    let set_limit = |current| {
+        let limit = Rlimit { current: Some(current), maximum: getrlimit(Resource::Nofile).maximum };
+        let pid = Pid::from_raw(server.pid().cast_signed());
+        prlimit(pid, Resource::Nofile, limit).expect("our own child")
+    };
+    let before = set_limit(32);
+    let mut others: Vec<_> = (0..40).map(|_| server.client()).collect();
+    others.iter_mut().for_each(|client| client.ask("GET", "/", &[]));
     server.says("cannot accept a connection");
-    // The file cannot be opened either; the client is told to come again.
-    assert!(matches!(clients[0].get("/").status, 200 | 503));
-    clients.truncate(1);
-    until("there is room again", || (clients[0].get("/").status == 200).then_some(()));
+    // Should the file have to be opened again, it cannot be; the client is told to come again.
+    assert!(matches!(first.get("/").status, 200 | 503));
+    set_limit(before.current.expect("a limit"));
+    for client in &mut others {
+        assert!(matches!(client.read(Content::Follows).status, 200 | 503));
+    }
+    drop(others);
+    until("all is well again", || (first.get("/").status == 200).then_some(()));
+    drop(first);
+    goes_on(&server);
+}
+
+fn connections_fit_the_limit_of_descriptors(io: Io) {
+    let site = Site::new();
+    let limited = ["sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"];
+    let server = Server::start_under(&limited, io, &site, &["--cores", "1"]);
+    let said = server.stderr();
+    assert!(said.contains(" connections per core, not 8192: the limit of open files is 200"), "{said}");
+    let mut clients: Vec<_> = (0..200).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.ask("GET", "/", &["Connection: close"]));
+    for client in &mut clients {
+        assert_eq!(client.read(Content::Follows).status, 200);
+    }
     drop(clients);
+    assert!(!server.stderr().contains("cannot accept"), "{server:?}");
     goes_on(&server);
 }

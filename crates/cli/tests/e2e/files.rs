@@ -9,6 +9,7 @@ on_both!(
     types_have_a_charset_where_they_are_text,
     folders_have_an_index_a_listing_or_a_redirect,
     listings_escape_names,
+    listings_are_sorted_with_sizes_and_dates,
     a_site_has_its_own_page_for_what_is_not_found,
     precompressed_siblings_are_sent_to_who_accepts_them,
     nothing_outside_is_reachable,
@@ -82,6 +83,24 @@ fn listings_escape_names(io: Io) {
     for link in &links[1..] {
         assert_eq!(client.get(&format!("/l/{link}")).text(), "found", "{link}");
     }
+    server.stops_clean();
+}
+
+fn listings_are_sorted_with_sizes_and_dates(io: Io) {
+    let site = Site::new();
+    for (name, len) in [("l/file10.txt", 10), ("l/file9.txt", 2048), ("l/zoo/x", 0), ("l/a.txt", 0)] {
+        site.write(name, &noise(1, len));
+    }
+    site.age("l/file9.txt");
+    let server = Server::start(io, &site, &[]);
+    let listing = server.get("/l/");
+    let rows: Vec<_> = listing.text().split("<tr>").skip(2).collect();
+    assert_eq!(rows.len(), 4, "{}", listing.text());
+    for (row, name) in rows.iter().zip(["zoo/", "a.txt", "file9.txt", "file10.txt"]) {
+        assert!(row.contains(&format!(">{name}</a>")), "{row}");
+    }
+    assert!(rows[2].contains("2.00 KiB") && rows[2].contains("06 Nov 1994 08:49"), "{}", rows[2]);
+    assert!(listing.text().contains("name=\"viewport\""), "readable on a phone");
     server.stops_clean();
 }
 
@@ -274,8 +293,8 @@ fn what_may_not_be_read_is_forbidden(io: Io) {
 fn may_not_read(site: &Site) {
     site.write("closed.txt", b"x");
     site.write("closed/file.txt", b"x");
-    fs::set_permissions(site.path("closed.txt"), fs::Permissions::from_mode(0)).unwrap();
-    fs::set_permissions(site.path("closed"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(site.path("closed.txt"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(site.path("closed"), fs::Permissions::from_mode(0o000)).unwrap();
 }
 
 fn check_forbidden(server: &Server) {

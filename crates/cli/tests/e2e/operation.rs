@@ -10,6 +10,7 @@ on_both!(
     a_taken_port_names_its_holder,
     a_server_is_followed_by_the_next_on_its_port,
     what_cannot_start_says_why,
+    the_start_says_what_serves_where,
     all_cores_are_those_it_may_use,
     an_idle_server_stops_at_once,
     no_request_is_lost_when_it_stops_under_load,
@@ -61,6 +62,30 @@ fn what_cannot_start_says_why(io: Io) {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(words), "{args:?}: {said}");
     }
+}
+
+fn the_start_says_what_serves_where(io: Io) {
+    let site = Site::new();
+    let mut args = vec!["--listen", "127.0.0.2:0"];
+    let has_ipv6 =
+        fs::metadata("/proc/net/if_inet6").is_ok_and(|_| std::net::TcpListener::bind("[::1]:0").is_ok());
+    if has_ipv6 {
+        args.extend(["--listen", "[::1]:0"]);
+    }
+    let server = Server::start(io, &site, &args);
+    let said = server.stderr();
+    let root = site.root().canonicalize().unwrap();
+    let start = format!("vermeil: serving {} at http://", root.display());
+    let addrs: Vec<_> = said.lines().filter_map(|line| line.strip_prefix(&start)).collect();
+    assert_eq!(addrs.len(), 2 + usize::from(has_ipv6), "{said}");
+    for addr in addrs {
+        let addr = addr.trim_end_matches('/').parse().unwrap_or_else(|error| panic!("{addr}: {error}"));
+        assert_eq!(Client::connect(addr).get("/").status, 200);
+    }
+    let driver = if io == Io::Epoll { "epoll" } else { "io_uring" };
+    assert!(said.contains(&format!("\nvermeil: io: {driver}")), "{said}");
+    assert!(said.contains("; changes to files: "), "{said}");
+    server.stops_clean();
 }
 
 /// The cpus that thread `name` of a process may use.

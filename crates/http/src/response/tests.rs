@@ -91,7 +91,8 @@ fn an_error_page_and_its_head_alone() {
         now: &now,
         lines: b"Allow: GET, HEAD\r\n",
     };
-    let full = written(|out| page.write(out));
+    let mut sent = 0;
+    let full = written(|out| sent = page.write(out));
     let (head, body) = full.split_once("\r\n\r\n").unwrap();
     assert_eq!(
         body,
@@ -104,8 +105,10 @@ fn an_error_page_and_its_head_alone() {
             body.len()
         ))
     );
+    assert_eq!(sent, body.len() as u64);
     page.content = Content::Omitted;
-    assert_eq!(written(|out| page.write(out)), format!("{head}\r\n\r\n"));
+    assert_eq!(written(|out| sent = page.write(out)), format!("{head}\r\n\r\n"));
+    assert_eq!(sent, 0);
 }
 
 #[test]
