@@ -1,12 +1,13 @@
 //! The bench of the web server: what one request costs, beside nginx, Apache and a floor, on one core.
 //!
 //! Servers run one at a time, started afresh for every run, interleaved over rounds and in an order that rotates, so that
-//! a drift of the machine meets all of them. What is run stands in `plan`, one run in `run`, what becomes of the numbers
-//! in `report`.
+//! a drift of the machine meets all of them. What is run stands in `plan`, how servers are set up for it in `tune`, one
+//! run in `run`, what becomes of the numbers in `report`.
 
 pub mod plan;
 pub mod report;
 pub mod run;
+pub mod tune;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -51,14 +51,6 @@ impl Request {
             Self::NotModified => 304,
         }
     }
-
-    /// The kind whose tuning serves this one too: a server's way to send bodies is tuned on bodies.
-    pub fn tuned_as(self) -> Self {
-        match self {
-            Self::NotFound | Self::NotModified => Self::OneK,
-            with_body => with_body,
-        }
-    }
 }
 
 /// The way of the packets.
@@ -97,6 +89,15 @@ impl Program {
             Way::OwnReceive => &[Request::OneK, Request::TwentyK, Request::OneM],
         };
         requests.iter().map(|&request| Self { way, request }).collect()
+    }
+
+    /// The program whose tuning serves this one too: a way to send bodies is tuned on bodies.
+    pub fn tuned_as(self) -> Self {
+        let request = match self.request {
+            Request::NotFound | Request::NotModified => Request::OneK,
+            with_body => with_body,
+        };
+        Self { request, ..self }
     }
 
     /// The name in rows.

@@ -9,10 +9,10 @@ use std::fs;
 
 use crate::machine;
 use crate::peers::find_program;
-use crate::peers::vermeil::Io;
 use crate::rows::{self, Origin, Row};
-use crate::serve::plan::{Metric, Program, Request, Server, Way};
+use crate::serve::plan::{Metric, Program, Server, Way};
 use crate::serve::run::{Bench, Cells, Sample};
+use crate::serve::tune::ways_of;
 use crate::serve::{CONNECTIONS, Outputs, Size};
 use crate::stats::{Summary, best_per_round};
 use crate::svg::{Chart, Panel, number};
@@ -232,23 +232,8 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
     ];
     let harness: Vec<f64> = cells.values().flatten().map(|sample| sample.harness_share).collect();
     let harness = Summary::of(&harness).map_or(0.0, |summary| summary.median * 100.0);
-    let tuning = |named: Vec<(Request, String)>| {
-        let one = |(request, sending): &(Request, String)| format!("{} {sending}", request.name());
-        if named.is_empty() {
-            "not tuned".into()
-        } else {
-            named.iter().map(one).collect::<Vec<_>>().join("; ")
-        }
-    };
-    let nginx = bench.tuning.nginx.iter().map(|(request, sending)| (*request, sending.to_string())).collect();
-    let apache =
-        bench.tuning.apache.iter().map(|(request, sending)| (*request, sending.to_string())).collect();
-    let floor = |of: Io| {
-        let ways = bench.tuning.floor.iter().filter(|((io, _), _)| *io == of);
-        ways.map(|((_, request), sending)| (*request, sending.to_string())).collect()
-    };
     let size = if bench.options.size == Size::Smoke { " (smoke size: the numbers mean nothing)" } else { "" };
-    vec![
+    let mut parameters = vec![
         ("commit", origin.commit.clone()),
         ("machine", origin.machine.clone()),
         ("versions", versions.into_iter().flatten().collect::<Vec<_>>().join(", ")),
@@ -262,13 +247,12 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
         ("rounds", bench.options.rounds.to_string()),
         ("cpus", format!("server on cpu {}, load on cpu {}", bench.cpus.server, bench.cpus.client)),
         ("floor size", format!("as many bytes as {}", bench.reference.map_or("nothing", Server::name))),
-        ("nginx", tuning(nginx)),
-        ("apache", tuning(apache)),
-        ("floor-epoll", tuning(floor(Io::Epoll))),
-        ("floor-uring", tuning(floor(Io::Uring))),
         ("harness", format!("{harness:.2} % of one cpu during a run")),
         ("others", others(cells)),
-    ]
+    ];
+    let tuned = bench.servers.iter().filter(|&&server| !ways_of(server).is_empty());
+    parameters.extend(tuned.map(|&server| (server.name(), bench.tuning.describe(server))));
+    parameters
 }
 
 /// What other programs took of the machine, with a warning where it spoils the numbers.
@@ -287,6 +271,8 @@ fn first_words(text: &str, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::vermeil::Io;
+    use crate::serve::plan::Request;
 
     fn sample(cpu_us: f64) -> Sample {
         let (per_s, p50_us, p99_us) = (1e6 / cpu_us, 2.0, 3.0);

@@ -4,7 +4,6 @@
 //! a run in which anything went wrong are not kept: the bench ends with the reason.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use crate::machine::Cpus;
 use crate::measure::{CoreTime, CpuTime, MachineTime};
 use crate::network::{Network, Veth};
 use crate::peers::process::Process;
-use crate::peers::vermeil::Io;
 use crate::peers::{Setting, apache, find_program, floor, nginx, vermeil};
 use crate::probe::{self, Answer, Target};
 use crate::serve::plan::{Program, Request, Server, Way};
+use crate::serve::tune::{Tuning, cheapest, ways_of};
 use crate::serve::{Options, Size};
 use crate::site::Site;
 use crate::stop::Stop;
@@ -25,9 +24,8 @@ use crate::{Error, Result};
 /// Load before the measured part of a run, for caches and buffers to fill; far longer than a server's first hundred
 /// requests need.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Load of one tuning run, and how many of each there are: the lowest counts. Enough to see differences above a tenth.
+/// Load of one tuning run: enough to see differences above a tenth, which are those worth tuning for.
 const TUNE_DURATION: Duration = Duration::from_millis(300);
-const TUNE_PASSES: usize = 3;
 /// The condition sent to a floor, which does not read it: as long as a server's tag usually is.
 const FLOOR_TAG: &str = "\"6560a1b2-400\"";
 
@@ -53,17 +51,6 @@ pub struct Sample {
 
 /// The rounds of every program on every server.
 pub type Cells = BTreeMap<(Program, Server), Vec<Sample>>;
-
-/// How the peers with a choice send bodies, for each request that has one.
-#[derive(Clone, Debug, Default)]
-pub struct Tuning {
-    /// nginx's way for each request tuned.
-    pub nginx: BTreeMap<Request, nginx::Sending>,
-    /// Apache's way for each request tuned.
-    pub apache: BTreeMap<Request, apache::Sending>,
-    /// The ways of the two floors.
-    pub floor: BTreeMap<(Io, Request), floor::Sending>,
-}
 
 /// Everything a run needs.
 pub struct Bench<'a> {
@@ -142,7 +129,8 @@ impl<'a> Bench<'a> {
             return Err(Error::form("the list of servers", "a floor needs a real server to be as big as"));
         };
         for request in Request::ALL {
-            let running = self.start(reference, request, &Network::Loopback)?;
+            let program = Program { way: Way::Loopback, request };
+            let running = self.start(reference, program, &Network::Loopback)?;
             let target = running.target(reference, request)?;
             let answer = running.checked_answer(request, &target)?;
             running.process.stop()?;
@@ -151,62 +139,29 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Finds the best way to send bodies of each size for the peers that have a choice; nothing in the smoke size.
+    /// Finds the cheapest way to send each body for the servers that have a choice; nothing in the smoke size.
     pub fn tune(&mut self) -> Result<()> {
         if self.options.size == Size::Smoke {
             return Ok(());
         }
-        for request in Request::ALL.into_iter().filter(|&request| request.tuned_as() == request) {
-            self.tune_one(Server::Nginx, request, &nginx::Sending::ALL, |tuning, request, sending| {
-                tuning.nginx.insert(request, sending);
-            })?;
-            self.tune_one(Server::Apache, request, &apache::Sending::ALL, |tuning, request, sending| {
-                tuning.apache.insert(request, sending);
-            })?;
-            self.tune_one(
-                Server::Floor(Io::Epoll),
-                request,
-                &floor::Sending::ALL,
-                |tuning, request, sending| {
-                    tuning.floor.insert((Io::Epoll, request), sending);
-                },
-            )?;
-            self.tune_one(
-                Server::Floor(Io::Uring),
-                request,
-                &floor::Sending::ALL,
-                |tuning, request, sending| {
-                    tuning.floor.insert((Io::Uring, request), sending);
-                },
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Keeps the choice with the lowest cpu time in any pass.
-    fn tune_one<T: Copy + Display>(
-        &mut self,
-        server: Server,
-        request: Request,
-        choices: &[T],
-        set: fn(&mut Tuning, Request, T),
-    ) -> Result<()> {
-        if !self.servers.contains(&server) {
-            return Ok(());
-        }
         let load = Load { duration: TUNE_DURATION.min(self.options.duration), ..self.options.load() };
-        let mut best = (f64::INFINITY, choices[0]);
-        for _pass in 0..TUNE_PASSES {
-            for &choice in choices {
-                set(&mut self.tuning, request, choice);
-                let cpu_us = self.sample(server, request, &Network::Loopback, load)?.cpu_us;
-                if cpu_us < best.0 {
-                    best = (cpu_us, choice);
+        for network in 0..self.networks.len() {
+            let programs = Program::over(Way::of(&self.networks[network]));
+            for program in programs.into_iter().filter(|&program| program.tuned_as() == program) {
+                for server in self.servers.clone() {
+                    let ways = ways_of(server);
+                    if ways.is_empty() {
+                        continue;
+                    }
+                    let best = cheapest(ways.len(), |way| {
+                        self.tuning.choose(server, program, way);
+                        Ok(self.sample(server, program, &self.networks[network], load)?.cpu_us)
+                    })?;
+                    self.tuning.choose(server, program, best);
+                    eprintln!("tuning  {:<11}  {:<6}  {}", server.name(), program.name(), ways[best]);
                 }
             }
         }
-        set(&mut self.tuning, request, best.1);
-        eprintln!("tuning  {:<11}  {:<4}  {}", server.name(), request.name(), best.1);
         Ok(())
     }
 
@@ -219,7 +174,7 @@ impl<'a> Bench<'a> {
                     let mut order = self.servers.clone();
                     order.rotate_left(round % self.servers.len());
                     for server in order {
-                        let sample = self.sample(server, program.request, network, self.options.load())?;
+                        let sample = self.sample(server, program, network, self.options.load())?;
                         eprintln!(
                             "round {}/{}  {:<6}  {:<13}  {:>8.2} µs cpu  {:>8.0} req/s",
                             round + 1,
@@ -238,8 +193,9 @@ impl<'a> Bench<'a> {
     }
 
     /// One run: start, check, warm up, measure, stop.
-    fn sample(&self, server: Server, request: Request, network: &Network, load: Load) -> Result<Sample> {
-        let running = self.start(server, request, network)?;
+    fn sample(&self, server: Server, program: Program, network: &Network, load: Load) -> Result<Sample> {
+        let request = program.request;
+        let running = self.start(server, program, network)?;
         let target = running.target(server, request)?;
         let answer = running.checked_answer(request, &target)?;
         let drive = |load| self.wrk.run(network, running.address, &target, load, self.stop);
@@ -273,35 +229,42 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Starts `server`, set up for `request`, and waits until it listens.
-    fn start<'n>(&self, server: Server, request: Request, network: &'n Network) -> Result<Running<'n>> {
+    /// Starts `server`, set up for `program`, and waits until it listens.
+    fn start<'n>(&self, server: Server, program: Program, network: &'n Network) -> Result<Running<'n>> {
         let address = network.free_address()?;
         let state = self.site.state_folder(server.name())?;
         let root = self.site.root();
         let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
-        let tuned = request.tuned_as();
         let command = match server {
             Server::Vermeil(io) => vermeil::command(setting, &self.options.vermeil, io),
             Server::Nginx => {
-                nginx::command(setting, self.tuning.nginx.get(&tuned).copied().unwrap_or_default())?
+                let sending = self.tuning.way(server, program, &nginx::Sending::ALL);
+                nginx::command(setting, sending.unwrap_or_default())?
             }
             Server::NginxSendfile => nginx::command(setting, nginx::Sending::Sendfile)?,
             Server::Apache => {
-                apache::command(setting, self.tuning.apache.get(&tuned).copied().unwrap_or_default())?
+                let sending = self.tuning.way(server, program, &apache::Sending::ALL);
+                apache::command(setting, sending.unwrap_or_default())?
             }
             Server::Floor(io) => {
-                let untuned =
-                    if request == Request::OneM { floor::Sending::Apart } else { floor::Sending::Memory };
-                // Only a whole file can stand for the body; other bodies are short.
-                let sending =
-                    if request.status() == 200 { self.tuning.floor.get(&(io, request)) } else { None };
-                let body = (sending.copied().unwrap_or(untuned), root.join(request.file().0));
-                floor::command(setting, &self.options.floor, io, &self.answers[&request], (body.0, &body.1))
+                let answer = &self.answers[&program.request];
+                let body = (self.floor_sending(server, program), root.join(program.request.file().0));
+                floor::command(setting, &self.options.floor, io, answer, (body.0, &body.1))
             }
         };
         let process = Process::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;
         Ok(Running { process, network, address })
+    }
+
+    /// How a floor sends the body of `program`; only a whole file can stand for one, other bodies are short.
+    fn floor_sending(&self, server: Server, program: Program) -> floor::Sending {
+        let untuned =
+            if program.request == Request::OneM { floor::Sending::Apart } else { floor::Sending::Memory };
+        if program.request.status() != 200 {
+            return floor::Sending::Memory;
+        }
+        self.tuning.way(server, program, &floor::Sending::ALL).unwrap_or(untuned)
     }
 }
 

@@ -1,0 +1,88 @@
+//! Which of its ways to send a body a server uses for each program.
+//!
+//! What is cheapest depends on the size of the body and on who pays for receiving it, so servers with a choice, the
+//! floors among them, are tried on each program that has a body before anything is measured, and run with their best.
+//! Holds the choices and finds the best one; what a way is, each peer knows.
+
+use std::collections::BTreeMap;
+
+use crate::Result;
+use crate::peers::{apache, floor, nginx};
+use crate::serve::plan::{Program, Server};
+
+/// How many times each way is tried: the lowest cost of any pass counts, because what disturbs a run only adds to it.
+const PASSES: usize = 2;
+
+/// The way chosen for each program that was tuned, as an index into the server's ways.
+#[derive(Clone, Debug, Default)]
+pub struct Tuning(BTreeMap<(Server, Program), usize>);
+
+impl Tuning {
+    /// Uses way number `way` for `program`, and for the programs without a body that go with it.
+    pub fn choose(&mut self, server: Server, program: Program, way: usize) {
+        self.0.insert((server, program.tuned_as()), way);
+    }
+
+    /// The one of `ways` chosen for `program`; `None` before tuning.
+    pub fn way<T: Copy>(&self, server: Server, program: Program, ways: &[T]) -> Option<T> {
+        self.0.get(&(server, program.tuned_as())).and_then(|&way| ways.get(way)).copied()
+    }
+
+    /// What was chosen for `server`, in words.
+    pub fn describe(&self, server: Server) -> String {
+        let names = ways_of(server);
+        let of_server = self.0.iter().filter(|((tuned, _), _)| *tuned == server);
+        let words = of_server.map(|((_, program), &way)| format!("{} {}", program.name(), names[way]));
+        let words: Vec<String> = words.collect();
+        if words.is_empty() { "not tuned".into() } else { words.join("; ") }
+    }
+}
+
+/// The names of the ways `server` can send a body; none when it has no choice.
+pub fn ways_of(server: Server) -> Vec<String> {
+    match server {
+        Server::Nginx => nginx::Sending::ALL.iter().map(ToString::to_string).collect(),
+        Server::Apache => apache::Sending::ALL.iter().map(ToString::to_string).collect(),
+        Server::Floor(_) => floor::Sending::ALL.iter().map(ToString::to_string).collect(),
+        Server::Vermeil(_) | Server::NginxSendfile => Vec::new(),
+    }
+}
+
+/// The number of the way, of `ways`, with the lowest `cost` in any pass.
+pub fn cheapest(ways: usize, mut cost: impl FnMut(usize) -> Result<f64>) -> Result<usize> {
+    let mut best = (f64::INFINITY, 0);
+    for way in (0..ways).cycle().take(ways * PASSES) {
+        let cost = cost(way)?;
+        if cost < best.0 {
+            best = (cost, way);
+        }
+    }
+    Ok(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::plan::{Request, Way};
+
+    #[test]
+    fn the_lowest_pass_counts() {
+        let mut costs = [3.0, 2.0, 9.0, 3.0, 8.0, 1.0].into_iter();
+        let best = cheapest(3, |_| Ok(costs.next().expect("two passes")));
+        assert_eq!(best.expect("no error"), 2);
+        assert_eq!(costs.next(), None);
+    }
+
+    #[test]
+    fn programs_without_a_body_go_with_the_small_one_of_their_way() {
+        let program = |way, request| Program { way, request };
+        let mut tuning = Tuning::default();
+        tuning.choose(Server::Nginx, program(Way::Loopback, Request::OneK), 2);
+        let way = |program| tuning.way(Server::Nginx, program, &nginx::Sending::ALL);
+        assert_eq!(way(program(Way::Loopback, Request::NotFound)), Some(nginx::Sending::Copy));
+        assert_eq!(way(program(Way::OwnReceive, Request::OneK)), None);
+        assert_eq!(way(program(Way::Loopback, Request::OneM)), None);
+        assert_eq!(tuning.describe(Server::Nginx), "1k sendfile off");
+        assert_eq!(tuning.describe(Server::Apache), "not tuned");
+    }
+}
