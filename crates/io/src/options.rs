@@ -66,7 +66,7 @@ pub struct DriverOptions {
     /// A burst that arrives within one turn may pass it.
     pub recv_parked_max: u16,
     /// Connections accepted by io_uring but not yet taken through `poll_accept`, per listener, before accepting is
-    /// suspended. Default 256. A burst that arrives within one turn may pass it. (With epoll none are ever held.)
+    /// suspended. Default 64. A burst that arrives within one turn may pass it. (With epoll none are ever held.)
     pub accept_backlog_max: usize,
     /// Events that epoll hands over in one turn. Default 512 (6 KiB); what does not fit comes with the next turn.
     pub epoll_events: u16,
@@ -80,7 +80,7 @@ impl Default for DriverOptions {
             recv_buffers: 256,
             recv_buffer_bytes: 4096,
             recv_parked_max: 4,
-            accept_backlog_max: 256,
+            accept_backlog_max: 64,
             epoll_events: 512,
         }
     }

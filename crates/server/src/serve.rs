@@ -134,7 +134,9 @@ pub fn raise_descriptor_limit() {
 /// Connections each core may hold: what was asked for, or what the limit of descriptors leaves beside the files.
 fn connections_that_fit(options: &ServeOptions) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return options.connections_max };
-    let left = limit.saturating_sub(options.site.descriptors_max + DESCRIPTORS_OF_OUR_OWN);
+    // The driver accepts some ahead of the connections that are held.
+    let ahead = (DriverOptions::default().accept_backlog_max * options.cpus.len()) as u64;
+    let left = limit.saturating_sub(options.site.descriptors_max + DESCRIPTORS_OF_OUR_OWN + ahead);
     let each = usize::try_from(left).unwrap_or(usize::MAX) / options.cpus.len();
     let fit = options.connections_max.min(each.max(1));
     if fit < options.connections_max {

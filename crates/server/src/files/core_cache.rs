@@ -86,6 +86,7 @@ impl CoreCache {
     /// clock: any that does not go back, the same for all cores.
     #[inline]
     pub fn lookup(&mut self, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
+        self.site.wait_for_events();
         let Some(&key) = self.by_path.get(raw_path) else { return self.miss(raw_path, now_ms) };
         let slot = &mut self.slots[key];
         let entry = &slot.handle;

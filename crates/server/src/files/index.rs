@@ -11,7 +11,13 @@ use super::{
     site::Root,
 };
 use slab::Slab;
-use std::{collections::HashMap, mem, os::fd::BorrowedFd, sync::Arc};
+use std::{
+    collections::HashMap,
+    mem,
+    os::fd::BorrowedFd,
+    sync::Arc,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 mod watch;
 
@@ -41,6 +47,8 @@ pub(super) struct Index {
     concerned: Vec<RecordId>,
     holdings: Holdings,
     overflows: u64,
+    /// Whether events that were read are being marked; shared with those who look up without the lock.
+    draining: Arc<AtomicBool>,
 }
 
 struct Record {
@@ -69,7 +77,13 @@ impl Index {
             concerned: Vec::new(),
             holdings: Holdings::default(),
             overflows: 0,
+            draining: Arc::default(),
         }
+    }
+
+    /// Raised while events may have been read that are not marked yet.
+    pub(super) fn draining(&self) -> Arc<AtomicBool> {
+        self.draining.clone()
     }
 
     pub(super) fn root(&self) -> &Arc<Root> {
@@ -207,6 +221,14 @@ impl Index {
 
     /// Takes in what the kernel has to tell; never waits.
     pub(super) fn drain(&mut self) {
+        // Before the read: a core that no longer finds the events in the kernel's queue finds this. Both are ordered by the
+        // kernel's lock on that queue.
+        self.draining.store(true, Ordering::SeqCst);
+        self.take_events();
+        self.draining.store(false, Ordering::Release);
+    }
+
+    fn take_events(&mut self) {
         let mut concerned = mem::take(&mut self.concerned);
         let drained = self.tree.drain(&mut concerned);
         // One after the other: what ends releases its watches, not the records that come after it.

@@ -26,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use vermeil_io::CacheOnly;
@@ -44,6 +44,8 @@ pub struct Site {
     root_checked_ms: AtomicU64,
     /// How often something was let go to make room. Relaxed: a hint to the cores to let go of it too.
     evictions: AtomicU64,
+    /// See [`Index::draining`]. Written only when something is told or looked up.
+    draining: Arc<AtomicBool>,
     /// See [`SETTLE_MS`].
     pub(super) settle_ms: i64,
 }
@@ -132,8 +134,10 @@ impl Site {
         open(folder.as_fd(), b"", Purpose::LocatingFolder, way, CacheOnly::No).map_err(failed)?;
         let root = Arc::new(Root::new(folder).map_err(failed)?);
         let tree = WatchTree::new(inotify.clone(), options.watches_max);
+        let index = Index::new(root, tree, options.entries_max);
+        let draining = index.draining();
         Ok(Arc::new(Self {
-            index: Mutex::new(Index::new(root, tree, options.entries_max)),
+            index: Mutex::new(index),
             contents: Budget::new(options.content_bytes_max),
             descriptors: Budget::new(options.descriptors_max),
             options,
@@ -141,6 +145,7 @@ impl Site {
             inotify,
             root_checked_ms: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
+            draining,
             settle_ms,
         }))
     }
@@ -159,6 +164,15 @@ impl Site {
     /// a core before it answers what came in by the same poll.
     pub fn handle_events(&self) {
         self.lock().drain();
+    }
+
+    /// Waits until a core that has read events has also marked what they concern: between the two, another core would
+    /// see neither the event nor the mark.
+    #[inline]
+    pub(super) fn wait_for_events(&self) {
+        if self.draining.load(Ordering::Acquire) {
+            drop(self.lock());
+        }
     }
 
     /// How changes are noticed, in a few words, for a line at start.
