@@ -30,18 +30,33 @@ const BUFFER_BYTES: usize = 1024;
 const BUFFER_GROUP: u16 = 0;
 const PAGE_BYTES: usize = 4096;
 
-/// What a completion is about; in the upper half of its user data, the descriptor is in the lower.
+/// What a completion is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
 enum Op {
-    Accept = 0,
-    Receive = 1,
-    Send = 2,
-    Writable = 3,
+    Accept,
+    Receive,
+    Send,
+    Writable,
 }
 
-fn user_data(op: Op, fd: RawFd) -> u64 {
-    ((op as u64) << 32) | u64::from(fd as u32)
+/// The user data of a submission: what it is about, on which descriptor, and whose. A completion may come after its
+/// connection was closed and its descriptor given to the next one, so a connection also has a serial number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag {
+    op: Op,
+    serial: u16,
+    fd: RawFd,
+}
+
+impl Tag {
+    fn pack(self) -> u64 {
+        ((self.op as u64) << 48) | (u64::from(self.serial) << 32) | u64::from(self.fd as u32)
+    }
+
+    fn unpack(user_data: u64) -> Self {
+        let op = [Op::Accept, Op::Receive, Op::Send, Op::Writable][(user_data >> 48) as usize & 3];
+        Self { op, serial: (user_data >> 32) as u16, fd: user_data as u32 as RawFd }
+    }
 }
 
 /// Serves until the process is killed.
@@ -52,8 +67,13 @@ pub(crate) fn run(listener: &TcpListener, response: &Response) -> io::Result<()>
         .setup_submit_all()
         .setup_cqsize(SUBMISSIONS * 4)
         .build(SUBMISSIONS)?;
-    let mut floor =
-        Floor { response, buffers: Buffers::new(), listener: listener.as_raw_fd(), connections: Vec::new() };
+    let mut floor = Floor {
+        response,
+        buffers: Buffers::new(),
+        listener: listener.as_raw_fd(),
+        connections: Vec::new(),
+        accepted: 0,
+    };
     floor.buffers.register(&ring)?;
     let accept = floor.accept();
     push(&mut ring, accept)?;
@@ -85,6 +105,7 @@ fn push(ring: &mut IoUring, entry: squeue::Entry) -> io::Result<()> {
 
 struct Connection {
     socket: OwnedFd,
+    serial: u16,
     sent: u64,
 }
 
@@ -93,39 +114,52 @@ struct Floor<'a> {
     buffers: Buffers,
     listener: RawFd,
     connections: Vec<Option<Connection>>,
+    accepted: u16,
 }
 
 impl Floor<'_> {
     fn accept(&self) -> squeue::Entry {
-        opcode::AcceptMulti::new(Fd(self.listener)).build().user_data(user_data(Op::Accept, self.listener))
+        let tag = Tag { op: Op::Accept, serial: 0, fd: self.listener };
+        opcode::AcceptMulti::new(Fd(self.listener)).build().user_data(tag.pack())
     }
 
-    fn receive(fd: RawFd) -> squeue::Entry {
-        opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build().user_data(user_data(Op::Receive, fd))
+    fn receive(tag: Tag) -> squeue::Entry {
+        let tag = Tag { op: Op::Receive, ..tag };
+        opcode::RecvMulti::new(Fd(tag.fd), BUFFER_GROUP).build().user_data(tag.pack())
     }
 
     fn on_completion(&mut self, ring: &mut IoUring, completion: &cqueue::Entry) -> io::Result<()> {
-        let fd = (completion.user_data() & 0xffff_ffff) as RawFd;
+        let tag = Tag::unpack(completion.user_data());
         let done = !cqueue::more(completion.flags());
-        match completion.user_data() >> 32 {
-            op if op == Op::Accept as u64 => {
-                if done {
-                    push(ring, self.accept())?;
-                }
-                self.on_accept(ring, completion.result())
+        if let Some(buffer) = cqueue::buffer_select(completion.flags()) {
+            self.buffers.give_back(buffer);
+        }
+        if tag.op == Op::Accept {
+            if done {
+                push(ring, self.accept())?;
             }
-            op if op == Op::Receive as u64 => {
-                if let Some(buffer) = cqueue::buffer_select(completion.flags()) {
-                    self.buffers.give_back(buffer);
-                }
-                self.on_receive(ring, fd, completion.result(), done)
-            }
-            op if op == Op::Send as u64 => {
-                self.close(fd);
+            return self.on_accept(ring, completion.result());
+        }
+        if self.connection(tag).is_none() {
+            return Ok(());
+        }
+        match tag.op {
+            Op::Receive => self.on_receive(ring, tag, completion.result(), done),
+            Op::Writable => self.answer_from_file(ring, tag),
+            // A send reports only its failure.
+            Op::Send | Op::Accept => {
+                self.close(tag);
                 Ok(())
             }
-            _ => self.answer_from_file(ring, fd),
         }
+    }
+
+    /// The connection a completion is about, if that is still open.
+    fn connection(&mut self, tag: Tag) -> Option<&mut Connection> {
+        self.connections
+            .get_mut(tag.fd as usize)?
+            .as_mut()
+            .filter(|connection| connection.serial == tag.serial)
     }
 
     fn on_accept(&mut self, ring: &mut IoUring, result: i32) -> io::Result<()> {
@@ -138,52 +172,54 @@ impl Floor<'_> {
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);
         }
-        self.connections[slot] = Some(Connection { socket, sent: 0 });
-        push(ring, Self::receive(result))
+        self.accepted = self.accepted.wrapping_add(1);
+        self.connections[slot] = Some(Connection { socket, serial: self.accepted, sent: 0 });
+        push(ring, Self::receive(Tag { op: Op::Receive, serial: self.accepted, fd: result }))
     }
 
-    fn on_receive(&mut self, ring: &mut IoUring, fd: RawFd, result: i32, done: bool) -> io::Result<()> {
+    fn on_receive(&mut self, ring: &mut IoUring, tag: Tag, result: i32, done: bool) -> io::Result<()> {
         let out_of_buffers = result == -Errno::NOBUFS.raw_os_error();
         if result <= 0 && !out_of_buffers {
-            self.close(fd);
+            self.close(tag);
             return Ok(());
         }
         if done {
-            push(ring, Self::receive(fd))?;
+            push(ring, Self::receive(tag))?;
         }
         if out_of_buffers {
             return Ok(());
         }
         let Some(canned) = self.response.in_memory() else {
-            if let Some(Some(connection)) = self.connections.get_mut(fd as usize) {
+            if let Some(connection) = self.connection(tag) {
                 connection.sent = 0;
             }
-            return self.answer_from_file(ring, fd);
+            return self.answer_from_file(ring, tag);
         };
         // With WAITALL the kernel goes on with a short send by itself, so success needs no completion.
         let flags = SendFlags::NOSIGNAL.bits() as i32 | rustix::net::RecvFlags::WAITALL.bits() as i32;
-        let send = opcode::Send::new(Fd(fd), canned.as_ptr(), canned.len() as u32).flags(flags).build();
-        push(ring, send.flags(squeue::Flags::SKIP_SUCCESS).user_data(user_data(Op::Send, fd)))
+        let send = opcode::Send::new(Fd(tag.fd), canned.as_ptr(), canned.len() as u32).flags(flags).build();
+        push(ring, send.flags(squeue::Flags::SKIP_SUCCESS).user_data(Tag { op: Op::Send, ..tag }.pack()))
     }
 
-    fn answer_from_file(&mut self, ring: &mut IoUring, fd: RawFd) -> io::Result<()> {
-        let Some(Some(connection)) = self.connections.get_mut(fd as usize) else { return Ok(()) };
-        match self.response.send(&connection.socket, &mut connection.sent) {
+    fn answer_from_file(&mut self, ring: &mut IoUring, tag: Tag) -> io::Result<()> {
+        let response = self.response;
+        let Some(connection) = self.connection(tag) else { return Ok(()) };
+        match response.send(&connection.socket, &mut connection.sent) {
             Err(_) => {
-                self.close(fd);
+                self.close(tag);
                 Ok(())
             }
             Ok(Progress::Done) => Ok(()),
             Ok(Progress::Blocked) => {
                 let out = rustix::event::PollFlags::OUT.bits();
-                let poll = opcode::PollAdd::new(Fd(fd), u32::from(out)).build();
-                push(ring, poll.user_data(user_data(Op::Writable, fd)))
+                let poll = opcode::PollAdd::new(Fd(tag.fd), u32::from(out)).build();
+                push(ring, poll.user_data(Tag { op: Op::Writable, ..tag }.pack()))
             }
         }
     }
 
-    fn close(&mut self, fd: RawFd) {
-        if let Some(slot) = self.connections.get_mut(fd as usize) {
+    fn close(&mut self, tag: Tag) {
+        if let Some(slot) = self.connections.get_mut(tag.fd as usize) {
             *slot = None;
         }
     }
@@ -242,5 +278,18 @@ impl Drop for Buffers {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with the same layout.
         unsafe { dealloc(self.entries.as_ptr().cast(), Self::LAYOUT) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_come_back_as_packed() {
+        for op in [Op::Accept, Op::Receive, Op::Send, Op::Writable] {
+            let tag = Tag { op, serial: u16::MAX - 1, fd: i32::MAX };
+            assert_eq!(Tag::unpack(tag.pack()), tag);
+        }
     }
 }
