@@ -1,10 +1,12 @@
 //! The load: wrk, a closed loop over keep-alive connections from one thread, pinned to the client's cpu.
 //!
 //! wrk counts whole seconds only; it is asked for longer than needed and stopped with SIGINT, on which it reports what
-//! it has. A small script makes it print its numbers as JSON instead of for people. Its latencies are from sending a
+//! it has. A small script makes it say when it begins, since starting it takes a while on a busy machine, and print its
+//! numbers as JSON instead of for people. Its latencies are from sending a
 //! request to the end of the response; as a closed loop it says nothing about what open arrivals would wait.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -20,7 +22,12 @@ use crate::{Error, Result};
 
 /// What the script's line starts with.
 const MARK: &str = "vermeil-bench ";
+/// What the script says when wrk is about to connect.
+const BEGINS: &str = "vermeil-bench begins";
 const SCRIPT: &str = r#"
+setup = function(thread)
+  io.stderr:write("vermeil-bench begins\n")
+end
 done = function(summary, latency, requests)
   local e = summary.errors
   io.write(string.format('vermeil-bench {"requests":%d,"duration_us":%d,"bytes":%d,"p50_us":%d,"p99_us":%d,' ..
@@ -126,16 +133,28 @@ impl Wrk {
         }
         command.arg(format!("http://{address}{}", target.path));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(Error::thing("run", "wrk"))?;
+        let mut child = command.spawn().map_err(Error::thing("run", "wrk"))?;
+        let before = wait_until_begun(&mut child);
         let passed = stop.pass(load.duration);
         let output = interrupt(child)?;
         passed?;
         let said = String::from_utf8_lossy(&output.stdout);
         parse(&said).ok_or_else(|| Error::Command {
             command: format!("{command:?}"),
-            output: format!("{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr)),
+            output: format!("{}: {said}{before}{}", output.status, String::from_utf8_lossy(&output.stderr)),
         })
     }
+}
+
+/// Waits until wrk says that it begins, or ends without. What it said until then tells why it did not.
+fn wait_until_begun(child: &mut Child) -> String {
+    let mut said = String::new();
+    if let Some(errors) = &mut child.stderr {
+        let mut errors = BufReader::new(errors);
+        // At its end, or when it cannot be read, waiting longer would not help.
+        while !said.contains(BEGINS) && errors.read_line(&mut said).is_ok_and(|bytes| bytes > 0) {}
+    }
+    said
 }
 
 fn interrupt(child: Child) -> Result<std::process::Output> {
