@@ -147,7 +147,7 @@ async fn send(
                 connection.flush(part, More::Yes).await?;
             }
             (Piece::Range(range), Content::Disk(file)) => {
-                connection.flush(Bytes::new(), More::Apart).await?;
+                connection.flush(Bytes::new(), More::Yes).await?;
                 connection.sent().await?;
                 send_range(connection, file, range, sent).await?;
             }

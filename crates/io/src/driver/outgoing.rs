@@ -15,10 +15,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 pub enum More {
     /// More follows: the kernel may hold a last, partly filled packet back (`MSG_MORE`).
     Yes,
-    /// More follows, but not in the same packets: everything leaves now. Joining a head with the pages of a large file
-    /// costs more than the packet it saves (bench `serve`, 1m: 88 µs joined, 70 µs apart).
-    Apart,
-    /// Nothing follows: everything leaves now, with io_uring together with the next turn.
+    /// Nothing follows: everything leaves now.
     No,
 }
 

@@ -218,7 +218,7 @@ impl Stream {
             self.sending = Sending::Done;
             return;
         }
-        if more != More::No {
+        if more == More::Yes {
             // Whoever says that more follows waits for this to be taken: queuing it would only cost a turn.
             self.sending = match outgoing.send_now(self.open_fd()) {
                 Ok(true) => {
