@@ -36,6 +36,6 @@ mod socket;
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
-pub use file::{CacheOnly, Links, OpenFor, open_beneath, read_nowait};
+pub use file::{CacheOnly, read_nowait};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use socket::{ListenOptions, acknowledged_bytes, listen, peer_addr, probe_free, set_nodelay};

@@ -27,9 +27,6 @@ use vermeil_http::{
 /// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's first window.
 const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
 
-/// Capacity beyond which a buffer is not kept for the next answer, in bytes.
-const BUFFER_KEEP_BYTES: usize = 128 * 1024;
-
 /// A connection between its events.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
@@ -268,7 +265,7 @@ impl Connection {
         }
         let Self { stream, limit, waiting_for, .. } = self;
         let buffer = while_taken(stream, limit, waiting_for, stream.sent()).await?;
-        if self.output.capacity() == 0 && buffer.capacity() <= BUFFER_KEEP_BYTES {
+        if self.output.capacity() == 0 {
             self.output = buffer;
         }
         Ok(())
