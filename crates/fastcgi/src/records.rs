@@ -1,0 +1,246 @@
+//! Records: the header of eight bytes, the content, the padding (§3.3).
+//!
+//! [`Reader`] cuts what arrives into records. Content of streams is given as it comes, in pieces; that of other kinds is
+//! given whole, within [`WHOLE_BYTES_MAX`]; that of unknown kinds is skipped. It holds no bytes: its user keeps what was not
+//! consumed and shows it again with more behind it. Tested through both roles.
+
+use crate::{Fault, limits::WHOLE_BYTES_MAX};
+use std::{fmt, num::NonZero, ops::Range};
+
+/// The only version there is.
+const VERSION: u8 = 1;
+
+/// Bytes of a record's header.
+pub const HEADER_BYTES: usize = 8;
+
+/// The number of a request on its connection (§3.3): not zero, which stands for the connection itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId(NonZero<u16>);
+
+impl RequestId {
+    /// The first request of a connection.
+    pub const FIRST: Self = Self(NonZero::<u16>::MIN);
+
+    /// The one after this; the first again after the last.
+    #[must_use]
+    pub fn next(self) -> Self {
+        self.0.checked_add(1).map_or(Self::FIRST, Self)
+    }
+
+    pub(crate) fn new(number: u16) -> Option<Self> {
+        NonZero::new(number).map(Self)
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// What a record is (§8).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[$doc])* $name,)*
+            /// A number that the specification does not give.
+            Unknown(u8),
+        }
+
+        impl Kind {
+            const fn of(number: u8) -> Self {
+                match number {
+                    $($number => Self::$name,)*
+                    number => Self::Unknown(number),
+                }
+            }
+
+            const fn number(self) -> u8 {
+                match self {
+                    $(Self::$name => $number,)*
+                    Self::Unknown(number) => number,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// `FCGI_BEGIN_REQUEST`, to the application.
+    BeginRequest = 1,
+    /// `FCGI_ABORT_REQUEST`, to the application.
+    AbortRequest = 2,
+    /// `FCGI_END_REQUEST`, from the application.
+    EndRequest = 3,
+    /// `FCGI_PARAMS`, a stream to the application.
+    Params = 4,
+    /// `FCGI_STDIN`, a stream to the application.
+    Stdin = 5,
+    /// `FCGI_STDOUT`, a stream from the application.
+    Stdout = 6,
+    /// `FCGI_STDERR`, a stream from the application.
+    Stderr = 7,
+    /// `FCGI_DATA`, a stream to the application in the role of a filter, which nobody plays.
+    Data = 8,
+    /// `FCGI_GET_VALUES`, to the application.
+    GetValues = 9,
+    /// `FCGI_GET_VALUES_RESULT`, from the application.
+    GetValuesResult = 10,
+    /// `FCGI_UNKNOWN_TYPE`, from the application.
+    UnknownType = 11,
+}
+
+/// What becomes of a record's content.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    InPieces,
+    Whole,
+    Skipped,
+}
+
+impl Kind {
+    fn manner(self) -> Manner {
+        match self {
+            Self::Params | Self::Stdin | Self::Stdout | Self::Stderr | Self::Data => Manner::InPieces,
+            Self::Unknown(_) => Manner::Skipped,
+            _ => Manner::Whole,
+        }
+    }
+}
+
+/// Appends a record's header. `id` is nothing for a record of the connection itself.
+///
+/// # Panics
+/// If the content does not fit into one record.
+pub(crate) fn put_header(out: &mut Vec<u8>, kind: Kind, id: Option<RequestId>, content_bytes: usize) {
+    out.extend_from_slice(&header(kind, id, content_bytes));
+}
+
+/// A record's header.
+pub(crate) fn header(kind: Kind, id: Option<RequestId>, content_bytes: usize) -> [u8; HEADER_BYTES] {
+    let [id_high, id_low] = id.map_or(0, |id| id.0.get()).to_be_bytes();
+    let content_bytes = u16::try_from(content_bytes).expect("content fits into one record");
+    let [length_high, length_low] = content_bytes.to_be_bytes();
+    [VERSION, kind.number(), id_high, id_low, length_high, length_low, 0, 0]
+}
+
+/// Cuts a connection's bytes into records.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Phase {
+    #[default]
+    Header,
+    Content {
+        kind: Kind,
+        id: u16,
+        left: usize,
+        padding: usize,
+    },
+    Padding {
+        left: usize,
+    },
+}
+
+/// What [`Reader::read`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Nothing yet: show the same bytes again with more behind them.
+    NeedMore,
+    /// Bytes that mean nothing: drop so many.
+    Skip(usize),
+    /// A record, or a piece of a stream's.
+    Record {
+        /// Bytes to drop, content included.
+        consumed: usize,
+        /// What it is.
+        kind: Kind,
+        /// The number of its request, zero for the connection itself.
+        id: u16,
+        /// Where its content is. Empty for a record of a stream: the stream's end.
+        data: Range<usize>,
+    },
+}
+
+impl Reader {
+    /// Whether the next byte begins a record.
+    pub fn is_between_records(&self) -> bool {
+        matches!(self.phase, Phase::Header)
+    }
+
+    /// Reads on in `input`.
+    ///
+    /// # Errors
+    /// What is wrong; nothing more can be read then.
+    pub fn read(&mut self, input: &[u8]) -> Result<Read, Fault> {
+        match self.phase {
+            Phase::Header => self.header(input),
+            Phase::Content { kind, id, left, padding } => {
+                if input.is_empty() {
+                    return Ok(Read::NeedMore);
+                }
+                let count = left.min(input.len());
+                self.phase = match left - count {
+                    0 => after_content(padding),
+                    left => Phase::Content { kind, id, left, padding },
+                };
+                Ok(match kind.manner() {
+                    Manner::Skipped => Read::Skip(count),
+                    _ => Read::Record { consumed: count, kind, id, data: 0..count },
+                })
+            }
+            Phase::Padding { .. } if input.is_empty() => Ok(Read::NeedMore),
+            Phase::Padding { left } => {
+                let count = left.min(input.len());
+                self.phase = after_content(left - count);
+                Ok(Read::Skip(count))
+            }
+        }
+    }
+
+    fn header(&mut self, input: &[u8]) -> Result<Read, Fault> {
+        // What is no FastCGI is known by its first byte, however slowly it comes.
+        if let Some(&version) = input.first()
+            && version != VERSION
+        {
+            return Err(Fault::Version(version));
+        }
+        let Some(&[_, number, id_high, id_low, length_high, length_low, padding, _]) =
+            input.first_chunk::<HEADER_BYTES>()
+        else {
+            return Ok(Read::NeedMore);
+        };
+        let kind = Kind::of(number);
+        let id = u16::from_be_bytes([id_high, id_low]);
+        let length = usize::from(u16::from_be_bytes([length_high, length_low]));
+        let padding = usize::from(padding);
+        if kind.manner() == Manner::Whole && length > WHOLE_BYTES_MAX {
+            return Err(Fault::Length { kind, bytes: length });
+        }
+        let is_piecemeal = kind.manner() != Manner::Whole && length > 0;
+        if is_piecemeal {
+            self.phase = Phase::Content { kind, id, left: length, padding };
+            return Ok(Read::Skip(HEADER_BYTES));
+        }
+        let end = HEADER_BYTES + length;
+        if input.len() < end {
+            return Ok(Read::NeedMore);
+        }
+        self.phase = after_content(padding);
+        Ok(match kind.manner() {
+            Manner::Skipped => Read::Skip(end),
+            _ => Read::Record { consumed: end, kind, id, data: HEADER_BYTES..end },
+        })
+    }
+}
+
+fn after_content(padding: usize) -> Phase {
+    match padding {
+        0 => Phase::Header,
+        left => Phase::Padding { left },
+    }
+}

@@ -1,0 +1,137 @@
+//! The application's side, as small as tests and benches need it: requests in, output out.
+//!
+//! [`Requests`] reads what a client says and holds the parameters until they are complete. Roles other than the
+//! responder's are reported, not refused: what to answer is its user's part. Tested in `responder/tests.rs`, together with
+//! what [`request`](crate::request) writes.
+
+use crate::{
+    Fault,
+    limits::{CONTENT_BYTES_MAX, PARAMS_BYTES_MAX},
+    records::{Kind, Read, Reader, RequestId, put_header},
+    request::{FLAG_KEEP, Persistence, ROLE_RESPONDER},
+};
+use std::ops::Range;
+
+#[cfg(test)]
+mod tests;
+
+/// Reads one connection's requests, one at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    reader: Reader,
+    params: Vec<u8>,
+}
+
+/// What was found, and how many bytes to drop with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// What they are; nothing if they mean nothing yet.
+    pub event: Option<Event>,
+}
+
+/// A part of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request begins.
+    Begin {
+        /// Its number.
+        id: RequestId,
+        /// Whether the client asks for an answer; the other roles are not played here.
+        is_responder: bool,
+        /// What becomes of the connection after the answer.
+        persistence: Persistence,
+    },
+    /// All parameters, to be read with [`pairs::read`](crate::pairs::read).
+    Params(Vec<u8>),
+    /// A piece of the input, at this place.
+    Stdin(Range<usize>),
+    /// The end of the input.
+    StdinEnd,
+    /// The request shall be given up.
+    Abort,
+    /// The client asks for values, by these pairs.
+    GetValues(Range<usize>),
+}
+
+impl Requests {
+    /// Reads on in `input`, what has arrived and was not consumed; nothing if more bytes are needed.
+    ///
+    /// # Errors
+    /// What is wrong. The connection must be closed.
+    pub fn read(&mut self, input: &[u8]) -> Result<Option<Step>, Fault> {
+        match self.reader.read(input)? {
+            Read::NeedMore => Ok(None),
+            Read::Skip(consumed) => Ok(Some(Step { consumed, event: None })),
+            Read::Record { consumed, kind, id, data } => {
+                let event = self.record(kind, id, data, input)?;
+                Ok(Some(Step { consumed, event }))
+            }
+        }
+    }
+
+    fn record(
+        &mut self,
+        kind: Kind,
+        id: u16,
+        data: Range<usize>,
+        input: &[u8],
+    ) -> Result<Option<Event>, Fault> {
+        match kind {
+            Kind::BeginRequest => {
+                self.params.clear();
+                begin(id, &input[data]).map(Some)
+            }
+            Kind::Params if data.is_empty() => Ok(Some(Event::Params(std::mem::take(&mut self.params)))),
+            Kind::Params if self.params.len() + data.len() > PARAMS_BYTES_MAX => Err(Fault::ParamsTooLong),
+            Kind::Params => {
+                self.params.extend_from_slice(&input[data]);
+                Ok(None)
+            }
+            Kind::Stdin if data.is_empty() => Ok(Some(Event::StdinEnd)),
+            Kind::Stdin => Ok(Some(Event::Stdin(data))),
+            Kind::AbortRequest => Ok(Some(Event::Abort)),
+            Kind::GetValues => Ok(Some(Event::GetValues(data))),
+            _ => Err(Fault::OutOfPlace(kind)),
+        }
+    }
+}
+
+fn begin(id: u16, content: &[u8]) -> Result<Event, Fault> {
+    let out_of_place = Fault::OutOfPlace(Kind::BeginRequest);
+    let id = RequestId::new(id).ok_or(out_of_place)?;
+    let &[role_high, role_low, flags, ..] = content else {
+        return Err(Fault::Length { kind: Kind::BeginRequest, bytes: content.len() });
+    };
+    Ok(Event::Begin {
+        id,
+        is_responder: u16::from_be_bytes([role_high, role_low]) == ROLE_RESPONDER,
+        persistence: if flags & FLAG_KEEP != 0 { Persistence::Keep } else { Persistence::Close },
+    })
+}
+
+/// Appends a piece of output, in as many records as it takes.
+pub fn stdout(out: &mut Vec<u8>, id: RequestId, output: &[u8]) {
+    stream(out, Kind::Stdout, id, output);
+}
+
+/// Appends a piece of error output.
+pub fn stderr(out: &mut Vec<u8>, id: RequestId, output: &[u8]) {
+    stream(out, Kind::Stderr, id, output);
+}
+
+fn stream(out: &mut Vec<u8>, kind: Kind, id: RequestId, content: &[u8]) {
+    for piece in content.chunks(CONTENT_BYTES_MAX) {
+        put_header(out, kind, Some(id), piece.len());
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Appends the end of the output and of the request.
+pub fn end(out: &mut Vec<u8>, id: RequestId, app_status: u32) {
+    put_header(out, Kind::Stdout, Some(id), 0);
+    put_header(out, Kind::EndRequest, Some(id), 8);
+    out.extend_from_slice(&app_status.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+}

@@ -1,0 +1,146 @@
+//! What a client writes comes back on the other side, however it was cut.
+
+use super::*;
+use crate::{fixed_cases, pairs, request};
+use proptest::prelude::*;
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// A whole request as the responder saw it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    id: Option<RequestId>,
+    persistence: Option<Persistence>,
+    params: Option<Vec<Pair>>,
+    stdin: Vec<u8>,
+    stdin_ended: bool,
+    aborted: bool,
+    asked: Vec<Pair>,
+}
+
+fn owned(bytes: &[u8]) -> Vec<Pair> {
+    pairs::read(bytes).map(|pair| pair.expect("whole")).map(|(n, v)| (n.to_vec(), v.to_vec())).collect()
+}
+
+fn read_in(bytes: &[u8], at_once: usize) -> Result<Seen, Fault> {
+    let (mut requests, mut seen, mut buffer) = (Requests::default(), Seen::default(), Vec::new());
+    for piece in bytes.chunks(at_once) {
+        buffer.extend_from_slice(piece);
+        while let Some(Step { consumed, event }) = requests.read(&buffer)? {
+            match event {
+                None => {}
+                Some(Event::Begin { id, is_responder, persistence }) => {
+                    assert!(is_responder);
+                    seen.id = Some(id);
+                    seen.persistence = Some(persistence);
+                }
+                Some(Event::Params(params)) => seen.params = Some(owned(&params)),
+                Some(Event::Stdin(data)) => seen.stdin.extend_from_slice(&buffer[data]),
+                Some(Event::StdinEnd) => seen.stdin_ended = true,
+                Some(Event::Abort) => seen.aborted = true,
+                Some(Event::GetValues(data)) => seen.asked = owned(&buffer[data]),
+            }
+            buffer.drain(..consumed);
+        }
+    }
+    Ok(seen)
+}
+
+fn write(id: RequestId, persistence: Persistence, params: &[Pair], stdin: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request::begin(&mut bytes, id, persistence);
+    let mut writer = request::Params::new(&mut bytes, id);
+    for (name, value) in params {
+        writer.pair(name, value);
+    }
+    writer.finish();
+    request::stdin(&mut bytes, id, stdin);
+    request::end_stdin(&mut bytes, id);
+    bytes
+}
+
+/// Pairs that fill `total` bytes to the byte.
+fn params_of(total: usize) -> Vec<Pair> {
+    let name = b"NAME".to_vec();
+    // One byte for the name's length, four for the value's.
+    vec![(name.clone(), vec![b'v'; total - name.len() - 5])]
+}
+
+#[test]
+fn parameters_around_the_bounds_of_records_come_back() {
+    for total in [200, CONTENT_BYTES_MAX - 1, CONTENT_BYTES_MAX, CONTENT_BYTES_MAX + 1, PARAMS_BYTES_MAX] {
+        let params = params_of(total);
+        let seen =
+            read_in(&write(RequestId::FIRST, Persistence::Keep, &params, b""), 4096).expect("no fault");
+        assert!(seen.params.as_ref() == Some(&params), "{total} bytes");
+        assert!(seen.stdin_ended && seen.stdin.is_empty());
+    }
+}
+
+#[test]
+fn too_many_parameters_are_a_fault() {
+    let bytes = write(RequestId::FIRST, Persistence::Keep, &params_of(PARAMS_BYTES_MAX + 1), b"");
+    assert_eq!(read_in(&bytes, 4096), Err(Fault::ParamsTooLong));
+}
+
+#[test]
+fn no_parameters_are_an_end_at_once() {
+    let seen = read_in(&write(RequestId::FIRST, Persistence::Close, &[], b""), 1).expect("no fault");
+    assert_eq!(seen.params, Some(Vec::new()));
+    assert_eq!(seen.persistence, Some(Persistence::Close));
+}
+
+#[test]
+fn abort_and_values() {
+    let mut bytes = Vec::new();
+    request::abort(&mut bytes, RequestId::FIRST);
+    request::get_values(&mut bytes, &request::VALUE_NAMES);
+    let seen = read_in(&bytes, 1).expect("no fault");
+    assert!(seen.aborted);
+    let names: Vec<_> = request::VALUE_NAMES.iter().map(|name| (name.as_bytes().to_vec(), vec![])).collect();
+    assert_eq!(seen.asked, names);
+}
+
+#[test]
+fn what_only_applications_send_is_out_of_place() {
+    let mut bytes = Vec::new();
+    stdout(&mut bytes, RequestId::FIRST, b"x");
+    assert_eq!(read_in(&bytes, 1), Err(Fault::OutOfPlace(Kind::Stdout)));
+}
+
+#[test]
+fn numbers_go_around_without_zero() {
+    let mut id = RequestId::FIRST;
+    for _ in 0..u16::MAX {
+        id = id.next();
+    }
+    assert_eq!(id, RequestId::FIRST);
+}
+
+proptest! {
+    #![proptest_config(fixed_cases(200))]
+
+    #[test]
+    fn a_request_comes_back(
+        params in proptest::collection::vec(
+            (proptest::collection::vec(any::<u8>(), 0..200), proptest::collection::vec(any::<u8>(), 0..300)), 0..20),
+        stdin in proptest::collection::vec(any::<u8>(), 0..500),
+        times in 0usize..300,
+        at_once in 1usize..5000,
+    ) {
+        let id = RequestId::FIRST.next();
+        let stdin = stdin.repeat(times);
+        let seen = read_in(&write(id, Persistence::Keep, &params, &stdin), at_once).expect("no fault");
+        prop_assert_eq!(seen.id, Some(id));
+        prop_assert_eq!(seen.persistence, Some(Persistence::Keep));
+        prop_assert!(seen.params == Some(params));
+        prop_assert!(seen.stdin == stdin && seen.stdin_ended);
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read_in(&bytes, 7);
+        if let Some(first) = bytes.first_mut() { *first = 1 }
+        let _ = read_in(&bytes, 200);
+    }
+}
