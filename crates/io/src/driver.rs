@@ -154,6 +154,23 @@ impl Driver {
         each!(self, inner => inner.add_stream(fd))
     }
 
+    /// Takes over a socket whose connection is under way ([`Connecting::UnderWay`](crate::Connecting::UnderWay)). It may be
+    /// used once [`poll_connected`](Self::poll_connected) was ready.
+    ///
+    /// # Errors
+    /// The kernel cannot watch it.
+    pub fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        each!(self, inner => inner.add_connecting(fd))
+    }
+
+    /// Ready when the connection of a stream stands; to be called until it was ready once.
+    ///
+    /// # Errors
+    /// Why there is no connection: `ConnectionRefused`, `TimedOut`, …; `NotConnected` for a stale key.
+    pub fn poll_connected(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<()>> {
+        each!(self, inner => inner.poll_connected(cx, key))
+    }
+
     /// Appends what has arrived, at most [`DriverOptions::recv_buffer_bytes`] per call; `Ok(0)` is the end of the
     /// stream. One task at a time per stream.
     ///

@@ -50,6 +50,13 @@ on_both_drivers! {
         an_unread_stream_starves_nobody,
         three_hundred_senders_and_sixteen_buffers,
     }
+    connecting::{
+        talks_to_whom_it_connected_to,
+        nobody_listens,
+        many_at_once,
+        dropped_while_connecting,
+        stale_keys,
+    }
     listeners::{
         closing_hands_over_what_is_queued,
         closing_tells_the_waiting_task,

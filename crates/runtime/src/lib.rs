@@ -68,7 +68,7 @@ pub use source::Source;
 pub use task::{Task, yield_now};
 pub use time::{Sleep, Timeout, sleep};
 
-pub use vermeil_io::{DriverOptions, IoChoice, More};
+pub use vermeil_io::{ConnectOptions, DriverOptions, IoChoice, More};
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{CoreIndex, Policy, TurnLimits};
 

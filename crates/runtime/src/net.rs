@@ -6,15 +6,21 @@
 use crate::{
     core::{Core, Home, current},
     error::OffCore,
+    time::sleep,
 };
 use bytes::Bytes;
 use std::{
     future::poll_fn,
     io,
+    net::SocketAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
     task::{Context, Poll},
+    time::Duration,
 };
-use vermeil_io::{Driver, ListenerKey, More, StreamKey};
+use vermeil_io::{
+    ConnectOptions, Connecting, Driver, ListenerKey, More, StreamKey, connect_tcp, connect_unix,
+};
 
 /// Runs `f` on the driver of `home`, if this is its thread.
 pub(crate) fn on_driver<R>(home: Home, f: impl FnOnce(&mut Driver) -> R) -> Result<R, OffCore> {
@@ -69,6 +75,11 @@ impl Drop for TcpListener {
     }
 }
 
+/// The first and the longest pause between attempts to enter the full queue of a UNIX listener, which tells nobody when
+/// it has room. Guesses: an accept loop empties its queue in less than the first, a blocked one need not be asked more
+/// often than the last.
+const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
+
 /// A connected socket.
 #[derive(Debug)]
 pub struct TcpStream {
@@ -84,6 +95,48 @@ impl TcpStream {
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         let home = home()?;
         Ok(Self { home, key: on_driver(home, |driver| driver.add_stream(socket))?? })
+    }
+
+    /// Connects to `addr`. Dropping the future gives up.
+    ///
+    /// # Errors
+    /// Off a core; no descriptors or local ports left; or why the other side cannot be reached: `ConnectionRefused`,
+    /// `TimedOut` (after the kernel's own two minutes: use [`Sleep::limit`](crate::Sleep::limit) for less).
+    pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
+        Self::connect_with(addr, &ConnectOptions::default()).await
+    }
+
+    /// As [`connect`](Self::connect), from a local address, or with a receive buffer of a certain size.
+    ///
+    /// # Errors
+    /// As `connect`; `AddrNotAvailable` for a local address that this machine does not have.
+    pub async fn connect_with(addr: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
+        let home = home()?;
+        let socket = match connect_tcp(addr, options)? {
+            Connecting::Done(socket) => return Self::new(socket),
+            Connecting::UnderWay(socket) => socket,
+        };
+        let stream = Self { home, key: on_driver(home, |driver| driver.add_connecting(socket))?? };
+        poll_fn(|context| poll_on(home, |driver| driver.poll_connected(context, stream.key))).await?;
+        Ok(stream)
+    }
+
+    /// Connects to the UNIX socket at `path`. While the queue of its listener is full, asks again every few
+    /// milliseconds, for as long as the future is kept.
+    ///
+    /// # Errors
+    /// Off a core, or what connect(2) says: `NotFound` or `ConnectionRefused` if nobody listens there.
+    pub async fn connect_unix(path: &Path) -> io::Result<Self> {
+        let mut pause = FULL_QUEUE_PAUSE.0;
+        loop {
+            match connect_unix(path) {
+                Ok(socket) => return Self::new(socket),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => home()?,
+                Err(error) => return Err(error),
+            };
+            sleep(pause).await;
+            pause = (2 * pause).min(FULL_QUEUE_PAUSE.1);
+        }
     }
 
     /// Appends what has arrived to `buffer`; waits until something has. `Ok(0)` is the end of the stream.

@@ -176,13 +176,25 @@ impl Epoll {
     }
 
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        let id = self.streams.insert(Stream::new(fd));
+        self.add(Stream::new(fd))
+    }
+
+    pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        self.add(Stream::connecting(fd))
+    }
+
+    fn add(&mut self, stream: Stream) -> io::Result<StreamKey> {
+        let id = self.streams.insert(stream);
         let fd = self.streams.get(id).expect("just inserted").fd();
         if let Err(error) = self.watch(fd, kind::STREAM, id, STREAM_EVENTS) {
             self.streams.remove(id);
             return Err(error);
         }
         Ok(StreamKey(id))
+    }
+
+    pub(crate) fn poll_connected(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<()>> {
+        self.streams.get_mut(key.0).ok_or_else(|| stale("stream"))?.poll_connected(cx)
     }
 
     #[inline]

@@ -52,7 +52,7 @@ mod operation {
     pub(super) const SEND_AT_ONCE: u8 = 4;
     /// A whole send has ended.
     pub(super) const SEND_WHOLE: u8 = 5;
-    /// A stream has room for sendfile.
+    /// A stream has room for sendfile, or its connection stands.
     pub(super) const WRITABLE: u8 = 6;
     /// A source can be read.
     pub(super) const SOURCE: u8 = 7;
@@ -309,6 +309,17 @@ impl Uring {
 
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         Ok(StreamKey(self.streams.insert(Stream::new(fd))))
+    }
+
+    pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        let key = self.add_stream(fd)?;
+        let (stream, shared) = self.open_stream(key)?;
+        stream.watch_writable(key.0, shared);
+        Ok(key)
+    }
+
+    pub(crate) fn poll_connected(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<()>> {
+        self.open_stream(key)?.0.poll_connected(cx)
     }
 
     /// The stream of a key and what it shares, unless it is closed.

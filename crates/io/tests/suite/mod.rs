@@ -17,6 +17,7 @@ use vermeil_io::{
     Driver, DriverOptions, IoChoice, ListenOptions, ListenerKey, More, SourceKey, StreamKey, listen,
 };
 
+pub(crate) mod connecting;
 pub(crate) mod echo;
 pub(crate) mod flow;
 pub(crate) mod listeners;

@@ -4,7 +4,7 @@ use super::runtimes_of_both_drivers;
 use crate::{Handle, More, TcpListener, TcpStream};
 use bytes::Bytes;
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr},
 };
 use vermeil_io::{ListenOptions, listen};
@@ -67,6 +67,74 @@ fn many_connections_are_served_at_once() {
         });
         assert_eq!(total.wait(), Ok(20 * (1..=50).sum::<usize>()));
         assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
+    }
+}
+
+/// Sends `count` bytes to a doubler and counts what comes back.
+async fn ask(stream: TcpStream, count: usize) -> std::io::Result<usize> {
+    stream.send(vec![7; count], Bytes::new(), More::No)?;
+    stream.sent().await?;
+    stream.shutdown_write()?;
+    let mut back = Vec::new();
+    while stream.recv(&mut back).await? > 0 {}
+    Ok(back.len())
+}
+
+#[test]
+fn tasks_connect_to_tasks() {
+    for runtime in runtimes_of_both_drivers() {
+        let handle = runtime.handle();
+        let (addr, total) = serve(&handle, 10);
+        let clients: Vec<_> = (1..=10)
+            .map(|count| {
+                handle.spawn_on(&handle.color(), async move {
+                    ask(TcpStream::connect(addr).await?, count * 1000).await
+                })
+            })
+            .collect();
+        for (client, count) in clients.into_iter().zip(1..) {
+            assert_eq!(client.wait().unwrap().unwrap(), count * 2000);
+        }
+        assert_eq!(total.wait(), Ok(55_000));
+        let refused = handle.spawn_on(&handle.color(), async move {
+            TcpStream::connect(addr).await.map(drop).map_err(|error| error.kind())
+        });
+        assert_eq!(refused.wait(), Ok(Err(ErrorKind::ConnectionRefused)));
+    }
+}
+
+/// The queue of the listener is full when the second connection is asked for.
+#[test]
+fn a_full_unix_queue_is_waited_for() {
+    for runtime in runtimes_of_both_drivers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let handle = runtime.handle();
+        let clients = [(); 2].map(|()| {
+            let path = path.clone();
+            handle.spawn_on(
+                &handle.color(),
+                async move { ask(TcpStream::connect_unix(&path).await?, 100).await },
+            )
+        });
+        for _ in 0..2 {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            peer.read_to_end(&mut asked).unwrap();
+            peer.write_all(&asked).unwrap();
+        }
+        for client in clients {
+            assert_eq!(client.wait().unwrap().unwrap(), 100);
+        }
+        let gone = handle.spawn_on(&handle.color(), async move {
+            TcpStream::connect_unix("/nonexistent/socket".as_ref())
+                .await
+                .map(drop)
+                .map_err(|error| error.kind())
+        });
+        assert_eq!(gone.wait(), Ok(Err(ErrorKind::NotFound)));
     }
 }
 

@@ -13,6 +13,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use crate::More;
+use crate::connect::connect_result;
 use crate::driver::incoming::Inbox;
 use crate::driver::outgoing::{Outgoing, sendfile_now};
 use crate::driver::spares::Spares;
@@ -50,6 +51,19 @@ impl Stream {
             reader: Waiter::default(),
             writer: Waiter::default(),
         }
+    }
+
+    /// Of a socket that is still connecting: the edge of its connection, and every one after, is yet to come.
+    pub(super) fn connecting(fd: OwnedFd) -> Self {
+        Self { readable: false, writable: false, ..Self::new(fd) }
+    }
+
+    pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.writable {
+            return Poll::Ready(connect_result(self.fd.as_fd()));
+        }
+        self.writer.wait(cx);
+        Poll::Pending
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

@@ -18,6 +18,7 @@ use super::outbox::SendOp;
 use super::ring::{Attempt, Completion};
 use super::{NOBODY, Shared, operation};
 use crate::More;
+use crate::connect::connect_result;
 use crate::driver::outgoing::{Outgoing, sendfile_now};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
@@ -64,7 +65,7 @@ pub(super) struct Stream {
     /// `None` once closed.
     fd: Option<OwnedFd>,
     receiving: Receiving,
-    /// Whether room for sendfile is being waited for.
+    /// Whether room for sendfile, or a connection, is being waited for.
     watching_writable: bool,
     parked: Parked,
     /// How receiving ended, to be told after what is parked: 0 for the end of the stream, else an error number.
@@ -318,10 +319,23 @@ impl Stream {
 
     pub(super) fn wait_writable(&mut self, id: Id, cx: &mut Context<'_>, shared: &mut Shared) {
         self.writer.wait(cx);
+        self.watch_writable(id, shared);
+    }
+
+    pub(super) fn watch_writable(&mut self, id: Id, shared: &mut Shared) {
         if !self.watching_writable {
             self.watching_writable = true;
             shared.ring.poll(self.open_fd().as_raw_fd(), libc::POLLOUT, id.pack(operation::WRITABLE));
         }
+    }
+
+    /// A socket that is connecting is watched for room, which comes with the connection or its failure.
+    pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.watching_writable {
+            return Poll::Ready(connect_result(self.open_fd()));
+        }
+        self.writer.wait(cx);
+        Poll::Pending
     }
 
     pub(super) fn on_writable(&mut self) {
