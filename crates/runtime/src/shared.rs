@@ -116,10 +116,10 @@ impl Shared {
         }
     }
 
-    fn new_color(self: &Arc<Self>, placement: Placement) -> Color {
+    fn new_color(self: &Arc<Self>, placement: &Placement) -> Color {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
         let number = self.colors.fetch_add(1, Ordering::Relaxed) + 1;
-        let core = self.policy.place(number, placement, self.cores.len());
+        let core = self.policy.place(number, placement, None, self.cores.len());
         Color::new(core, self.clone())
     }
 }
@@ -142,7 +142,7 @@ pub struct Handle {
 impl Handle {
     /// A new color, placed by the policy.
     pub fn color(&self) -> Color {
-        self.shared.new_color(Placement::Any)
+        self.shared.new_color(&Placement::Any)
     }
 
     /// A new color that lives on `core`.
@@ -150,7 +150,7 @@ impl Handle {
     /// # Panics
     /// When there is no such core.
     pub fn color_on(&self, core: CoreIndex) -> Color {
-        self.shared.new_color(Placement::Core(core))
+        self.shared.new_color(&Placement::Core(core))
     }
 
     /// The cores of the runtime.

@@ -1,10 +1,23 @@
 //! What a core does next and where a color goes, without threads or clocks.
 //!
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on pinned threads in the
-//! runtime. Owns the turn (`turn`) and the placement policies (`place`). Knows no queue, no time, no I/O.
+//! runtime. Owns the turn (`turn`), what waits for a core (`ready`), when it is stolen (`steal`), the policies by name
+//! (`policy`) and the cores as policies see them (`layout`). Knows no time, no I/O, no lock.
 
+mod error;
+mod hint;
+mod layout;
 mod place;
+mod policy;
+mod ready;
+mod steal;
 mod turn;
 
-pub use place::{CoreIndex, Placement, Policy};
+pub use error::Error;
+pub use hint::Hint;
+pub use layout::{CORES_MAX, Distance, Layout};
+pub use place::{CoreIndex, CoreSet, HandlerIndex, Placement};
+pub use policy::{PlanName, Policy, UnknownPolicy};
+pub use ready::{Order, Ready, Slot, Stolen, Taken, WorthClass};
+pub use steal::{Candidate, Stealing};
 pub use turn::{Seen, Step, Turn, TurnLimits};

@@ -1,8 +1,8 @@
-//! Where a color lives: the placement policies.
+//! Cores by index, sets of them, and where a color may live.
 //!
-//! Owns the choice of a core for a new color. Leaves out the move itself. Tested below.
+//! Leaves out where a color goes among the cores it may live on: `policy.rs`. Tested below.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Index of a core of the runtime: position in its list of cores, not a cpu number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -14,39 +14,78 @@ impl fmt::Display for CoreIndex {
     }
 }
 
+/// Index of a handler of the runtime: position in its order of registration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HandlerIndex(pub u32);
+
+/// Some cores of a runtime.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CoreSet(Vec<u64>);
+
+impl CoreSet {
+    /// Whether `core` is one of them.
+    pub fn contains(&self, core: CoreIndex) -> bool {
+        self.0.get(core.0 as usize / 64).is_some_and(|word| word >> (core.0 % 64) & 1 == 1)
+    }
+
+    /// The cores, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = CoreIndex> + '_ {
+        (0..self.0.len() as u32 * 64).map(CoreIndex).filter(|core| self.contains(*core))
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl FromIterator<CoreIndex> for CoreSet {
+    fn from_iter<I: IntoIterator<Item = CoreIndex>>(cores: I) -> Self {
+        let mut words = Vec::new();
+        for core in cores {
+            let word = core.0 as usize / 64;
+            if words.len() <= word {
+                words.resize(word + 1, 0);
+            }
+            words[word] |= 1 << (core.0 % 64);
+        }
+        Self(words)
+    }
+}
+
 /// Where a color may live.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
     /// Wherever the policy puts it.
     #[default]
     Any,
     /// On this core and no other.
     Core(CoreIndex),
+    /// On one of these, for example those of a cache or a node.
+    Cores(Arc<CoreSet>),
 }
 
-/// How colors find their cores.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Policy {
-    /// A color goes to the core that its number hashes to and stays there: Libasync-SMP's placement without its
-    /// stealing.
-    #[default]
-    None,
-}
+impl Placement {
+    /// Whether a color of this placement may run on `core`.
+    pub fn allows(&self, core: CoreIndex) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Core(only) => *only == core,
+            Self::Cores(cores) => cores.contains(core),
+        }
+    }
 
-impl Policy {
-    /// The core for a new color with number `color`, among `cores` (at least one).
-    ///
-    /// # Panics
-    /// When `cores` is zero or the placement names a core that does not exist: a fault of the caller.
-    pub fn place(self, color: u64, placement: Placement, cores: usize) -> CoreIndex {
-        assert!(cores > 0, "a runtime has at least one core");
-        match (placement, self) {
-            (Placement::Core(core), _) => {
-                assert!((core.0 as usize) < cores, "{core} of a runtime with {cores}");
-                core
-            }
-            // Color numbers are given out in sequence, so the remainder spreads them evenly.
-            (Placement::Any, Self::None) => CoreIndex((color % cores as u64) as u32),
+    /// Whether it may ever be moved.
+    pub fn is_fixed(&self) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Core(_) => true,
+            Self::Cores(cores) => cores.len() == 1,
         }
     }
 }
@@ -56,19 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn none_spreads_evenly_and_never_moves() {
-        let mut on_core = [0; 3];
-        for color in 1..=300 {
-            let core = Policy::None.place(color, Placement::Any, 3);
-            assert_eq!(core, Policy::None.place(color, Placement::Any, 3));
-            on_core[core.0 as usize] += 1;
-        }
-        assert_eq!(on_core, [100; 3]);
+    fn a_set_holds_what_it_was_made_of() {
+        let cores = [3, 64, 129].map(CoreIndex);
+        let set: CoreSet = cores.into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), cores);
+        assert_eq!((set.len(), set.contains(CoreIndex(4)), set.contains(CoreIndex(1000))), (3, false, false));
+        assert!(CoreSet::default().is_empty());
     }
 
     #[test]
-    fn a_placement_wins_over_the_policy() {
-        let core = CoreIndex(1);
-        assert_eq!(Policy::None.place(8, Placement::Core(core), 2), core);
+    fn a_placement_allows_what_it_names() {
+        let some = Placement::Cores(Arc::new([1, 2].map(CoreIndex).into_iter().collect()));
+        assert!(some.allows(CoreIndex(2)) && !some.allows(CoreIndex(0)) && !some.is_fixed());
+        assert!(Placement::Core(CoreIndex(1)).is_fixed() && Placement::Any.allows(CoreIndex(9)));
     }
 }

@@ -1,0 +1,47 @@
+//! What can be wrong with a layout or a plan that somebody wrote.
+//!
+//! Owns the crate's one error type. Each message names the operation, the thing and the cure. Tested where each arises.
+
+use vermeil_topology::CpuId;
+
+/// A layout that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A layout without cores.
+    #[error("layout: no cores; name at least one cpu")]
+    NoCores,
+    /// More cores than a layout may have.
+    #[error("layout: {cores} cores are more than {max}; choose fewer")]
+    TooManyCores {
+        /// How many were named.
+        cores: usize,
+        /// The bound, [`crate::CORES_MAX`].
+        max: usize,
+    },
+    /// A cpu that the machine does not have, or that is offline.
+    #[error("layout: cpu {0} is not online on this machine; `vermeil topo` lists those that are")]
+    UnknownCpu(CpuId),
+    /// A matrix whose rows and columns do not fit.
+    #[error("layout: row {row} of the distance matrix has {found} entries instead of {expected}")]
+    NotSquare {
+        /// The row, from 0.
+        row: usize,
+        /// Its entries.
+        found: usize,
+        /// The matrix's rows.
+        expected: usize,
+    },
+    /// Two directions with different distances, or a distance of `Same` between two cores, or another from a core to
+    /// itself.
+    #[error(
+        "layout: the distance between cores {a} and {b} is contradictory; it must be the same both ways, and Same \
+         only from a core to itself"
+    )]
+    Contradiction {
+        /// One core.
+        a: usize,
+        /// The other.
+        b: usize,
+    },
+}

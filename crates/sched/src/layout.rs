@@ -1,0 +1,289 @@
+//! The runtime's cores as a policy sees them: how far apart, who is whose neighbour, which share a node.
+//!
+//! Owns [`Distance`] and [`Layout`], made once at start from a machine and the cpus in use. Leaves out the machine itself
+//! (`vermeil_topology`) and its symmetries (`layout/symmetry.rs`). Invariants: distances are symmetric, `Same` exactly
+//! from a core to itself; each core's neighbours are all others, nearest first. Tested in `layout/tests.rs`.
+
+use std::fmt;
+
+use vermeil_topology::{self as topology, CAPACITY_MAX, CpuId, Machine};
+
+use crate::{CoreIndex, Error};
+
+#[cfg(test)]
+mod tests;
+
+/// Most cores of a layout. Distances take two bytes for each pair of them: 2 MiB at this bound.
+pub const CORES_MAX: usize = 1024;
+
+/// How far apart two cores are, nearest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Distance {
+    /// One and the same core.
+    Same,
+    /// Hardware threads of one physical core.
+    Smt,
+    /// Cores that share a cache of level 1 or 2.
+    L2,
+    /// Cores of one node that share a cache of level 3 or above.
+    L3,
+    /// Cores of one node that share no cache.
+    Node,
+    /// Cores of two nodes: the rank of the nodes' distance among the machine's, 1 for the nearest.
+    Hops(u8),
+}
+
+impl Distance {
+    /// How many classes [`Distance::class`] knows.
+    pub const CLASSES: usize = 8;
+
+    /// An index for tables by distance: nearer is smaller, and everything from three hops on is one class.
+    pub fn class(self) -> usize {
+        match self {
+            Self::Same => 0,
+            Self::Smt => 1,
+            Self::L2 => 2,
+            Self::L3 => 3,
+            Self::Node => 4,
+            Self::Hops(hops) => 4 + usize::from(hops.clamp(1, 3)),
+        }
+    }
+
+    /// The nearest distance of a class: the inverse of [`Distance::class`] up to three hops.
+    ///
+    /// # Panics
+    /// When `class` is not below [`Distance::CLASSES`].
+    pub fn of_class(class: usize) -> Self {
+        const ALL: [Distance; Distance::CLASSES] = [
+            Distance::Same,
+            Distance::Smt,
+            Distance::L2,
+            Distance::L3,
+            Distance::Node,
+            Distance::Hops(1),
+            Distance::Hops(2),
+            Distance::Hops(3),
+        ];
+        ALL[class]
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Same => f.write_str("same core"),
+            Self::Smt => f.write_str("SMT"),
+            Self::L2 => f.write_str("L2"),
+            Self::L3 => f.write_str("L3"),
+            Self::Node => f.write_str("node"),
+            Self::Hops(1) => f.write_str("1 hop"),
+            Self::Hops(hops) => write!(f, "{hops} hops"),
+        }
+    }
+}
+
+/// The cores of a runtime and the distances between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    cores: usize,
+    /// Row by row.
+    distances: Vec<Distance>,
+    /// Per core, all others, nearest first.
+    neighbours: Vec<Vec<CoreIndex>>,
+    /// Per core, numbered from 0 in the order of their first cores.
+    nodes: Vec<u32>,
+    /// Per core; [`CAPACITY_MAX`] is the machine's fastest.
+    capacities: Vec<u32>,
+}
+
+impl Layout {
+    /// The layout of a runtime whose core `i` is pinned to `cpus[i]`.
+    ///
+    /// # Errors
+    /// When there is no cpu, too many, or one is not online.
+    pub fn from_machine(machine: &Machine, cpus: &[CpuId]) -> Result<Self, Error> {
+        if cpus.len() > CORES_MAX {
+            return Err(Error::TooManyCores { cores: cpus.len(), max: CORES_MAX });
+        }
+        let ranks = hop_ranks(machine);
+        let row = |&from: &CpuId| cpus.iter().map(|&to| measure(machine, &ranks, from, to)).collect();
+        let matrix = cpus.iter().map(row).collect::<Result<Vec<Vec<_>>, _>>()?;
+        let capacity = |&cpu: &CpuId| {
+            let core = machine.pu(cpu).expect("distances were found").core;
+            machine.cores()[core.0 as usize].capacity.max(1)
+        };
+        Ok(Self::from_matrix(&matrix)?.with_capacities(cpus.iter().map(capacity).collect()))
+    }
+
+    /// A layout with these distances, row by row, on cores of equal speed.
+    ///
+    /// # Errors
+    /// When the matrix is empty, not square, not symmetric, or says `Same` of two cores.
+    pub fn from_matrix(matrix: &[Vec<Distance>]) -> Result<Self, Error> {
+        let cores = matrix.len();
+        check(matrix)?;
+        let mut layout = Self {
+            cores,
+            distances: matrix.iter().flatten().copied().collect(),
+            neighbours: Vec::new(),
+            nodes: vec![0; cores],
+            capacities: vec![CAPACITY_MAX; cores],
+        };
+        for (node, members) in layout.groups_within(Distance::Node).into_iter().enumerate() {
+            members.iter().for_each(|core| layout.nodes[core.0 as usize] = node as u32);
+        }
+        layout.neighbours = layout.indices().map(|core| layout.by_distance(core)).collect();
+        Ok(layout)
+    }
+
+    /// The same cores at other speeds, in the unit of [`CAPACITY_MAX`], none of them 0.
+    ///
+    /// # Panics
+    /// When there is not one capacity per core, or one is 0: a fault of the caller.
+    #[must_use]
+    pub fn with_capacities(mut self, capacities: Vec<u32>) -> Self {
+        assert_eq!(capacities.len(), self.cores, "one capacity per core");
+        assert!(capacities.iter().all(|&capacity| capacity > 0), "a core has some speed");
+        self.capacities = capacities;
+        self
+    }
+
+    /// How many cores there are, at least one.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// All cores in the order of their indices.
+    pub fn indices(&self) -> impl ExactSizeIterator<Item = CoreIndex> + use<> {
+        (0..self.cores as u32).map(CoreIndex)
+    }
+
+    /// How far two cores are apart.
+    ///
+    /// # Panics
+    /// When there is no such core: a fault of the caller. So do all questions about a core.
+    pub fn distance(&self, a: CoreIndex, b: CoreIndex) -> Distance {
+        let (a, b) = (a.0 as usize, b.0 as usize);
+        assert!(b < self.cores, "core {b} of a layout with {}", self.cores);
+        self.distances[a * self.cores + b]
+    }
+
+    /// All other cores, nearest first. Those at one distance are rotated by the core's own index, so that thieves do not
+    /// all rob the same victim.
+    pub fn neighbours(&self, core: CoreIndex) -> &[CoreIndex] {
+        &self.neighbours[core.0 as usize]
+    }
+
+    /// The neighbours by distance, nearest first; no group is empty.
+    pub fn groups(&self, core: CoreIndex) -> impl Iterator<Item = (Distance, &[CoreIndex])> {
+        self.neighbours(core)
+            .chunk_by(move |&a, &b| self.distance(core, a) == self.distance(core, b))
+            .map(move |group| (self.distance(core, group[0]), group))
+    }
+
+    /// The node of a core: numbered from 0 in the order of their first cores, not the system's number.
+    pub fn node(&self, core: CoreIndex) -> u32 {
+        self.nodes[core.0 as usize]
+    }
+
+    /// How many nodes the cores stand in, at least one.
+    pub fn nodes(&self) -> usize {
+        self.nodes.iter().max().map_or(0, |&last| last as usize + 1)
+    }
+
+    /// The speed of a core; [`CAPACITY_MAX`] is the machine's fastest.
+    pub fn capacity(&self, core: CoreIndex) -> u32 {
+        self.capacities[core.0 as usize]
+    }
+
+    /// The cores in groups whose members are at most `distance` apart, or linked by such: by ascending first core.
+    pub fn groups_within(&self, distance: Distance) -> Vec<Vec<CoreIndex>> {
+        let mut group_of = vec![usize::MAX; self.cores];
+        let mut groups: Vec<Vec<CoreIndex>> = Vec::new();
+        for first in self.indices() {
+            if group_of[first.0 as usize] != usize::MAX {
+                continue;
+            }
+            let members = self.linked(first, distance);
+            members.iter().for_each(|core| group_of[core.0 as usize] = groups.len());
+            groups.push(members);
+        }
+        groups
+    }
+
+    /// `first` and everything that links of at most `distance` lead to, by ascending index.
+    fn linked(&self, first: CoreIndex, distance: Distance) -> Vec<CoreIndex> {
+        let mut seen = vec![false; self.cores];
+        seen[first.0 as usize] = true;
+        let mut open = vec![first];
+        while let Some(core) = open.pop() {
+            for other in self.indices().filter(|&other| self.distance(core, other) <= distance) {
+                if !std::mem::replace(&mut seen[other.0 as usize], true) {
+                    open.push(other);
+                }
+            }
+        }
+        self.indices().filter(|core| seen[core.0 as usize]).collect()
+    }
+
+    fn by_distance(&self, core: CoreIndex) -> Vec<CoreIndex> {
+        let mut others: Vec<_> = self.indices().filter(|&other| other != core).collect();
+        others.sort_by_key(|&other| self.distance(core, other));
+        for group in others.chunk_by_mut(|&a, &b| self.distance(core, a) == self.distance(core, b)) {
+            group.rotate_left(core.0 as usize % group.len());
+        }
+        others
+    }
+}
+
+fn check(matrix: &[Vec<Distance>]) -> Result<(), Error> {
+    let expected = matrix.len();
+    if expected == 0 {
+        return Err(Error::NoCores);
+    }
+    if expected > CORES_MAX {
+        return Err(Error::TooManyCores { cores: expected, max: CORES_MAX });
+    }
+    if let Some((row, found)) = matrix.iter().map(Vec::len).enumerate().find(|&(_, len)| len != expected) {
+        return Err(Error::NotSquare { row, found, expected });
+    }
+    for (a, row) in matrix.iter().enumerate() {
+        for (b, &distance) in row.iter().enumerate() {
+            if distance != matrix[b][a] || (distance == Distance::Same) != (a == b) {
+                return Err(Error::Contradiction { a, b });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The firmware's distances between different nodes, ascending: a distance's position is its hops less one.
+fn hop_ranks(machine: &Machine) -> Vec<u32> {
+    let rows = machine.node_distances().iter().enumerate();
+    let mut remote: Vec<u32> = rows
+        .flat_map(|(a, row)| row.iter().enumerate().filter(move |&(b, _)| a != b).map(|(_, &slit)| slit))
+        .collect();
+    remote.sort_unstable();
+    remote.dedup();
+    remote
+}
+
+/// The distance of two cpus, the longer of both directions: a firmware's table need not be symmetric.
+fn measure(machine: &Machine, ranks: &[u32], from: CpuId, to: CpuId) -> Result<Distance, Error> {
+    let known = |cpu| if machine.pu(cpu).is_some() { Ok(()) } else { Err(Error::UnknownCpu(cpu)) };
+    known(from)?;
+    known(to)?;
+    let there = machine.distance(from, to).expect("both cpus are known");
+    let back = machine.distance(to, from).expect("both cpus are known");
+    Ok(match there.max(back) {
+        topology::Distance::SameCpu => Distance::Same,
+        topology::Distance::Smt => Distance::Smt,
+        topology::Distance::L2 => Distance::L2,
+        topology::Distance::L3 => Distance::L3,
+        topology::Distance::Node => Distance::Node,
+        topology::Distance::Remote(slit) => {
+            let rank = ranks.partition_point(|&nearer| nearer < slit);
+            Distance::Hops(u8::try_from(rank + 1).unwrap_or(u8::MAX))
+        }
+    })
+}

@@ -1,0 +1,187 @@
+//! The policies by name: what each steals, where it puts a new color, and whether it places handlers.
+//!
+//! One type chooses among mechanisms that live elsewhere: stealing in `steal.rs`, plans in `plan/`, their use in `control/`.
+//! Tested below.
+
+use crate::{CoreIndex, Placement, Stealing};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// How colors find their cores, and what moves them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// A color goes to the core that its number hashes to and stays there: Libasync-SMP's placement without its
+    /// stealing.
+    None,
+    /// Libasync-SMP: as `None`, and an idle core takes the first color of the busiest core's queue that does not run.
+    Libasync,
+    /// Mely: colors worth their steal, by annotated costs and penalties, from near cores first.
+    Mely,
+    /// Handlers stand where a plan puts them; nothing is stolen.
+    Placed(PlanName),
+    /// Adaptive placement: the named plans in turn, then the best that was seen, watched with hysteresis.
+    Trial,
+    /// Nodes share nothing: a color stays on the node it was made for, and is stolen within it.
+    NCopy,
+    /// Steals on learned costs and places handlers by search, within a bound on regret. The default.
+    #[default]
+    Adaptive,
+}
+
+/// A plan for handlers, by name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlanName {
+    /// Handler `i` on core `i mod n`: parallelism first.
+    RoundRobin,
+    /// Consecutive handlers together.
+    CacheAware,
+    /// Consecutive handlers alternate between the cores of one cache.
+    Intermediate1,
+    /// As [`Self::Intermediate1`], in shorter runs that go around the caches twice.
+    Intermediate2,
+    /// As a file says.
+    File(PathBuf),
+}
+
+/// Text that names no policy.
+#[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
+#[error(
+    "there is no policy `{0}`: choose none, libasync, mely, placed:PLAN, trial, ncopy or adaptive, where PLAN is \
+    round-robin, cache-aware, intermediate-1, intermediate-2 or a file"
+)]
+pub struct UnknownPolicy(String);
+
+impl Policy {
+    /// Which colors idle cores take.
+    pub fn stealing(&self) -> Stealing {
+        match self {
+            Self::None | Self::Placed(_) | Self::Trial => Stealing::Never,
+            Self::Libasync => Stealing::Anything,
+            Self::Mely => Stealing::TimeLeft,
+            Self::NCopy | Self::Adaptive => Stealing::Learned,
+        }
+    }
+
+    /// Whether colors never leave the node they are on.
+    pub fn keeps_nodes_apart(&self) -> bool {
+        *self == Self::NCopy
+    }
+
+    /// The core for a new color with number `color` among `cores` (at least one); `maker`: the core that makes it, if one
+    /// does.
+    ///
+    /// # Panics
+    /// When `cores` is zero or the placement names no core that exists: a fault of the caller.
+    pub fn place(
+        &self,
+        color: u64,
+        placement: &Placement,
+        maker: Option<CoreIndex>,
+        cores: usize,
+    ) -> CoreIndex {
+        assert!(cores > 0, "a runtime has at least one core");
+        match (placement, maker) {
+            (Placement::Core(core), _) => {
+                assert!((core.0 as usize) < cores, "{core} of a runtime with {cores}");
+                *core
+            }
+            (Placement::Cores(some), _) => {
+                let exist: Vec<_> = some.iter().filter(|core| (core.0 as usize) < cores).collect();
+                assert!(!exist.is_empty(), "a placement names no core of a runtime with {cores}");
+                exist[(color % exist.len() as u64) as usize]
+            }
+            // What a color is about has just been in its maker's cache, and whoever is idle takes it from there.
+            (Placement::Any, Some(maker)) if self.places_with_maker() => maker,
+            // Color numbers are given out in sequence, so the remainder spreads them evenly.
+            (Placement::Any, _) => CoreIndex((color % cores as u64) as u32),
+        }
+    }
+
+    fn places_with_maker(&self) -> bool {
+        matches!(self, Self::NCopy | Self::Adaptive)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Libasync => f.write_str("libasync"),
+            Self::Mely => f.write_str("mely"),
+            Self::Placed(plan) => write!(f, "placed:{plan}"),
+            Self::Trial => f.write_str("trial"),
+            Self::NCopy => f.write_str("ncopy"),
+            Self::Adaptive => f.write_str("adaptive"),
+        }
+    }
+}
+
+impl fmt::Display for PlanName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RoundRobin => f.write_str("round-robin"),
+            Self::CacheAware => f.write_str("cache-aware"),
+            Self::Intermediate1 => f.write_str("intermediate-1"),
+            Self::Intermediate2 => f.write_str("intermediate-2"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        Ok(match text {
+            "none" => Self::None,
+            "libasync" => Self::Libasync,
+            "mely" => Self::Mely,
+            "trial" => Self::Trial,
+            "ncopy" => Self::NCopy,
+            "adaptive" => Self::Adaptive,
+            _ => match text.strip_prefix("placed:") {
+                None | Some("") => return Err(UnknownPolicy(text.to_owned())),
+                Some("round-robin") => Self::Placed(PlanName::RoundRobin),
+                Some("cache-aware") => Self::Placed(PlanName::CacheAware),
+                Some("intermediate-1") => Self::Placed(PlanName::Intermediate1),
+                Some("intermediate-2") => Self::Placed(PlanName::Intermediate2),
+                Some(path) => Self::Placed(PlanName::File(path.into())),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_hash_spreads_evenly() {
+        let mut on_core = [0; 3];
+        for color in 1..=300 {
+            on_core[Policy::None.place(color, &Placement::Any, Some(CoreIndex(0)), 3).0 as usize] += 1;
+        }
+        assert_eq!(on_core, [100; 3]);
+    }
+
+    #[test]
+    fn a_placement_wins_over_the_policy() {
+        let place = |placement: &Placement| Policy::Adaptive.place(8, placement, Some(CoreIndex(0)), 4);
+        assert_eq!(place(&Placement::Core(CoreIndex(1))), CoreIndex(1));
+        let some = Placement::Cores(Arc::new([2, 3].map(CoreIndex).into_iter().collect()));
+        assert!(some.allows(place(&some)));
+        assert_eq!(place(&Placement::Any), CoreIndex(0));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let names = "none libasync mely trial ncopy adaptive placed:round-robin placed:cache-aware \
+            placed:intermediate-1 placed:intermediate-2 placed:my/plan.toml";
+        for name in names.split_whitespace() {
+            assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
+        }
+        for wrong in ["", "placed", "placed:", "Adaptive"] {
+            assert!(wrong.parse::<Policy>().unwrap_err().to_string().contains(wrong));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What waits for a core: colors in order of arrival, and among them those worth stealing, best first.
+//!
+//! Two orders behind one interface. [`Order::Colors`] is Mely's: a core-queue links the colors, a stealing-queue links
+//! the worthy ones by class of worth; every step is O(1). [`Order::Events`] is Libasync-SMP's: one entry per event in one
+//! queue, and a thief that scans it from the front. Pure data: whoever shares a queue between threads locks it. A token
+//! is whatever stands for the right to run a color; at most one of a color is here. Tested in `ready/tests.rs` against a
+//! plain model.
+
+mod colors;
+mod events;
+#[cfg(test)]
+mod tests;
+
+use colors::Colors;
+use events::Events;
+
+/// What a core's queue holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// One entry per color: exclusion, moves and steals cost the same whatever is queued.
+    #[default]
+    Colors,
+    /// One entry per event, in the order of posting on this core; a steal scans it.
+    Events,
+}
+
+/// How much a color is worth to a thief: the power of two of its queued time. Higher is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WorthClass(u8);
+
+impl WorthClass {
+    /// Classes told apart.
+    pub const COUNT: usize = 8;
+
+    /// Queued time of the lowest class, in nanoseconds: below a microsecond no move has ever paid.
+    const LEAST_NS: u64 = 1 << 10;
+
+    /// The class of a color with events of `worth_ns` nanoseconds queued, which a penalty may have lessened. Each
+    /// class spans a factor of four; nothing below a microsecond has one.
+    pub fn of(worth_ns: u64) -> Option<Self> {
+        let times = worth_ns / Self::LEAST_NS;
+        (times > 0).then(|| Self((times.ilog2() / 2).min(Self::COUNT as u32 - 1) as u8))
+    }
+
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The place of a color in a [`Ready`] queue; stale as soon as the color leaves it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(pub u32);
+
+/// What an owner takes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken<T> {
+    /// A token, with the right to run it.
+    Token(T),
+    /// An event of this color was posted here, but its color has moved on: post it where the color is now.
+    Stray(u64),
+}
+
+/// What a thief takes, and what it looked at for it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stolen<T> {
+    /// The token.
+    pub token: T,
+    /// Entries of the victim's queue that go with it; zero in order [`Order::Colors`], where events never move.
+    pub entries: usize,
+}
+
+/// What waits for one core.
+#[derive(Debug)]
+pub struct Ready<T>(Queue<T>);
+
+#[derive(Debug)]
+enum Queue<T> {
+    Colors(Colors<T>),
+    Events(Events<T>),
+}
+
+impl<T> Ready<T> {
+    /// An empty queue of this order.
+    pub fn new(order: Order) -> Self {
+        Self(match order {
+            Order::Colors => Queue::Colors(Colors::default()),
+            Order::Events => Queue::Events(Events::default()),
+        })
+    }
+
+    /// Puts the token of color `color` at the tail. `class`: what it is worth to a thief, `None` if it must stay. Gives
+    /// the color's place here.
+    pub fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
+        match &mut self.0 {
+            Queue::Colors(colors) => colors.push(color, token, class),
+            Queue::Events(events) => {
+                events.arrive(color, token, class.is_some());
+                Slot(u32::MAX)
+            }
+        }
+    }
+
+    /// One more event of `color` has been posted here; its token may be here, on its way or running. For
+    /// [`Order::Events`] only: elsewhere it does nothing.
+    pub fn post(&mut self, color: u64, entries: usize) {
+        if let Queue::Events(events) = &mut self.0 {
+            events.post(color, entries);
+        }
+    }
+
+    /// The color in `slot` has become more or less worth. Ignored when it has left.
+    pub fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
+        if let Queue::Colors(colors) = &mut self.0 {
+            colors.reclass(slot, color, class);
+        }
+    }
+
+    /// Takes what the owner runs next.
+    pub fn pop(&mut self) -> Option<Taken<T>> {
+        match &mut self.0 {
+            Queue::Colors(colors) => colors.pop().map(Taken::Token),
+            Queue::Events(events) => events.pop(),
+        }
+    }
+
+    /// Takes the best color that `fits`: the highest class first, the oldest first within a class. Looks at a bounded
+    /// number of candidates in order [`Order::Colors`], and at whatever is queued in order [`Order::Events`].
+    pub fn steal(&mut self, fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
+        match &mut self.0 {
+            Queue::Colors(colors) => colors.steal(fits).map(|token| Stolen { token, entries: 0 }),
+            Queue::Events(events) => events.steal(fits),
+        }
+    }
+
+    /// Takes the token in `slot` if it is that of `color`, whatever it is worth: a placement wants it elsewhere.
+    pub fn remove(&mut self, slot: Slot, color: u64) -> Option<Stolen<T>> {
+        match &mut self.0 {
+            Queue::Colors(colors) => colors.remove(slot, color).map(|token| Stolen { token, entries: 0 }),
+            Queue::Events(events) => events.remove(color),
+        }
+    }
+
+    /// Tokens here.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Queue::Colors(colors) => colors.len(),
+            Queue::Events(events) => events.len(),
+        }
+    }
+
+    /// Whether no token is here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the owner finds something to do, be it only a stray to send on.
+    pub fn has_work(&self) -> bool {
+        match &self.0 {
+            Queue::Colors(colors) => colors.len() > 0,
+            Queue::Events(events) => events.has_work(),
+        }
+    }
+
+    /// Tokens that a thief may take.
+    pub fn stealable(&self) -> usize {
+        match &self.0 {
+            Queue::Colors(colors) => colors.stealable(),
+            Queue::Events(events) => events.stealable(),
+        }
+    }
+
+    /// The best class here.
+    pub fn best(&self) -> Option<WorthClass> {
+        match &self.0 {
+            Queue::Colors(colors) => colors.best(),
+            Queue::Events(events) => (events.stealable() > 0).then_some(WorthClass(0)),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The core-queue and the stealing-queue: one node per color, in two lists at once.
+//!
+//! Nodes stand in a slab and name each other by index, so that taking one out of the middle is O(1) and moves no other.
+
+use super::{Slot, WorthClass};
+use slab::Slab;
+
+/// Candidates a thief looks at before it gives up: the stealing-queue is sorted, so what the first few are not worth the
+/// others hardly are. Guess.
+const CANDIDATES_MAX: usize = 8;
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(super) struct Colors<T> {
+    nodes: Slab<Node<T>>,
+    core_queue: Ends,
+    stealing_queue: [Ends; WorthClass::COUNT],
+    /// Bit `i`: class `i` has a color.
+    classes: u8,
+    stealable: usize,
+}
+
+#[derive(Debug)]
+struct Node<T> {
+    color: u64,
+    token: T,
+    class: Option<WorthClass>,
+    in_core: Links,
+    in_class: Links,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    before: u32,
+    after: u32,
+}
+
+/// Which of a node's links a list uses.
+type Pick<T> = fn(&mut Node<T>) -> &mut Links;
+
+impl<T> Default for Colors<T> {
+    fn default() -> Self {
+        let empty = Ends { first: NONE, last: NONE };
+        Self {
+            nodes: Slab::new(),
+            core_queue: empty,
+            stealing_queue: [empty; WorthClass::COUNT],
+            classes: 0,
+            stealable: 0,
+        }
+    }
+}
+
+impl<T> Colors<T> {
+    pub(super) fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
+        let apart = Links { before: NONE, after: NONE };
+        let node = Node { color, token, class: None, in_core: apart, in_class: apart };
+        let at = self.nodes.insert(node) as u32;
+        append(&mut self.nodes, &mut self.core_queue, at, |node| &mut node.in_core);
+        self.enter_class(at, class);
+        Slot(at)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let first = self.core_queue.first;
+        (first != NONE).then(|| self.take(first))
+    }
+
+    pub(super) fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
+        let at = slot.0;
+        if self.nodes.get(at as usize).is_some_and(|node| node.color == color && node.class != class) {
+            self.leave_class(at);
+            self.enter_class(at, class);
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot, color: u64) -> Option<T> {
+        let here = self.nodes.get(slot.0 as usize).is_some_and(|node| node.color == color);
+        here.then(|| self.take(slot.0))
+    }
+
+    pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut looked = 0;
+        let mut classes = self.classes;
+        while classes != 0 {
+            let class = 7 - classes.leading_zeros() as usize;
+            classes &= !(1 << class);
+            let mut at = self.stealing_queue[class].first;
+            while at != NONE {
+                let node = &self.nodes[at as usize];
+                if fits(&node.token) {
+                    return Some(self.take(at));
+                }
+                looked += 1;
+                if looked == CANDIDATES_MAX {
+                    return None;
+                }
+                at = node.in_class.after;
+            }
+        }
+        None
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn stealable(&self) -> usize {
+        self.stealable
+    }
+
+    pub(super) fn best(&self) -> Option<WorthClass> {
+        (self.classes != 0).then(|| WorthClass(7 - self.classes.leading_zeros() as u8))
+    }
+
+    fn take(&mut self, at: u32) -> T {
+        self.leave_class(at);
+        unlink(&mut self.nodes, &mut self.core_queue, at, |node| &mut node.in_core);
+        self.nodes.remove(at as usize).token
+    }
+
+    fn enter_class(&mut self, at: u32, class: Option<WorthClass>) {
+        self.nodes[at as usize].class = class;
+        let Some(class) = class else { return };
+        let ends = &mut self.stealing_queue[class.index()];
+        append(&mut self.nodes, ends, at, |node| &mut node.in_class);
+        self.classes |= 1 << class.index();
+        self.stealable += 1;
+    }
+
+    fn leave_class(&mut self, at: u32) {
+        let Some(class) = self.nodes[at as usize].class.take() else { return };
+        let ends = &mut self.stealing_queue[class.index()];
+        unlink(&mut self.nodes, ends, at, |node| &mut node.in_class);
+        if ends.first == NONE {
+            self.classes &= !(1 << class.index());
+        }
+        self.stealable -= 1;
+    }
+}
+
+fn append<T>(nodes: &mut Slab<Node<T>>, ends: &mut Ends, at: u32, pick: Pick<T>) {
+    *pick(&mut nodes[at as usize]) = Links { before: ends.last, after: NONE };
+    match ends.last {
+        NONE => ends.first = at,
+        last => pick(&mut nodes[last as usize]).after = at,
+    }
+    ends.last = at;
+}
+
+fn unlink<T>(nodes: &mut Slab<Node<T>>, ends: &mut Ends, at: u32, pick: Pick<T>) {
+    let Links { before, after } = *pick(&mut nodes[at as usize]);
+    match before {
+        NONE => ends.first = after,
+        before => pick(&mut nodes[before as usize]).after = after,
+    }
+    match after {
+        NONE => ends.last = before,
+        after => pick(&mut nodes[after as usize]).before = before,
+    }
+}

@@ -1,0 +1,78 @@
+//! Libasync-SMP's queue: every event of the core in one line, and thieves that walk along it.
+//!
+//! The events themselves stand in their colors; here stands one entry for each, so that cores run them in the order of
+//! posting, and a steal costs what it cost there: a scan for the first color that is not running, then a second one to
+//! take all its entries out.
+
+use super::{Stolen, Taken};
+use std::collections::{HashMap, VecDeque};
+
+#[derive(Debug)]
+pub(super) struct Events<T> {
+    entries: VecDeque<u64>,
+    /// Tokens of the colors that are here and not running. Looked up by name only, never walked.
+    tokens: HashMap<u64, Waiting<T>>,
+    stealable: usize,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    token: T,
+    may_go: bool,
+}
+
+impl<T> Default for Events<T> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), tokens: HashMap::new(), stealable: 0 }
+    }
+}
+
+impl<T> Events<T> {
+    pub(super) fn post(&mut self, color: u64, entries: usize) {
+        self.entries.extend(std::iter::repeat_n(color, entries));
+    }
+
+    pub(super) fn arrive(&mut self, color: u64, token: T, may_go: bool) {
+        self.stealable += usize::from(may_go);
+        let twin = self.tokens.insert(color, Waiting { token, may_go });
+        assert!(twin.is_none(), "a color has one token");
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Taken<T>> {
+        let color = self.entries.pop_front()?;
+        Some(self.take(color).map_or(Taken::Stray(color), Taken::Token))
+    }
+
+    pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
+        let tokens = &self.tokens;
+        let mut worthy =
+            |color: &u64| tokens.get(color).is_some_and(|waiting| waiting.may_go && fits(&waiting.token));
+        let color = self.entries.iter().copied().find(|color| worthy(color))?;
+        self.remove(color)
+    }
+
+    pub(super) fn remove(&mut self, color: u64) -> Option<Stolen<T>> {
+        let token = self.take(color)?;
+        let before = self.entries.len();
+        self.entries.retain(|entry| *entry != color);
+        Some(Stolen { token, entries: before - self.entries.len() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    pub(super) fn stealable(&self) -> usize {
+        self.stealable
+    }
+
+    fn take(&mut self, color: u64) -> Option<T> {
+        let waiting = self.tokens.remove(&color)?;
+        self.stealable -= usize::from(waiting.may_go);
+        Some(waiting.token)
+    }
+}

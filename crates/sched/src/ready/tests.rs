@@ -1,0 +1,133 @@
+//! Both orders against plain models, on drawn lists of operations.
+
+use super::*;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Push(u64),
+    Pop,
+    Steal,
+    Reclass(u64),
+    Remove,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        3 => (0..1u64 << 20).prop_map(Op::Push),
+        2 => Just(Op::Pop),
+        1 => Just(Op::Steal),
+        1 => (0..1u64 << 20).prop_map(Op::Reclass),
+        1 => Just(Op::Remove),
+    ];
+    prop::collection::vec(op, 0..80)
+}
+
+/// Colors in order of arrival, with their classes.
+#[derive(Default)]
+struct Model(Vec<(u64, Option<WorthClass>, u64)>);
+
+impl Model {
+    /// The best: highest class, then the one that entered the class first (`entered` tells).
+    fn best(&self) -> Option<usize> {
+        let worthy = self.0.iter().enumerate().filter(|(_, entry)| entry.1.is_some());
+        worthy.min_by_key(|(_, entry)| (std::cmp::Reverse(entry.1), entry.2)).map(|(at, _)| at)
+    }
+}
+
+proptest! {
+    #[test]
+    fn colors_behave_as_a_sorted_list_and_a_line(ops in ops()) {
+        let mut ready = Ready::new(Order::Colors);
+        let (mut model, mut slots, mut clock) = (Model::default(), HashMap::new(), 0u64);
+        for (color, op) in ops.into_iter().enumerate() {
+            let color = color as u64;
+            clock += 1;
+            match op {
+                Op::Push(worth_ns) => {
+                    let class = WorthClass::of(worth_ns);
+                    slots.insert(color, ready.push(color, color, class));
+                    model.0.push((color, class, clock));
+                }
+                Op::Pop => {
+                    let first = (!model.0.is_empty()).then(|| Taken::Token(model.0.remove(0).0));
+                    prop_assert_eq!(ready.pop(), first);
+                }
+                Op::Steal => {
+                    let best = model.best().map(|at| model.0.remove(at).0);
+                    prop_assert_eq!(ready.steal(|_| true).map(|stolen| stolen.token), best);
+                }
+                Op::Reclass(worth_ns) => {
+                    let Some(entry) = model.0.last_mut() else { continue };
+                    let class = WorthClass::of(worth_ns);
+                    ready.reclass(slots[&entry.0], entry.0, class);
+                    if entry.1 != class {
+                        (entry.1, entry.2) = (class, clock);
+                    }
+                }
+                Op::Remove => {
+                    let Some(at) = model.0.len().checked_sub(1).map(|last| last / 2) else { continue };
+                    let color = model.0.remove(at).0;
+                    prop_assert_eq!(ready.remove(slots[&color], color).map(|stolen| stolen.token), Some(color));
+                    prop_assert_eq!(ready.remove(slots[&color], color), None);
+                }
+            }
+            prop_assert_eq!(ready.len(), model.0.len());
+            prop_assert_eq!(ready.stealable(), model.0.iter().filter(|entry| entry.1.is_some()).count());
+            prop_assert_eq!(ready.best(), model.0.iter().filter_map(|entry| entry.1).max());
+        }
+    }
+}
+
+use std::collections::HashMap;
+
+#[test]
+fn events_run_in_the_order_of_posting_across_colors() {
+    let mut ready = Ready::new(Order::Events);
+    for color in [1, 2, 1, 2, 2] {
+        ready.post(color, 1);
+    }
+    ready.push(1, 'a', WorthClass::of(1 << 20));
+    ready.push(2, 'b', WorthClass::of(1 << 20));
+    let mut ran = Vec::new();
+    while let Some(Taken::Token(token)) = ready.pop() {
+        ran.push(token);
+        let color = if token == 'a' { 1 } else { 2 };
+        ready.push(color, token, WorthClass::of(1 << 20));
+    }
+    assert_eq!(ran.iter().collect::<String>(), "ababb");
+}
+
+#[test]
+fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
+    let mut ready = Ready::new(Order::Events);
+    for color in [1, 2, 3, 2] {
+        ready.post(color, 1);
+    }
+    // Color 1 runs: its token is not here.
+    ready.push(2, 'b', WorthClass::of(1 << 20));
+    ready.push(3, 'c', WorthClass::of(1 << 20));
+    assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2 }));
+    assert_eq!(ready.pop(), Some(Taken::Stray(1)));
+    assert_eq!(ready.pop(), Some(Taken::Token('c')));
+    assert!(!ready.has_work());
+}
+
+#[test]
+fn what_must_stay_is_not_stolen() {
+    for order in [Order::Colors, Order::Events] {
+        let mut ready = Ready::new(order);
+        ready.post(1, 1);
+        ready.push(1, 'a', None);
+        assert_eq!((ready.stealable(), ready.best()), (0, None));
+        assert_eq!(ready.steal(|_| true), None);
+        assert_eq!(ready.pop(), Some(Taken::Token('a')));
+    }
+}
+
+#[test]
+fn a_class_spans_a_factor_of_four() {
+    let class = |ns| WorthClass::of(ns).map(WorthClass::index);
+    assert_eq!([0, 1023, 1024, 4095, 4096].map(class), [None, None, Some(0), Some(0), Some(1)]);
+    assert_eq!(class(u64::MAX), Some(WorthClass::COUNT - 1));
+}
