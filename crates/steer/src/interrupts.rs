@@ -1,0 +1,97 @@
+//! Which interrupt belongs to which queue, by the names that drivers give them.
+//!
+//! Owns reading `/proc/interrupts` and the vocabulary of names: `virtio2-input.3`, `eth0-TxRx-3`, `i40e-eth0-TxRx-3`,
+//! `eth0-rx-3`, `mlx5_comp3@pci:…`, `ens5-Tx-Rx-3`, `gve-ntfy-blk3@pci:…`. Where the kernel itself says which interrupt
+//! starts which polling instance (netlink), that is taken instead. What fits nothing (`virtio2-config`) is no queue's.
+
+/// What an interrupt is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Receive,
+    Transmit,
+    Both,
+}
+
+/// One line of `/proc/interrupts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    /// Interrupts so far, all cpus together.
+    pub(crate) count: u64,
+}
+
+/// The numbered lines of `/proc/interrupts`. The name is the last word: drivers write none with blanks.
+pub(crate) fn parse(text: &str) -> Vec<Line> {
+    let mut lines = text.lines();
+    let cpus = lines.next().map_or(0, |head| head.split_ascii_whitespace().count());
+    lines
+        .filter_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+            let counts = words.iter().take(cpus).map_while(|word| word.parse::<u64>().ok());
+            Some(Line {
+                number: number.trim().parse().ok()?,
+                count: counts.sum(),
+                name: (*words.last()?).to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// What a driver's name of an interrupt says: its purpose and its queue.
+pub(crate) fn role(name: &str) -> Option<(Role, u32)> {
+    let name = name.split('@').next()?;
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (words, number) = name.split_at(name.len() - digits);
+    let queue = number.parse().ok()?;
+    let words = words.to_ascii_lowercase();
+    let both = ["txrx", "tx-rx", "rxtx", "rx-tx", "_comp", "ntfy-blk"];
+    // The last word counts: the card's own name may hold any of them.
+    let last = words.trim_end_matches(['-', '.', '_']);
+    let ends = |what: &str| last.ends_with(what.trim_end_matches(['-', '.']));
+    if both.iter().any(|what| ends(what)) {
+        Some((Role::Both, queue))
+    } else if ends("rx") || ends("input") {
+        Some((Role::Receive, queue))
+    } else if ends("tx") || ends("output") {
+        Some((Role::Transmit, queue))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_which_queue() {
+        for (name, expected) in [
+            ("virtio2-input.0", Some((Role::Receive, 0))),
+            ("virtio2-output.12", Some((Role::Transmit, 12))),
+            ("virtio2-config", None),
+            ("eth0-TxRx-3", Some((Role::Both, 3))),
+            ("i40e-ens1f0-TxRx-63", Some((Role::Both, 63))),
+            ("ens5-Tx-Rx-1", Some((Role::Both, 1))),
+            ("mlx5_comp7@pci:0000:41:00.0", Some((Role::Both, 7))),
+            ("mlx5_async0@pci:0000:41:00.0", None),
+            ("gve-ntfy-blk2@pci:0000:00:03.0", Some((Role::Both, 2))),
+            ("eth0-rx-1", Some((Role::Receive, 1))),
+            ("eth0-tx-1", Some((Role::Transmit, 1))),
+            ("eth0", None),
+            ("rx0", Some((Role::Receive, 0))),
+        ] {
+            assert_eq!(role(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_read() {
+        let text = "           CPU0       CPU1       \n \
+            38:          5       7468 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\n\
+            NMI:          0          0   Non-maskable interrupts\nERR:          0\n";
+        let lines = parse(text);
+        assert_eq!(lines, [Line { number: 38, name: "virtio2-input.0".into(), count: 7473 }]);
+    }
+}

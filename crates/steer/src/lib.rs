@@ -1,0 +1,38 @@
+//! Which flow lands on which core: network cards are read, a plan is made, carried out, verified and undone.
+//!
+//! A packet's way through a machine is decided in four places that know nothing of each other: the card's choice of a
+//! receive queue, the cpu of that queue's interrupt, the queue that a cpu transmits on, and the socket that is given the
+//! connection. Set one of them alone and the others break it; so here they are one decision per queue.
+//!
+//! - [`Network`] is what is there, read by [`read()`] from a folder that looks like `/` (sysfs and procfs) and from a
+//!   [`Kernel`] for what stands in no file (ethtool and netlink).
+//! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`Plan`] of [`Change`]s out, each with
+//!   its reason.
+//! - `apply` saves what was, then carries a plan out wholly or not at all; `undo` brings back exactly what was.
+//! - `meter` says, under traffic, how many receives happened on the cpu that had handled the packets.
+//!
+//! Must never know HTTP. Unsafe code stands in `ethtool` (ioctl) and `bpf` (bpf(2)) alone.
+
+mod error;
+mod interrupts;
+mod mask;
+mod nic;
+
+mod ethtool;
+mod kernel;
+mod netlink;
+mod read;
+
+mod setting;
+
+mod plan;
+
+pub use error::Error;
+pub use kernel::{Kernel, Live, Recorded};
+pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, RxQueue, TxQueue};
+pub use plan::{Change, Class, NicPlan, Plan, QueuePlan, Queues, Request, plan};
+pub use read::read;
+pub use setting::{Setting, Settings, System};
+
+#[cfg(test)]
+mod fixture;
