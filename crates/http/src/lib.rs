@@ -8,7 +8,7 @@
 //! Start with [`Conversation`]: it turns the bytes of one connection into requests, bodies and refusals.
 //! Then, for a request of a file: [`path::decode`], [`Preconditions::evaluate`], [`ranges::parse`],
 //! [`negotiate::choose`], and
-//! [`response::HeadWriter`] for the answer.
+//! [`response::HeadWriter`] for the answer. For a program's: [`gateway`].
 //!
 //! One rule holds everywhere input is read: *the verdict depends on the bytes, never on how they were cut*. A
 //! prefix of the input gives either "more" or exactly the verdict of the whole. `tests/corpus/` checks it on
@@ -17,6 +17,7 @@
 pub mod body;
 pub mod conditions;
 pub mod conversation;
+pub mod gateway;
 pub mod limits;
 pub mod negotiate;
 pub mod path;

@@ -1,0 +1,131 @@
+//! How a program's content is framed on its way to the client (RFC 9112 §6), and what of it is sent.
+//!
+//! A program that announced a length is held to it: what is more is dropped, what is less breaks the connection, since the
+//! client must not take a part for the whole. Without a length, HTTP/1.1 gets chunks, and HTTP/1.0 everything up to the end of
+//! the connection. Tested in `gateway/tests/bodies.rs`.
+
+use super::ResponseHead;
+use crate::request::Version;
+use crate::response::Content;
+use std::io::Write as _;
+
+/// The framing of one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFraming {
+    /// No content, whatever the program writes.
+    None,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// Everything up to the end of the connection, which must be closed.
+    UntilClose,
+}
+
+/// The field line that says [`BodyFraming::Chunked`].
+pub const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
+
+/// What ends content in chunks.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// What ends one chunk.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// Appends what stands before a chunk of `bytes`, which must not be 0: that would be the end.
+pub fn chunk_header(out: &mut Vec<u8>, bytes: usize) {
+    assert!(bytes > 0, "an empty chunk ends the content");
+    write!(out, "{bytes:X}\r\n").expect("a vector takes every byte");
+}
+
+/// Content on its way, counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Body {
+    framing: BodyFraming,
+    sent: u64,
+}
+
+/// What is to be done with the next piece of a program's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Nothing: drop it.
+    Dropped,
+    /// Send the first so many bytes of it as they are.
+    Plain(usize),
+    /// Send all of it as a chunk.
+    Chunk,
+}
+
+/// How content can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is complete.
+    Complete,
+    /// It is, once [`LAST_CHUNK`] was sent.
+    LastChunk,
+    /// It is, once the connection is closed in good order.
+    Close,
+    /// The program announced more: the connection must be cut.
+    Short,
+}
+
+impl Body {
+    /// For an answer with `head` to a request of `version`, of which `content` is wanted.
+    pub fn new(head: &ResponseHead, version: Version, content: Content) -> Self {
+        let framing = match (head.content_length, version) {
+            _ if content == Content::Omitted || !head.has_content() => BodyFraming::None,
+            (Some(length), _) => BodyFraming::Length(length),
+            (None, Version::Http11) => BodyFraming::Chunked,
+            (None, Version::Http10) => BodyFraming::UntilClose,
+        };
+        Self { framing, sent: 0 }
+    }
+
+    /// Its framing.
+    pub fn framing(&self) -> BodyFraming {
+        self.framing
+    }
+
+    /// Bytes of content handed to the client.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the client has all it was promised, so that nothing the program still writes matters.
+    pub fn is_complete(&self) -> bool {
+        match self.framing {
+            BodyFraming::None => true,
+            BodyFraming::Length(length) => self.sent == length,
+            BodyFraming::Chunked | BodyFraming::UntilClose => false,
+        }
+    }
+
+    /// Takes a piece of `bytes` bytes.
+    pub fn piece(&mut self, bytes: usize) -> Piece {
+        let piece = match self.framing {
+            _ if bytes == 0 => Piece::Dropped,
+            BodyFraming::None => Piece::Dropped,
+            BodyFraming::Length(length) => match usize::try_from(length - self.sent) {
+                Ok(0) => Piece::Dropped,
+                left => Piece::Plain(left.map_or(bytes, |left| left.min(bytes))),
+            },
+            BodyFraming::Chunked => Piece::Chunk,
+            BodyFraming::UntilClose => Piece::Plain(bytes),
+        };
+        self.sent += match piece {
+            Piece::Dropped => 0,
+            Piece::Plain(bytes) => bytes as u64,
+            Piece::Chunk => bytes as u64,
+        };
+        piece
+    }
+
+    /// The program has ended.
+    pub fn end(&self) -> End {
+        match self.framing {
+            BodyFraming::Length(length) if self.sent < length => End::Short,
+            BodyFraming::None | BodyFraming::Length(_) => End::Complete,
+            BodyFraming::Chunked => End::LastChunk,
+            BodyFraming::UntilClose => End::Close,
+        }
+    }
+}

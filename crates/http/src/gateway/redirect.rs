@@ -1,0 +1,45 @@
+//! Local redirects: the request that a program's `Location: /path` stands for (RFC 3875 §6.2.2).
+
+use super::BadHead;
+use crate::request::{Method, Request, Version};
+
+/// Local redirects followed in a row. Apache's `LimitInternalRecursion` is 10.
+pub const LOCAL_REDIRECTS_MAX: u32 = 10;
+
+/// Fields of the old request that belonged to its content.
+fn is_about_content(name: &[u8]) -> bool {
+    let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+    let others: [&[u8]; 4] = [b"transfer-encoding", b"expect", b"trailer", b"te"];
+    starts || others.into_iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+/// Appends the head of the request for `location`, to be parsed and judged as if a client had sent it: the fields of
+/// `request` without its content. HEAD stays HEAD, everything else becomes GET, since the content has been read.
+///
+/// # Errors
+/// [`BadHead::Location`] if `location` cannot stand in a request line.
+pub fn write_request(request: &Request<'_>, location: &[u8], out: &mut Vec<u8>) -> Result<(), BadHead> {
+    if !location.starts_with(b"/") || crate::scan::target_len(location) < location.len() {
+        return Err(BadHead::Location);
+    }
+    let method: &[u8] = if request.method == Method::Head { b"HEAD " } else { b"GET " };
+    let version: &[u8] = if request.version == Version::Http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" };
+    for piece in [method, location, version] {
+        out.extend_from_slice(piece);
+    }
+    let mut line = |name: &[u8], value: &[u8]| {
+        for piece in [name, b": ", value, b"\r\n"] {
+            out.extend_from_slice(piece);
+        }
+    };
+    if let Some(host) = request.host {
+        line(b"Host", host);
+    }
+    for (name, value) in request.fields {
+        if !name.eq_ignore_ascii_case(b"host") && !is_about_content(name) {
+            line(name, value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}

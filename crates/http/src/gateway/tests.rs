@@ -1,0 +1,6 @@
+//! Tables of inputs and what becomes of them.
+
+mod bodies;
+mod heads;
+mod paths;
+mod variables;

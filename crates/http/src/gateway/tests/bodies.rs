@@ -1,0 +1,65 @@
+//! Framing, by version, length and method.
+
+use crate::Version::{self, Http10, Http11};
+use crate::gateway::body::{Body, BodyFraming, End, Piece, chunk_header};
+use crate::gateway::{HeadLimits, HeadReader, ResponseHead};
+use crate::response::Content::{self, Omitted, Sent};
+
+fn head(text: &str) -> ResponseHead {
+    match HeadReader::new(HeadLimits::default()).read(text.as_bytes()) {
+        Ok(Some((crate::gateway::Answer::Document(head), _))) => head,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn framing_follows_from_length_version_and_method() {
+    let plain = "Content-Type: a/b\n\n";
+    let long = "Content-Type: a/b\nContent-Length: 5\n\n";
+    let cases: [(&str, Version, Content, BodyFraming); 9] = [
+        (plain, Http11, Sent, BodyFraming::Chunked),
+        (plain, Http10, Sent, BodyFraming::UntilClose),
+        (plain, Http11, Omitted, BodyFraming::None),
+        (long, Http11, Sent, BodyFraming::Length(5)),
+        (long, Http10, Sent, BodyFraming::Length(5)),
+        (long, Http10, Omitted, BodyFraming::None),
+        ("Status: 204\n\n", Http11, Sent, BodyFraming::None),
+        ("Status: 304\nContent-Length: 5\n\n", Http11, Sent, BodyFraming::None),
+        ("Status: 404\n\n", Http11, Sent, BodyFraming::Chunked),
+    ];
+    for (text, version, content, framing) in cases {
+        assert_eq!(Body::new(&head(text), version, content).framing(), framing, "{text:?} {version:?}");
+    }
+}
+
+#[test]
+fn a_program_is_held_to_its_length() {
+    let mut body = Body::new(&head("Content-Type: a/b\nContent-Length: 5\n\n"), Http11, Sent);
+    assert_eq!((body.piece(3), body.end()), (Piece::Plain(3), End::Short));
+    assert_eq!((body.piece(0), body.is_complete()), (Piece::Dropped, false));
+    assert_eq!((body.piece(9), body.end()), (Piece::Plain(2), End::Complete));
+    assert_eq!((body.piece(1), body.sent(), body.is_complete()), (Piece::Dropped, 5, true));
+}
+
+#[test]
+fn without_a_length_the_end_says_itself() {
+    let plain = head("Content-Type: a/b\n\n");
+    let mut chunked = Body::new(&plain, Http11, Sent);
+    assert_eq!(
+        (chunked.piece(3), chunked.piece(0), chunked.end()),
+        (Piece::Chunk, Piece::Dropped, End::LastChunk)
+    );
+    let mut old = Body::new(&plain, Http10, Sent);
+    assert_eq!((old.piece(3), old.end(), old.sent()), (Piece::Plain(3), End::Close, 3));
+    let mut none = Body::new(&plain, Http11, Omitted);
+    assert_eq!((none.piece(3), none.end(), none.is_complete()), (Piece::Dropped, End::Complete, true));
+}
+
+#[test]
+fn chunk_sizes_are_hexadecimal() {
+    for bytes in [1, 9, 10, 15, 16, 255, 256, 4096, 65_535, 0xABC_DEF0, usize::MAX] {
+        let mut out = Vec::new();
+        chunk_header(&mut out, bytes);
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{bytes:X}\r\n"));
+    }
+}

@@ -1,0 +1,189 @@
+//! What programs write, and what is made of it, whole and cut at every byte.
+
+use crate::fixed_cases;
+use crate::gateway::{Answer, BadHead, HeadLimits, HeadReader};
+use proptest::prelude::*;
+
+type Verdict = Result<Option<(Answer, usize)>, BadHead>;
+
+fn read(output: &[u8]) -> Verdict {
+    HeadReader::new(HeadLimits::default()).read(output)
+}
+
+/// The verdict when the output comes in pieces of `step` bytes.
+fn read_in(output: &[u8], step: usize) -> Verdict {
+    let mut reader = HeadReader::new(HeadLimits::default());
+    let mut end = 0;
+    while end < output.len() {
+        end = (end + step).min(output.len());
+        match reader.read(&output[..end]) {
+            Ok(None) => {}
+            verdict => return verdict,
+        }
+    }
+    Ok(None)
+}
+
+/// One line per answer: kind, status, reason, length, fields.
+fn shown(output: &str) -> String {
+    let verdict = read(output.as_bytes());
+    for step in 1..4 {
+        assert_eq!(read_in(output.as_bytes(), step), verdict, "{output:?} by {step}");
+    }
+    let (answer, consumed) = match verdict {
+        Err(bad) => return format!("{bad:?}"),
+        Ok(None) => return "more".into(),
+        Ok(Some(found)) => found,
+    };
+    assert_eq!(&output[consumed..], "body", "the head ends where the body starts");
+    let (kind, head) = match &answer {
+        Answer::LocalRedirect(path) => return format!("local {}", path.escape_ascii()),
+        Answer::Document(head) => (String::new(), head),
+        Answer::AccelRedirect(head, path) => (format!("accel {} ", path.escape_ascii()), head),
+        Answer::SendFile(head, path) => (format!("sendfile {} ", path.escape_ascii()), head),
+    };
+    let length = head.content_length.map_or(String::new(), |length| format!(" [{length}]"));
+    let lines = String::from_utf8_lossy(&head.lines).replace("\r\n", ";");
+    format!("{kind}{} {}{length} {lines}", head.status, head.reason.escape_ascii()).trim_end().into()
+}
+
+#[test]
+fn documents() {
+    for (output, expected) in [
+        ("Content-Type: text/html\n\nbody", "200 OK Content-Type: text/html;"),
+        ("Content-type:text/html\r\n\r\nbody", "200 OK Content-type: text/html;"),
+        ("Status: 404 Not Found\nContent-Type: a/b\n\nbody", "404 Not Found Content-Type: a/b;"),
+        ("Status: 404\n\nbody", "404 Not Found"),
+        ("Status: 404 \n\nbody", "404 Not Found"),
+        ("Status: 299\n\nbody", "299"),
+        ("status: 503 Back  soon\nRetry-After: 9\n\nbody", "503 Back  soon Retry-After: 9;"),
+        ("Content-Type: a/b\nContent-Length: 4\n\nbody", "200 OK [4] Content-Type: a/b;"),
+        (
+            "Content-Type: a/b\nSet-Cookie: a=1\nSet-Cookie: b=2\n\nbody",
+            "200 OK Content-Type: a/b;Set-Cookie: a=1;Set-Cookie: b=2;",
+        ),
+        ("Content-Type: a/b\nX-Name: caf\u{e9}\n\nbody", "200 OK Content-Type: a/b;X-Name: caf\u{e9};"),
+        ("Content-Type: a/b\nX-Empty:\n\nbody", "200 OK Content-Type: a/b;X-Empty: ;"),
+        ("Content-Type: a/b\r\nMixed: yes\n\r\nbody", "200 OK Content-Type: a/b;Mixed: yes;"),
+        // What is ours to say.
+        (
+            "Content-Type: a/b\nConnection: close\nDate: x\nServer: y\nKeep-Alive: z\nX-Accel-Buffering: no\n\nbody",
+            "200 OK Content-Type: a/b;",
+        ),
+    ] {
+        assert_eq!(shown(output), expected, "{output:?}");
+    }
+}
+
+#[test]
+fn redirects() {
+    for (output, expected) in [
+        ("Location: /other?x=1\n\nbody", "local /other?x=1"),
+        ("Location: /other\nSet-Cookie: a=b\n\nbody", "local /other"),
+        ("Location: http://host/path\n\nbody", "302 Found Location: http://host/path;"),
+        ("Location: //host/path\n\nbody", "302 Found Location: //host/path;"),
+        ("Location: other\n\nbody", "302 Found Location: other;"),
+        ("Status: 301 Moved\nLocation: /other\n\nbody", "301 Moved Location: /other;"),
+        (
+            "Location: http://host/\nContent-Type: a/b\n\nbody",
+            "302 Found Content-Type: a/b;Location: http://host/;",
+        ),
+        ("Location:\n\nbody", "Location"),
+        ("Location: /a\nLocation: /b\n\nbody", "Repeated"),
+    ] {
+        assert_eq!(shown(output), expected, "{output:?}");
+    }
+}
+
+#[test]
+fn files_sent_by_the_server() {
+    for (output, expected) in [
+        (
+            "X-Accel-Redirect: /files/a.zip\nContent-Type: a/b\n\nbody",
+            "accel /files/a.zip 200 OK Content-Type: a/b;",
+        ),
+        ("X-Sendfile: /srv/files/a.zip\n\nbody", "sendfile /srv/files/a.zip 200 OK"),
+        ("x-sendfile: /a\nx-sendfile: /b\n\nbody", "Repeated"),
+        ("X-Sendfile: /a\nX-Accel-Redirect: /b\n\nbody", "Repeated"),
+    ] {
+        assert_eq!(shown(output), expected, "{output:?}");
+    }
+}
+
+#[test]
+fn what_is_no_answer() {
+    for (output, expected) in [
+        ("", "more"),
+        ("Content-Type: a/b\n", "more"),
+        ("Content-Type: a/b", "more"),
+        ("\n", "NoCgiField"),
+        ("\r\n", "NoCgiField"),
+        ("X-Powered-By: PHP\n\nbody", "NoCgiField"),
+        ("Hello, world\n\nbody", "FieldName"),
+        ("HTTP/1.1 200 OK\nContent-Type: a/b\n\nbody", "FieldName"),
+        ("Content-Type : a/b\n\nbody", "FieldName"),
+        (": a/b\n\nbody", "FieldName"),
+        ("Content-Type: a/b\n folded\n\nbody", "FieldName"),
+        ("Content-Type: a/b\n\tfolded: x\n\nbody", "FieldName"),
+        ("PHP Warning:  x in y on line 1\n\nbody", "FieldName"),
+        // A carriage return that ends no line is how a second field is smuggled into one.
+        ("Content-Type: a/b\rSet-Cookie: x\n\nbody", "FieldValue"),
+        ("Content-Type: a/b\r\r\n\nbody", "FieldValue"),
+        ("Content-Type: a\0b\n\nbody", "FieldValue"),
+        ("Content-Type: a\x7fb\n\nbody", "FieldValue"),
+        ("Content-Type: a/b\nContent-Type: c/d\n\nbody", "Repeated"),
+        ("Status: 200\nStatus: 200\n\nbody", "Repeated"),
+        ("Content-Type: a/b\nContent-Length: 4\nContent-Length: 4\n\nbody", "Repeated"),
+        ("Content-Type: a/b\nContent-Length: -1\n\nbody", "Length"),
+        ("Content-Type: a/b\nContent-Length: 4, 4\n\nbody", "Length"),
+        ("Content-Type: a/b\nContent-Length: 99999999999999999999\n\nbody", "Length"),
+        ("Content-Type: a/b\nTransfer-Encoding: chunked\n\nbody", "TransferCoding"),
+        ("Status: OK\n\nbody", "Status"),
+        ("Status: 20\n\nbody", "Status"),
+        ("Status: 2000\n\nbody", "Status"),
+        ("Status: 100 Continue\n\nbody", "Status"),
+        ("Status: 600 x\n\nbody", "Status"),
+        ("Status: +20\n\nbody", "Status"),
+        ("Status:\n\nbody", "Status"),
+    ] {
+        assert_eq!(shown(output), expected, "{output:?}");
+    }
+}
+
+#[test]
+fn bounds_are_exact() {
+    let limits = HeadLimits { bytes: 40, fields: 3 };
+    let read = |output: &str| HeadReader::new(limits).read(output.as_bytes());
+    let fill = |bytes: usize| {
+        let start = "Content-Type: a/b\nX: ";
+        format!("{start}{}\n\n", "x".repeat(bytes - start.len() - 2))
+    };
+    assert!(matches!(read(&fill(40)), Ok(Some((_, 40)))));
+    assert_eq!(read(&fill(41)), Err(BadHead::TooLong));
+    assert_eq!(read(&"x".repeat(39)), Ok(None));
+    assert_eq!(read(&"x".repeat(40)), Err(BadHead::TooLong));
+    assert!(matches!(read("Status: 200\na:\nb:\n\n"), Ok(Some(_))));
+    assert_eq!(read("Status: 200\na:\nb:\nc:\n\n"), Err(BadHead::TooManyFields));
+}
+
+proptest! {
+    #![proptest_config(fixed_cases(500))]
+
+    #[test]
+    fn the_verdict_does_not_depend_on_cuts_and_nothing_panics(
+        lines in proptest::collection::vec("(Content-Type: a/b|Status: [0-9]{2,4} x|Location: /?[a-z]|X-[A-Z]: .{0,9}|.{0,12})(\r?\n|\r)", 0..6),
+        end in "(\r?\n)?",
+        step in 1usize..20,
+    ) {
+        let output = [lines.concat(), end, "body".into()].concat();
+        let whole = read(output.as_bytes());
+        prop_assert_eq!(&read_in(output.as_bytes(), step), &whole);
+        if let Ok(Some((Answer::Document(head), _))) = whole {
+            let mut out = Vec::new();
+            head.write(&mut out);
+            // As many line ends as there are lines, and none elsewhere.
+            let text = String::from_utf8_lossy(&out).replace("\r\n", "|");
+            prop_assert!(!text.contains(['\r', '\n', '\0']), "{}", text);
+        }
+    }
+}

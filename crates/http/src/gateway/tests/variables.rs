@@ -1,0 +1,157 @@
+//! The variables of a request, and that no client can name one it should not.
+
+use crate::gateway::{Invocation, Link, Scheme, Script};
+use crate::{Limits, Parsed, parse};
+use std::collections::BTreeMap;
+
+const SCRIPT: Script<'static> = Script {
+    name: b"/app/index.php",
+    filename: b"/srv/www/app/index.php",
+    path_info: b"",
+    document_root: b"/srv/www",
+};
+
+fn link(scheme: Scheme) -> Link {
+    Link { local: "192.0.2.1:8080".parse().unwrap(), remote: "203.0.113.9:50123".parse().unwrap(), scheme }
+}
+
+struct Call<'a> {
+    script: Script<'a>,
+    link: Link,
+    content_length: Option<u64>,
+}
+
+impl Call<'_> {
+    fn variables(&self, head: &str) -> BTreeMap<String, String> {
+        let Parsed::Complete { request, .. } = parse(head.as_bytes(), &Limits::default()) else {
+            panic!("{head:?} is a request")
+        };
+        let invocation = Invocation {
+            request: &request,
+            script: self.script,
+            link: self.link,
+            content_length: self.content_length,
+            software: "vermeil",
+        };
+        let mut variables = BTreeMap::new();
+        invocation.variables(|name, value| {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8 in this test");
+            assert_eq!(variables.insert(text(name), text(value)), None, "a name twice");
+        });
+        variables
+    }
+}
+
+const PLAIN: Call<'static> = Call {
+    script: SCRIPT,
+    link: Link {
+        local: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80),
+        remote: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 81),
+        scheme: Scheme::Http,
+    },
+    content_length: None,
+};
+
+#[test]
+fn all_of_a_request() {
+    let call = Call {
+        script: Script { path_info: b"/a b/c", ..SCRIPT },
+        link: link(Scheme::Https),
+        content_length: Some(11),
+    };
+    let head = "POST /app/index.php/a%20b/c?x=1&y=%20 HTTP/1.1\r\nHost: example.org:8443\r\nContent-Length: 11\r\n\
+        Content-Type: application/x-www-form-urlencoded\r\nUser-Agent: test\r\nAuthorization: Basic dTpw\r\n\r\n";
+    let expected = [
+        ("CONTENT_LENGTH", "11"),
+        ("CONTENT_TYPE", "application/x-www-form-urlencoded"),
+        ("DOCUMENT_ROOT", "/srv/www"),
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("HTTPS", "on"),
+        ("HTTP_AUTHORIZATION", "Basic dTpw"),
+        ("HTTP_HOST", "example.org:8443"),
+        ("HTTP_USER_AGENT", "test"),
+        ("PATH_INFO", "/a b/c"),
+        ("PATH_TRANSLATED", "/srv/www/a b/c"),
+        ("QUERY_STRING", "x=1&y=%20"),
+        ("REDIRECT_STATUS", "200"),
+        ("REMOTE_ADDR", "203.0.113.9"),
+        ("REMOTE_HOST", "203.0.113.9"),
+        ("REMOTE_PORT", "50123"),
+        ("REQUEST_METHOD", "POST"),
+        ("REQUEST_SCHEME", "https"),
+        ("REQUEST_URI", "/app/index.php/a%20b/c?x=1&y=%20"),
+        ("SCRIPT_FILENAME", "/srv/www/app/index.php"),
+        ("SCRIPT_NAME", "/app/index.php"),
+        ("SERVER_ADDR", "192.0.2.1"),
+        ("SERVER_NAME", "example.org"),
+        ("SERVER_PORT", "8080"),
+        ("SERVER_PROTOCOL", "HTTP/1.1"),
+        ("SERVER_SOFTWARE", "vermeil"),
+    ];
+    let expected: BTreeMap<_, _> = expected.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+    assert_eq!(call.variables(head), expected);
+}
+
+/// What of a request with `fields` reaches a program under `HTTP_`, the host left out.
+fn http(fields: &str) -> Vec<String> {
+    let variables = PLAIN.variables(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+    let http = variables.iter().filter(|(name, _)| name.starts_with("HTTP_") && *name != "HTTP_HOST");
+    http.map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+#[test]
+fn fields_reach_programs_under_names_of_their_own_only() {
+    for (fields, expected) in [
+        ("X-Forwarded-For: 1.2.3.4\r\n", &["HTTP_X_FORWARDED_FOR=1.2.3.4"][..]),
+        ("Proxy: http://evil\r\nPROXY: x\r\n", &[]),
+        ("X_Forwarded_For: 1.2.3.4\r\n", &[]),
+        ("X-Real-IP: a\r\nX_Real-IP: b\r\n", &["HTTP_X_REAL_IP=a"]),
+        ("Odd!Name: x\r\nOdd.Name: x\r\nOdd'Name: x\r\n", &[]),
+        ("Connection: close\r\nKeep-Alive: x\r\nTE: trailers\r\nUpgrade: h2c\r\n", &[]),
+        ("Proxy-Authorization: x\r\nProxy-Connection: x\r\n", &[]),
+        ("Content-Type: a/b\r\n", &[]),
+        ("Accept: a/b\r\naccept: c/d\r\n", &["HTTP_ACCEPT=a/b, c/d"]),
+        ("Cookie: a=1\r\nX: y\r\nCOOKIE: b=2\r\ncookie: c=3\r\n", &["HTTP_COOKIE=a=1; b=2; c=3", "HTTP_X=y"]),
+        ("X-Empty:\r\n", &["HTTP_X_EMPTY="]),
+    ] {
+        assert_eq!(http(fields), expected, "{fields:?}");
+    }
+}
+
+#[test]
+fn names_of_the_server() {
+    for (host, name) in [
+        ("example.org", "example.org"),
+        ("example.org:81", "example.org"),
+        ("example.org:", "example.org"),
+        ("[2001:db8::1]", "[2001:db8::1]"),
+        ("[2001:db8::1]:8080", "[2001:db8::1]"),
+    ] {
+        let variables = PLAIN.variables(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!((&*variables["SERVER_NAME"], &*variables["HTTP_HOST"]), (name, host));
+    }
+    let old = PLAIN.variables("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!((&*old["SERVER_NAME"], old.contains_key("HTTP_HOST")), ("127.0.0.1", false));
+    assert_eq!(&*old["SERVER_PROTOCOL"], "HTTP/1.0");
+    let six = Call { link: Link { local: "[::1]:80".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
+    let six = six.variables("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!((&*six["SERVER_NAME"], &*six["SERVER_ADDR"]), ("[::1]", "::1"));
+    let mapped =
+        Call { link: Link { remote: "[::ffff:192.0.2.7]:9".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
+    assert_eq!(&*mapped.variables("GET / HTTP/1.0\r\n\r\n")["REMOTE_ADDR"], "192.0.2.7");
+}
+
+#[test]
+fn targets() {
+    for (target, uri, query) in
+        [("/", "/", ""), ("/?", "/?", ""), ("/a?b?c", "/a?b?c", "b?c"), ("http://named:82/a?b", "/a?b", "b")]
+    {
+        let variables = PLAIN.variables(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!((&*variables["REQUEST_URI"], &*variables["QUERY_STRING"]), (uri, query));
+        let named = target.starts_with("http");
+        assert_eq!(variables["HTTP_HOST"], if named { "named:82" } else { "h" });
+        for absent in ["PATH_INFO", "PATH_TRANSLATED", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS"] {
+            assert!(!variables.contains_key(absent), "{absent}");
+        }
+    }
+}
