@@ -5,6 +5,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::Setting;
+
 /// Why steering could not be read, changed or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,4 +30,67 @@ pub enum Error {
     /// A plan that must not be carried out as things are.
     #[error("nothing was changed: {}", .0.join("; "))]
     Blocked(Vec<String>),
+    /// A plan is in force.
+    #[error("a plan is in force already; take it back first: vermeil steer undo")]
+    AlreadyApplied,
+    /// No plan is in force.
+    #[error(
+        "no plan is in force here: nothing was applied since the last boot, or it was taken back already"
+    )]
+    NothingApplied,
+    /// A setting cannot be read, so it could not be restored.
+    #[error("nothing was changed: cannot read {setting}: {source}; only what can be read can be restored")]
+    Unreadable {
+        /// The setting.
+        setting: Setting,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A change was refused.
+    #[error("cannot set {setting}: {source}{}", hint(source))]
+    Refused {
+        /// The setting.
+        setting: Setting,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A change was accepted and had no effect, or another.
+    #[error("{setting} was set to {wanted:?} and is {found:?}: the driver or another program decides")]
+    NotTaken {
+        /// The setting.
+        setting: Setting,
+        /// The value set, canonical.
+        wanted: String,
+        /// The value found after it.
+        found: String,
+    },
+    /// A change failed, and all are taken back.
+    #[error("{0}; everything is as it was")]
+    RolledBack(Box<Error>),
+    /// Some settings could not be brought back.
+    #[error("not everything could be restored: {}; try again: vermeil steer undo", .0.join("; "))]
+    Restore(Vec<String>),
+    /// Whoever takes unconfirmed changes back could not be started.
+    #[error("nothing was changed: cannot start the process that would take the changes back: {0}")]
+    Guard(io::Error),
+    /// The file that remembers what was.
+    #[error("cannot {doing} {}: {source}; choose another folder with --state", path.display())]
+    State {
+        /// What was to be done with it.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The cure, where the system's word suggests one.
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => " (root, or CAP_NET_ADMIN, may)",
+        Some(libc::EROFS) => " (is /sys or /proc mounted read-only, as in a container?)",
+        Some(libc::EIO) => " (the kernel manages this interrupt itself)",
+        _ => "",
+    }
 }

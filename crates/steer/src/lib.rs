@@ -8,7 +8,7 @@
 //!   [`Kernel`] for what stands in no file (ethtool and netlink).
 //! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`Plan`] of [`Change`]s out, each with
 //!   its reason.
-//! - `apply` saves what was, then carries a plan out wholly or not at all; `undo` brings back exactly what was.
+//! - [`Steering`] saves what was, then carries a plan out wholly or not at all, and brings back exactly what was.
 //! - `meter` says, under traffic, how many receives happened on the cpu that had handled the packets.
 //!
 //! Must never know HTTP. Unsafe code stands in `ethtool` (ioctl) and `bpf` (bpf(2)) alone.
@@ -27,12 +27,17 @@ mod setting;
 
 mod plan;
 
+mod apply;
+mod state;
+
+pub use apply::{Applied, Recovered, Restored, Steering};
 pub use error::Error;
 pub use kernel::{Kernel, Live, Recorded};
 pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, RxQueue, TxQueue};
 pub use plan::{Change, Class, NicPlan, Plan, QueuePlan, Queues, Request, plan};
 pub use read::read;
 pub use setting::{Setting, Settings, System};
+pub use state::{Phase, STATE_FOLDER, Saved, State, Store, now};
 
 #[cfg(test)]
 mod fixture;

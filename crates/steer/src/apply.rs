@@ -1,0 +1,302 @@
+//! Carrying a plan out wholly or not at all, and bringing back exactly what was.
+//!
+//! The protocol. What was is on the disk before the first change. Every change is read back; the first that fails or does
+//! not stick has all of them taken back. Changing how many queues a card has makes its driver forget other settings and
+//! brings new queues: so that comes first, all of that card's settings are saved, and the rest is planned anew. A file
+//! that says "applying" or "undoing" while nobody holds the lock means that somebody was killed: [`Steering::recover`]
+//! finishes for them, and every command begins with it. Changes that wait for a confirmation are taken back by a guard
+//! (`vermeil steer guard`) or, if that was killed too, by the next command. Tested in `apply/tests.rs`.
+
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::state::{Lock, Phase, Saved, State, Store};
+use crate::{Change, Error, Network, Plan, Setting, Settings};
+
+#[cfg(test)]
+mod tests;
+
+/// Changes settings, and remembers what was.
+pub struct Steering<'a> {
+    /// Where settings are.
+    pub settings: &'a dyn Settings,
+    /// Where they are remembered.
+    pub store: &'a Store,
+}
+
+/// What a carried-out plan changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// The changes, in the order they were made.
+    pub changes: Vec<Change>,
+}
+
+/// What was brought back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// Settings that had another value and have their old one again.
+    pub settings: Vec<Setting>,
+    /// Settings that are no longer there, with their card.
+    pub gone: Vec<Setting>,
+    /// Settings that somebody else had changed meanwhile; they have their old value again too.
+    pub foreign: Vec<Setting>,
+}
+
+/// What a command found and finished before it began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "found")]
+pub enum Recovered {
+    /// Nothing.
+    Nothing,
+    /// Somebody was killed in the middle; what was is back.
+    Interrupted(Restored),
+    /// Nobody had confirmed in time; what was is back.
+    Unconfirmed(Restored),
+}
+
+impl Steering<'_> {
+    /// Finishes what somebody else could not: rolls back what was interrupted or not confirmed in time.
+    ///
+    /// # Errors
+    /// [`Error::State`], [`Error::Restore`].
+    pub fn recover(&self, now: Duration) -> Result<Recovered, Error> {
+        // Reading takes no lock and makes no folder: who only looks need not be allowed to write.
+        if self.store.load()?.is_none() {
+            return Ok(Recovered::Nothing);
+        }
+        let lock = self.store.lock()?;
+        self.recover_locked(now, &lock)
+    }
+
+    fn recover_locked(&self, now: Duration, lock: &Lock) -> Result<Recovered, Error> {
+        let Some(state) = self.store.load()? else { return Ok(Recovered::Nothing) };
+        let late = state.confirm_by.is_some_and(|deadline| deadline <= now);
+        match state.phase {
+            Phase::Applied if late => Ok(Recovered::Unconfirmed(self.restore(state, lock)?)),
+            Phase::Applied => Ok(Recovered::Nothing),
+            Phase::Applying | Phase::Undoing => Ok(Recovered::Interrupted(self.restore(state, lock)?)),
+        }
+    }
+
+    /// Carries out the plan that `plan` makes of the network as it is. It is asked again after the number of queues has
+    /// changed. With `confirm`, all is taken back after that time unless confirmed; `guard` is called when everything
+    /// is on the disk and nothing changed yet, to start whoever sees to that.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`], [`Error::AlreadyApplied`], [`Error::Unreadable`], [`Error::State`] and what `guard` says:
+    /// nothing was changed. [`Error::RolledBack`]: what was is back. [`Error::Restore`]: it is not, and
+    /// [`Steering::undo`] may be tried again.
+    pub fn apply(
+        &self,
+        plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
+        confirm: Option<Duration>,
+        guard: &mut dyn FnMut() -> io::Result<()>,
+    ) -> Result<Applied, Error> {
+        let lock = self.store.lock()?;
+        self.recover_locked(crate::state::now(), &lock)?;
+        if self.store.load()?.is_some() {
+            return Err(Error::AlreadyApplied);
+        }
+        let (network, first) = plan()?;
+        if !first.blockers.is_empty() {
+            return Err(Error::Blocked(first.blockers));
+        }
+        if first.changes.is_empty() {
+            return Ok(Applied::default());
+        }
+        let confirm_by = confirm.map(|confirm| crate::state::now() + confirm);
+        let mut state = self.store.begin(confirm_by, self.saved(&network, &first.changes)?);
+        self.store.save(&state)?;
+        if let Err(source) = guard() {
+            self.store.remove()?;
+            return Err(Error::Guard(source));
+        }
+        match self.carry_out(first, plan, &mut state) {
+            Ok(applied) => {
+                state.phase = Phase::Applied;
+                self.store.save(&state)?;
+                Ok(applied)
+            }
+            Err(cause) => {
+                self.restore(state, &lock)?;
+                Err(Error::RolledBack(Box::new(cause)))
+            }
+        }
+    }
+
+    fn carry_out(
+        &self,
+        first: Plan,
+        plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
+        state: &mut State,
+    ) -> Result<Applied, Error> {
+        let mut applied = Applied::default();
+        let mut rest = first;
+        let channels: Vec<Change> =
+            rest.changes.extract_if(.., |change| is_channels(&change.setting)).collect();
+        if !channels.is_empty() {
+            for change in channels {
+                self.make(&change)?;
+                applied.changes.push(change);
+            }
+            rest = plan()?.1;
+            if let Some(again) = rest.changes.iter().find(|change| is_channels(&change.setting)) {
+                return Err(Error::NotTaken {
+                    setting: again.setting.clone(),
+                    wanted: again.to.clone(),
+                    found: again.from.clone(),
+                });
+            }
+            let known = |setting: &Setting| state.saved.iter().any(|saved| saved.setting == *setting);
+            let new: Vec<Saved> = rest
+                .changes
+                .iter()
+                .filter(|change| !known(&change.setting))
+                .map(|change| Saved { setting: change.setting.clone(), before: None, planned: None })
+                .collect();
+            state.saved.extend(new);
+            for saved in &mut state.saved {
+                let change = rest.changes.iter().find(|change| change.setting == saved.setting);
+                saved.planned = change.map(|change| change.to.clone()).or(saved.planned.take());
+            }
+            self.store.save(state)?;
+        }
+        for change in rest.changes {
+            self.make(&change)?;
+            applied.changes.push(change);
+        }
+        Ok(applied)
+    }
+
+    /// Makes one change, and sees that it was taken.
+    fn make(&self, change: &Change) -> Result<(), Error> {
+        let Change { setting, to, .. } = change;
+        let refused = |source| Error::Refused { setting: setting.clone(), source };
+        self.settings.set(setting, &setting.raw(to)).map_err(refused)?;
+        let found = setting.canonical(&self.settings.get(setting).map_err(refused)?);
+        if found != *to {
+            return Err(Error::NotTaken { setting: setting.clone(), wanted: to.clone(), found });
+        }
+        Ok(())
+    }
+
+    /// The values now of everything that `changes` change, and of everything that a change of channels may.
+    fn saved(&self, network: &Network, changes: &[Change]) -> Result<Vec<Saved>, Error> {
+        let mut saved: Vec<Saved> = Vec::new();
+        for change in changes {
+            let before = self.settings.get(&change.setting);
+            let before =
+                before.map_err(|source| Error::Unreadable { setting: change.setting.clone(), source })?;
+            let planned = Some(change.to.clone());
+            saved.push(Saved { setting: change.setting.clone(), before: Some(before), planned });
+        }
+        for change in changes {
+            let Setting::Channels { nic } = &change.setting else { continue };
+            for setting in settings_of(network, nic) {
+                let known = saved.iter().any(|saved| saved.setting == setting);
+                if !known && let Ok(before) = self.settings.get(&setting) {
+                    saved.push(Saved { setting, before: Some(before), planned: None });
+                }
+            }
+        }
+        Ok(saved)
+    }
+
+    /// Keeps what was applied.
+    ///
+    /// # Errors
+    /// [`Error::NothingApplied`], also if the time was up; [`Error::State`].
+    pub fn confirm(&self, now: Duration) -> Result<(), Error> {
+        let lock = self.store.lock()?;
+        self.recover_locked(now, &lock)?;
+        let mut state = self.store.load()?.ok_or(Error::NothingApplied)?;
+        state.confirm_by = None;
+        self.store.save(&state)
+    }
+
+    /// Brings back what was before [`Steering::apply`].
+    ///
+    /// # Errors
+    /// [`Error::NothingApplied`]; [`Error::Restore`] names what could not be brought back, and it may be tried again.
+    pub fn undo(&self) -> Result<Restored, Error> {
+        if self.store.load()?.is_none() {
+            return Err(Error::NothingApplied);
+        }
+        let lock = self.store.lock()?;
+        let state = self.store.load()?.ok_or(Error::NothingApplied)?;
+        self.restore(state, &lock)
+    }
+
+    fn restore(&self, mut state: State, _lock: &Lock) -> Result<Restored, Error> {
+        state.phase = Phase::Undoing;
+        self.store.save(&state)?;
+        let mut order: Vec<&Saved> = state.saved.iter().rev().collect();
+        order.sort_by_key(|saved| match saved.setting {
+            Setting::Channels { .. } => 0,
+            Setting::Rss { .. } => 1,
+            _ => 2,
+        });
+        let mut restored = Restored::default();
+        let mut failed = Vec::new();
+        for saved in order {
+            if let Err(why) = self.restore_one(saved, &mut restored) {
+                failed.push(format!("{}: {why}", saved.setting));
+            }
+        }
+        if !failed.is_empty() {
+            return Err(Error::Restore(failed));
+        }
+        self.store.remove()?;
+        Ok(restored)
+    }
+
+    fn restore_one(&self, saved: &Saved, restored: &mut Restored) -> Result<(), String> {
+        let Saved { setting, before: Some(before), planned } = saved else { return Ok(()) };
+        let now = match self.settings.get(setting) {
+            Ok(now) => setting.canonical(&now),
+            Err(error) if is_gone(&error) => {
+                restored.gone.push(setting.clone());
+                return Ok(());
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let before_canonical = setting.canonical(before);
+        if now == before_canonical {
+            return Ok(());
+        }
+        if planned.as_ref().is_some_and(|planned| *planned != now) {
+            restored.foreign.push(setting.clone());
+        }
+        self.settings.set(setting, before).map_err(|error| error.to_string())?;
+        let back = self.settings.get(setting).map_err(|error| error.to_string())?;
+        if setting.canonical(&back) != before_canonical {
+            return Err(format!("it was {before_canonical:?}, and the driver made {back:?} of it"));
+        }
+        restored.settings.push(setting.clone());
+        Ok(())
+    }
+}
+
+fn is_channels(setting: &Setting) -> bool {
+    matches!(setting, Setting::Channels { .. })
+}
+
+/// Whether a card, a queue or an interrupt is not there any more.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
+}
+
+/// Everything of a card that its driver may forget when the number of queues changes.
+fn settings_of(network: &Network, name: &str) -> Vec<Setting> {
+    let Some(nic) = network.nics.iter().find(|nic| nic.name == name) else { return Vec::new() };
+    let named = || name.to_owned();
+    let rx = nic.rx.iter().flat_map(|rx| {
+        [Setting::Rps { nic: named(), queue: rx.queue }, Setting::RpsFlows { nic: named(), queue: rx.queue }]
+    });
+    let tx = nic.tx.iter().map(|tx| Setting::Xps { nic: named(), queue: tx.queue });
+    let irqs = nic.rx.iter().map(|rx| &rx.irq).chain(nic.tx.iter().map(|tx| &tx.irq)).flatten();
+    let irqs = irqs.map(|irq| Setting::Interrupt { irq: irq.number, name: irq.name.clone() });
+    std::iter::once(Setting::Rss { nic: named() }).chain(rx).chain(tx).chain(irqs).collect()
+}

@@ -1,0 +1,243 @@
+//! Plans carried out on recorded trees, with one knob: which write fails. What is checked is that every file is what it
+//! was, to the byte, unless everything went well.
+
+use super::*;
+use crate::fixture::Tree;
+use crate::{Queues, Recorded, Request, System, plan, read};
+use std::cell::{Cell, RefCell};
+use tempfile::TempDir;
+
+/// The settings of a tree; the write whose number is `fails_at` fails, and `dies_at` panics there, as a kill would.
+struct World {
+    tree: Tree,
+    kernel: Recorded,
+    state: TempDir,
+    writes: Cell<usize>,
+    fails_at: Cell<Option<usize>>,
+    dies_at: Cell<Option<usize>>,
+    log: RefCell<Vec<String>>,
+}
+
+impl World {
+    fn of(name: &str) -> World {
+        let tree = Tree::of(name);
+        let kernel = tree.kernel();
+        World {
+            tree,
+            kernel,
+            state: tempfile::tempdir().unwrap(),
+            writes: Cell::new(0),
+            fails_at: Cell::new(None),
+            dies_at: Cell::new(None),
+            log: RefCell::default(),
+        }
+    }
+
+    fn system(&self) -> System<'_> {
+        System { root: self.tree.path().to_owned(), kernel: &self.kernel }
+    }
+
+    fn store(&self) -> Store {
+        Store::new(self.state.path(), self.tree.path())
+    }
+
+    fn plan(&self, cores: &str, queues: Queues, nic: &str) -> Result<(Network, Plan), Error> {
+        let cores = cores.parse::<vermeil_topology::CpuSet>().unwrap().iter().collect();
+        let network = read(self.tree.path(), &self.kernel)?;
+        let request = Request { cores, nics: vec![nic.to_owned()], queues };
+        let plan = plan(&self.tree.machine(), &network, &request)?;
+        Ok((network, plan))
+    }
+
+    fn apply(&self, cores: &str, queues: Queues, nic: &str, confirm: Option<u64>) -> Result<Applied, Error> {
+        let steering = Steering { settings: self, store: &self.store() };
+        let confirm = confirm.map(Duration::from_secs);
+        steering.apply(&mut || self.plan(cores, queues, nic), confirm, &mut || Ok(()))
+    }
+
+    fn recover(&self, now: Duration) -> Recovered {
+        Steering { settings: self, store: &self.store() }.recover(now).unwrap()
+    }
+
+    fn undo(&self) -> Result<Restored, Error> {
+        Steering { settings: self, store: &self.store() }.undo()
+    }
+}
+
+impl Settings for World {
+    fn get(&self, setting: &Setting) -> io::Result<String> {
+        self.system().get(setting)
+    }
+
+    fn set(&self, setting: &Setting, raw: &str) -> io::Result<()> {
+        self.writes.set(self.writes.get() + 1);
+        self.log.borrow_mut().push(setting.to_string());
+        if self.fails_at.get() == Some(self.writes.get()) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        assert_ne!(self.dies_at.get(), Some(self.writes.get()), "killed here");
+        self.system().set(setting, raw)?;
+        if let Setting::Channels { nic } = setting {
+            self.queues_follow(nic, raw.rsplit(' ').next().unwrap().parse().unwrap());
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// As a driver does: queues come and go, and transmit settings are forgotten.
+    fn queues_follow(&self, nic: &str, count: u32) {
+        for queue in 0..64 {
+            let (rx, tx) =
+                [("rx"), ("tx")].map(|way| format!("sys/class/net/{nic}/queues/{way}-{queue}")).into();
+            if queue >= count {
+                for folder in [rx, tx] {
+                    let _ = std::fs::remove_dir_all(self.tree.path().join(folder));
+                }
+                continue;
+            }
+            self.tree.write(&format!("{tx}/xps_cpus"), "ff");
+            if !self.tree.path().join(&rx).exists() {
+                self.tree.write(&format!("{rx}/rps_cpus"), "0");
+                self.tree.write(&format!("{rx}/rps_flow_cnt"), "0");
+            }
+        }
+    }
+}
+
+#[test]
+fn undo_is_exact_to_the_byte() {
+    let world = World::of("virtio-four");
+    let before = world.tree.all();
+    let applied = world.apply("2-3", Queues::Keep, "eth0", None).unwrap();
+    assert_eq!(applied.changes.len(), 8);
+    assert_eq!(world.tree.all()["sys/class/net/eth0/queues/tx-0/xps_cpus"], "4");
+    assert!(matches!(world.apply("2-3", Queues::Keep, "eth0", None), Err(Error::AlreadyApplied)));
+    let restored = world.undo().unwrap();
+    assert_eq!(restored.settings.len(), 8);
+    assert_eq!((restored.gone.len(), restored.foreign.len()), (0, 0));
+    assert_eq!(world.tree.all(), before);
+    assert!(matches!(world.undo(), Err(Error::NothingApplied)));
+}
+
+#[test]
+fn whichever_change_fails_nothing_is_left_of_the_others() {
+    let world = World::of("virtio-four");
+    let before = world.tree.all();
+    for fails_at in 1..=8 {
+        world.writes.set(0);
+        world.fails_at.set(Some(fails_at));
+        let error = world.apply("2-3", Queues::Keep, "eth0", None).unwrap_err().to_string();
+        assert!(error.starts_with("cannot set ") && error.ends_with("everything is as it was"), "{error}");
+        assert_eq!(world.tree.all(), before, "after failure {fails_at}");
+        assert_eq!(world.store().load().unwrap(), None);
+    }
+}
+
+#[test]
+fn whoever_is_killed_the_next_command_brings_back_what_was() {
+    for dies_at in 1..=8 {
+        let world = World::of("virtio-four");
+        let before = world.tree.all();
+        world.dies_at.set(Some(dies_at));
+        let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            world.apply("2-3", Queues::Keep, "eth0", None)
+        }));
+        assert!(killed.is_err());
+        world.dies_at.set(None);
+        let recovered = world.recover(Duration::ZERO);
+        assert!(matches!(recovered, Recovered::Interrupted(_)), "{recovered:?}");
+        assert_eq!(world.tree.all(), before, "killed at {dies_at}");
+        assert_eq!(world.recover(Duration::ZERO), Recovered::Nothing);
+    }
+}
+
+#[test]
+fn what_is_not_confirmed_in_time_is_taken_back() {
+    let world = World::of("virtio-four");
+    let before = world.tree.all();
+    world.apply("2-3", Queues::Keep, "eth0", Some(3600)).unwrap();
+    assert_eq!(world.recover(crate::state::now()), Recovered::Nothing, "there is time");
+    let late = crate::state::now() + Duration::from_secs(3601);
+    assert!(matches!(world.recover(late), Recovered::Unconfirmed(_)));
+    assert_eq!(world.tree.all(), before);
+    world.apply("2-3", Queues::Keep, "eth0", Some(3600)).unwrap();
+    let store = world.store();
+    Steering { settings: &world, store: &store }.confirm(crate::state::now()).unwrap();
+    assert_eq!(world.recover(late), Recovered::Nothing, "confirmed");
+    world.undo().unwrap();
+    assert_eq!(world.tree.all(), before);
+}
+
+#[test]
+fn a_guard_that_cannot_be_started_leaves_all_as_it_was() {
+    let world = World::of("virtio-four");
+    let before = world.tree.all();
+    let store = world.store();
+    let steering = Steering { settings: &world, store: &store };
+    let refused = steering.apply(
+        &mut || world.plan("2-3", Queues::Keep, "eth0"),
+        Some(Duration::from_secs(1)),
+        &mut || Err(io::ErrorKind::OutOfMemory.into()),
+    );
+    assert!(matches!(refused, Err(Error::Guard(_))));
+    assert_eq!(world.tree.all(), before);
+    assert_eq!(store.load().unwrap(), None);
+}
+
+#[test]
+fn more_queues_come_first_and_the_rest_is_planned_anew() {
+    let world = World::of("ixgbe-two-nodes");
+    world.tree.remove("proc/4242/comm");
+    let before = world.tree.all();
+    let applied = world.apply("0-7", Queues::Fit, "eth0", None).unwrap();
+    assert_eq!(applied.changes[0].setting, Setting::Channels { nic: "eth0".into() });
+    assert_eq!(applied.changes[1].setting, Setting::Rss { nic: "eth0".into() });
+    assert_eq!(world.tree.all()["ethtool/eth0/channels"], "0 0 0 0 1 1 8 63");
+    let state = world.store().load().unwrap().unwrap();
+    let rps = Setting::Rps { nic: "eth0".into(), queue: 3 };
+    assert!(state.saved.iter().any(|saved| saved.setting == rps), "all of the card is saved");
+    assert_eq!(world.tree.all()["sys/class/net/eth0/queues/tx-7/xps_cpus"], "80");
+    let restored = world.undo().unwrap();
+    assert_eq!(restored.gone, [], "what came with the queues is not missed");
+    assert_eq!(world.tree.all(), before);
+}
+
+#[test]
+fn a_blocked_plan_changes_nothing() {
+    let world = World::of("ixgbe-two-nodes");
+    let error = world.apply("0-7", Queues::Fit, "eth0", None).unwrap_err().to_string();
+    assert!(error.starts_with("nothing was changed: irqbalance (process 4242)"), "{error}");
+    assert_eq!(world.writes.get(), 0);
+}
+
+#[test]
+fn a_card_that_vanished_holds_nothing_up() {
+    let world = World::of("veth");
+    world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
+    std::fs::remove_dir_all(world.tree.path().join("sys/class/net/veth0")).unwrap();
+    let restored = world.undo().unwrap();
+    assert_eq!((restored.settings.len(), restored.gone.len()), (0, 4));
+}
+
+#[test]
+fn what_somebody_else_changed_is_said_and_restored() {
+    let world = World::of("veth");
+    world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
+    world.tree.write("sys/class/net/veth0/queues/rx-1/rps_cpus", "3");
+    let restored = world.undo().unwrap();
+    assert_eq!(restored.foreign, [Setting::Rps { nic: "veth0".into(), queue: 1 }]);
+    assert_eq!(world.tree.all()["sys/class/net/veth0/queues/rx-1/rps_cpus"], "0");
+}
+
+#[test]
+fn what_cannot_be_restored_is_kept_for_another_try() {
+    let world = World::of("veth");
+    let before = world.tree.all();
+    world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
+    world.fails_at.set(Some(world.writes.get() + 1));
+    let error = world.undo().unwrap_err().to_string();
+    assert!(error.contains("not everything could be restored") && error.contains("tx-1"), "{error}");
+    world.undo().unwrap();
+    assert_eq!(world.tree.all(), before);
+}
