@@ -4,6 +4,8 @@
 //! runtime. Owns the turn (`turn`), what waits for a core (`ready`), when it is stolen (`steal`), the policies by name
 //! (`policy`) and the cores as policies see them (`layout`). Knows no time, no I/O, no lock.
 
+mod budget;
+pub mod cost;
 mod error;
 mod hint;
 mod layout;
@@ -13,6 +15,7 @@ mod ready;
 mod steal;
 mod turn;
 
+pub use budget::{Budget, Sampler, exploration};
 pub use error::Error;
 pub use hint::Hint;
 pub use layout::{CORES_MAX, Distance, Layout};

@@ -1,0 +1,227 @@
+//! What a handler costs, and what it costs more after a move: learned from timestamps alone.
+//!
+//! A run is *warm* when its color last ran on the same core, *cold* at the distance its color has come from otherwise. The mean
+//! of the warm runs is the handler's cost; what cold runs take beyond it is its penalty at that distance. Until enough
+//! cold runs were seen, the penalty is an upper bound: what is not known is not risked. Annotations are priors, forgotten
+//! as samples come. Leaves out which runs are timed (`budget::Sampler`), and the time a color spends off its core while it
+//! stays where it is. The load of a core is not computed from these means, which cap outliers, but from its counters.
+//! Tested in `cost/tests.rs`.
+
+use crate::Distance;
+use change::Change;
+
+mod change;
+mod ewma;
+mod steal;
+mod table;
+#[cfg(test)]
+mod tests;
+mod witness;
+
+pub use ewma::Ewma;
+pub use steal::StealCost;
+pub use table::CostTable;
+pub use witness::MissCost;
+
+/// Cold runs at a distance after which their mean is believed and the upper bound given up. At a spread as large as the
+/// mean, eight samples leave an error of a third: enough to choose between moving and staying, which differ by more.
+pub const PENALTY_SURE: u32 = 8;
+
+/// Warm runs after which outliers are told from changes and the mean is believed. As [`PENALTY_SURE`].
+pub const COST_SURE: u32 = 8;
+
+/// Warm runs after which an annotated cost is forgotten. Guess: an annotation is about as good as four measurements.
+const PRIOR_SAMPLES: u32 = 4;
+
+/// How many times its mean one run may count. A thread that loses its cpu for a time slice (a millisecond or more) would
+/// otherwise move the mean of a microsecond's handler by thirty times; beyond eight times the mean, a run is taken to
+/// be such an accident until the change detector has seen three.
+const OUTLIER: f32 = 8.0;
+
+/// The least spread that is assumed, as a share of the mean: clocks are not exact to a few nanoseconds, and a change of
+/// a thirtieth is no change of phase. Guess.
+const SPREAD_MIN: f32 = 1.0 / 16.0;
+
+/// What a handler is taken to cost that has neither run nor been annotated. Guess: a short event.
+const COST_UNKNOWN_NS: u64 = 1_000;
+
+/// The upper bound of a penalty that nothing is known about, in costs of the handler, by class of distance. A handler that
+/// did nothing but wait for its data would be slowed by the ratio of latencies: about 3 from L2 to L3, 7 to memory, 10 to
+/// another node's (4, 12, 90 and 130 ns are common); this is that, less the warm run itself.
+const UNKNOWN_COSTS: [f32; Distance::CLASSES] = [0.0, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0];
+
+/// One timed run of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// How long it ran, in nanoseconds.
+    pub run_ns: u64,
+    /// How far its color came from since it last ran; `None` if it ran here.
+    pub cold: Option<Distance>,
+    /// The thread was switched out meanwhile: the time says nothing about the handler.
+    pub interrupted: bool,
+}
+
+/// What the author of a handler says about it: Mely's annotations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prior {
+    /// Expected time of a warm run in nanoseconds; 0 if not annotated.
+    pub cost_ns: u32,
+    /// How many times as long a run may take after a move: 1 for a handler that touches nothing of its own, 0 if not
+    /// annotated.
+    pub penalty: u32,
+}
+
+/// What is known about one handler on one core, or on all of them after a merge: two cache lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(align(64))]
+pub struct HandlerCost {
+    warm: Ewma<32>,
+    change: Change,
+    prior: Prior,
+    /// Phases seen, less one.
+    changes: u16,
+    /// Warm runs lately, halved by [`HandlerCost::fade`]: whose knowledge is fresh weighs more in a merge.
+    fresh: u16,
+    /// Time beyond the warm mean, by class of distance less one: fewer runs are cold, and caches change with the load, so
+    /// the mean moves faster.
+    beyond: [Ewma<16>; Distance::CLASSES - 1],
+}
+
+const _: () = assert!(size_of::<HandlerCost>() <= 128);
+
+impl HandlerCost {
+    /// A handler that has not run.
+    pub fn new(prior: Prior) -> Self {
+        Self { prior, ..Self::default() }
+    }
+
+    /// Takes in a timed run.
+    pub fn observe(&mut self, sample: Sample) {
+        if sample.interrupted {
+            return;
+        }
+        let run_ns = sample.run_ns as f32;
+        match sample.cold {
+            None | Some(Distance::Same) => self.observe_warm(run_ns),
+            // Before any warm run, a cold one is the best guess of the cost, and says nothing of the penalty.
+            Some(_) if self.warm.samples() == 0 => self.warm.restart(run_ns),
+            Some(distance) => {
+                let class = distance.class();
+                let most = OUTLIER * (self.warm.mean() * (1.0 + UNKNOWN_COSTS[class]));
+                self.beyond[class - 1].observe(run_ns.min(most) - self.warm.mean());
+            }
+        }
+    }
+
+    fn observe_warm(&mut self, run_ns: f32) {
+        self.fresh = self.fresh.saturating_add(1);
+        if self.warm.samples() < COST_SURE {
+            return self.warm.observe(run_ns);
+        }
+        let mean = self.warm.mean();
+        let run_ns = run_ns.min(OUTLIER * mean);
+        let spread = self.warm.deviation().max(SPREAD_MIN * mean).max(1.0);
+        if self.change.alarms((run_ns - mean) / spread) {
+            self.changes = self.changes.saturating_add(1);
+            self.warm.restart(run_ns);
+            self.beyond.iter_mut().for_each(|beyond| beyond.doubt(PENALTY_SURE / 2));
+        } else {
+            self.warm.observe(run_ns);
+        }
+    }
+
+    /// Expected time of a warm run, in nanoseconds, at least 1.
+    pub fn estimate_ns(&self) -> u64 {
+        let samples = self.warm.samples();
+        let mean = self.warm.mean();
+        let prior = self.prior.cost_ns as f32;
+        let estimate = match samples {
+            0 if self.prior.cost_ns == 0 => return COST_UNKNOWN_NS,
+            0 => prior,
+            1..PRIOR_SAMPLES if self.prior.cost_ns > 0 => {
+                let share = samples as f32 / PRIOR_SAMPLES as f32;
+                share * mean + (1.0 - share) * prior
+            }
+            _ => mean,
+        };
+        (estimate as u64).max(1)
+    }
+
+    /// What a run takes longer after a move over this distance, in nanoseconds: the mean once [`PENALTY_SURE`] runs were seen,
+    /// its upper bound until then.
+    pub fn penalty_ns(&self, distance: Distance) -> u64 {
+        if self.is_sure(distance) { self.mean_penalty_ns(distance) } else { self.penalty_upper_ns(distance) }
+    }
+
+    /// What the penalty is hardly above, in nanoseconds.
+    pub fn penalty_upper_ns(&self, distance: Distance) -> u64 {
+        let class = distance.class();
+        if class == 0 {
+            return 0;
+        }
+        let beyond = &self.beyond[class - 1];
+        let unseen = 1.0 - beyond.samples().min(PENALTY_SURE) as f32 / PENALTY_SURE as f32;
+        let doubt = unseen * (self.unknown_ns(class) - beyond.mean()).max(0.0);
+        let margin = if beyond.samples() < 2 { 0.0 } else { beyond.upper() - beyond.mean() };
+        (beyond.mean() + doubt.max(margin)).max(0.0) as u64
+    }
+
+    /// What may be expected at a distance that was not tried: a multiple of the cost, but at least what was learned nearer
+    /// and at most what was learned farther.
+    fn unknown_ns(&self, class: usize) -> f32 {
+        let times = match self.prior.penalty {
+            0 => UNKNOWN_COSTS[class],
+            penalty => (penalty - 1) as f32,
+        };
+        let (near, far) = self.beyond.split_at(class - 1);
+        let sure = |beyond: &&Ewma<16>| beyond.samples() >= PENALTY_SURE;
+        let least = near.iter().rfind(sure).map_or(0.0, Ewma::mean);
+        let most = far.iter().skip(1).find(sure).map_or(f32::INFINITY, Ewma::mean).max(least);
+        (times * self.estimate_ns() as f32).clamp(least, most)
+    }
+
+    fn mean_penalty_ns(&self, distance: Distance) -> u64 {
+        distance.class().checked_sub(1).map_or(0, |index| self.beyond[index].mean().max(0.0) as u64)
+    }
+
+    /// Whether the penalty at this distance is learned rather than bounded.
+    pub fn is_sure(&self, distance: Distance) -> bool {
+        distance.class().checked_sub(1).is_none_or(|index| self.beyond[index].samples() >= PENALTY_SURE)
+    }
+
+    /// Whether the cost is learned rather than assumed: until then every run is worth timing.
+    pub fn knows_cost(&self) -> bool {
+        self.warm.samples() >= COST_SURE
+    }
+
+    /// What the cost is hardly below and hardly above, in nanoseconds; `None` before the second warm run.
+    pub fn bounds_ns(&self) -> Option<(u64, u64)> {
+        (self.warm.samples() > 1).then(|| (self.warm.lower().max(0.0) as u64, self.warm.upper() as u64))
+    }
+
+    /// How often the handler has begun to behave differently.
+    pub fn changes(&self) -> u16 {
+        self.changes
+    }
+
+    /// A round of control went by: what was seen before it weighs half as much in a merge as what comes now.
+    pub fn fade(&mut self) {
+        self.fresh /= 2;
+    }
+
+    /// Takes in what another core knows about the same handler. Merge into a fresh copy: what was merged once and is
+    /// merged again counts twice.
+    pub fn merge(&mut self, other: &Self) {
+        let weight = |cost: &Self| cost.warm.weight() * (1.0 + f32::from(cost.fresh));
+        let (own, others) = (weight(self), weight(other));
+        self.warm.merge(&other.warm, own, others);
+        for (own, other) in self.beyond.iter_mut().zip(&other.beyond) {
+            own.merge(other, own.weight(), other.weight());
+        }
+        self.changes = self.changes.max(other.changes);
+        self.fresh = self.fresh.saturating_add(other.fresh);
+        if self.prior == Prior::default() {
+            self.prior = other.prior;
+        }
+    }
+}

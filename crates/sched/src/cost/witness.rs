@@ -1,0 +1,49 @@
+//! Cache misses per run, where the machine counts them: the second witness of a penalty.
+//!
+//! Time says what a move costs but is noisy; misses say how much of it can be the caches' fault. Leaves out how they are
+//! counted. Tested in `cost/tests.rs`.
+
+use super::{Ewma, PENALTY_SURE};
+use crate::Distance;
+
+/// What one more miss takes, in nanoseconds, by class of distance: the latency of where the line comes from. Upper ends of
+/// what is usual, since they make an upper bound: another core's L2 through L3 40 to 60 ns, memory 90 to 120, another
+/// node's 130 to 250.
+const MISS_NS: [f32; Distance::CLASSES] = [0.0, 10.0, 20.0, 60.0, 120.0, 180.0, 250.0, 300.0];
+
+/// Misses of one handler per run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MissCost {
+    warm: Ewma<32>,
+    cold: [Ewma<16>; Distance::CLASSES - 1],
+}
+
+impl MissCost {
+    /// A run missed the cache this often; `cold` as in [`super::Sample`].
+    pub fn observe(&mut self, cold: Option<Distance>, misses: u64) {
+        match cold.and_then(|distance| distance.class().checked_sub(1)) {
+            None => self.warm.observe(misses as f32),
+            Some(index) => self.cold[index].observe(misses as f32),
+        }
+    }
+
+    /// What the misses of a move over this distance explain at most, in nanoseconds; `None` until [`PENALTY_SURE`] runs of
+    /// both kinds were seen.
+    pub fn penalty_upper_ns(&self, distance: Distance) -> Option<u64> {
+        let class = distance.class();
+        let cold = self.cold.get(class.checked_sub(1)?)?;
+        if cold.samples() < PENALTY_SURE || self.warm.samples() < PENALTY_SURE {
+            return None;
+        }
+        let more = (cold.upper() - self.warm.lower()).max(0.0);
+        Some((more * MISS_NS[class]) as u64)
+    }
+
+    /// Takes in what another core has counted. Merge into a fresh copy.
+    pub fn merge(&mut self, other: &Self) {
+        self.warm.merge(&other.warm, self.warm.weight(), other.warm.weight());
+        for (own, other) in self.cold.iter_mut().zip(&other.cold) {
+            own.merge(other, own.weight(), other.weight());
+        }
+    }
+}
