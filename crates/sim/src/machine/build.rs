@@ -1,0 +1,321 @@
+//! From what people write to a [`Machine`].
+//!
+//! Owns the conversion of units, the ways between nodes (the shortest, the lowest next node first, unless a route says
+//! otherwise) and the distances between cores: as many hops as the way has links, or the rank of the firmware's distance
+//! where no links are described. Tested in `machine/tests.rs`.
+
+use std::collections::VecDeque;
+
+use vermeil_sched::{CoreIndex, Distance, Layout};
+use vermeil_topology::{self as topology, CAPACITY_MAX, CacheKind, CpuId, synthetic};
+
+use super::{Cache, Core, Costs, Dram, LineTime, Link, Machine, MachineSpec, PS_PER_NS};
+use crate::Error;
+
+impl Machine {
+    /// Reads a machine from TOML.
+    ///
+    /// # Errors
+    /// The text is not of the form of [`MachineSpec`], or its parts do not fit.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        let spec: MachineSpec = toml::from_str(text)
+            .map_err(|source| Error::Toml { what: "machine", source: Box::new(source) })?;
+        let Some(tree) = &spec.topology else {
+            return Err(Error::machine(&spec.name, "has no topology; write one like \"node:2 core:4 pu:1\""));
+        };
+        Self::build(&spec, &synthetic::parse(tree)?)
+    }
+
+    /// Puts a machine together from its costs and a topology, which need not be the one the costs were written for: so a
+    /// described tree gets the costs of a known machine.
+    ///
+    /// # Errors
+    /// The parts do not fit.
+    pub fn build(spec: &MachineSpec, tree: &topology::Machine) -> Result<Self, Error> {
+        let nodes = tree.nodes().len();
+        let links = links(spec, nodes)?;
+        let routes = routes(spec, &links, nodes)?;
+        let cpus: Vec<CpuId> = tree.pus().iter().map(|pu| pu.cpu).collect();
+        let caches = caches(spec, tree);
+        let mut cores = cpus.iter().map(|&cpu| core(tree, &caches, cpu)).collect::<Vec<_>>();
+        slow_down(spec, &mut cores)?;
+        let layout = layout(spec, tree, &cpus, &routes, links.is_empty())?;
+        let machine = Self {
+            name: spec.name.clone(),
+            about: spec.about.clone(),
+            mhz: spec.mhz.max(1),
+            line_bytes: spec.line_bytes.max(1),
+            chunk_bytes: spec.chunk_bytes.max(spec.line_bytes),
+            caches: caches.into_iter().map(|(cache, _)| cache).collect(),
+            dram: dram(spec),
+            nics: nics(spec, nodes)?,
+            costs: costs(spec),
+            cores,
+            nodes,
+            links,
+            routes,
+            layout,
+        };
+        Ok(machine)
+    }
+
+    /// The same machine with only these of its cores, in this order; caches, memory and links stay whole.
+    ///
+    /// # Errors
+    /// A core that is not there, or none at all.
+    pub fn only(&self, cores: &[CoreIndex]) -> Result<Self, Error> {
+        if let Some(core) = cores.iter().find(|core| core.0 as usize >= self.cores.len()) {
+            return Err(Error::machine(&self.name, format!("has {} cores and no {core}", self.cores.len())));
+        }
+        let row = |&a: &CoreIndex| cores.iter().map(|&b| self.layout.distance(a, b)).collect();
+        let matrix: Vec<Vec<Distance>> = cores.iter().map(row).collect();
+        let capacities = cores.iter().map(|&core| self.layout.capacity(core)).collect();
+        let mut machine = self.clone();
+        machine.layout = Layout::from_matrix(&matrix)?.with_capacities(capacities);
+        machine.cores = cores.iter().map(|core| self.cores[core.0 as usize].clone()).collect();
+        for core in &mut machine.cores {
+            core.sibling = core.sibling.and_then(|sibling| {
+                cores.iter().position(|&kept| kept == sibling).map(|index| CoreIndex(index as u32))
+            });
+        }
+        for (index, cache) in machine.caches.iter_mut().enumerate() {
+            let user = machine.cores.iter().position(|core| core.caches.contains(&(index as u16)));
+            cache.first_core = user.unwrap_or(0) as u32;
+        }
+        Ok(machine)
+    }
+}
+
+fn ps(ns: f64) -> u64 {
+    (ns.max(0.0) * PS_PER_NS as f64).round() as u64
+}
+
+fn ns(ns: f64) -> u64 {
+    ns.max(0.0).round() as u64
+}
+
+fn milli(value: f64) -> u64 {
+    (value.max(0.0) * 1_000.0).round() as u64
+}
+
+/// A gigabyte per second is a thousand bytes per microsecond.
+fn bytes_per_us(gb_per_s: f64) -> u64 {
+    milli(gb_per_s).max(1)
+}
+
+fn line_time(latency_ns: f64, sequential: f64, random: f64) -> LineTime {
+    let at = |overlap: f64| ps(latency_ns / overlap.max(1.0)) as u32;
+    LineTime { sequential_ps: at(sequential), random_ps: at(random) }
+}
+
+fn dram(spec: &MachineSpec) -> Dram {
+    let memory = &spec.memory;
+    Dram {
+        latency_ps: ps(memory.latency_ns),
+        bytes_per_us: bytes_per_us(memory.gb_per_s),
+        overlap_sequential_milli: milli(memory.overlap_sequential).max(1_000),
+        overlap_random_milli: milli(memory.overlap_random).max(1_000),
+        burstiness_milli: milli(memory.burstiness),
+    }
+}
+
+/// The modelled caches with the cpus that use them, outermost level first as the topology lists them.
+fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(Cache, topology::CpuSet)> {
+    let modelled = tree.caches().iter().filter(|cache| cache.kind != CacheKind::Instruction);
+    let priced = modelled.filter_map(|cache| {
+        let cost = spec.cache.iter().find(|cost| cost.level == cache.level)?;
+        let first = cache.cpus.first()?;
+        let node = tree.pu(first)?.node;
+        let ours = Cache {
+            level: cache.level,
+            bytes: cache.bytes.unwrap_or(CACHE_BYTES_UNKNOWN),
+            hit: line_time(cost.latency_ns, cost.overlap_sequential, cost.overlap_random),
+            node: tree.nodes().iter().position(|other| other.id == node)? as u16,
+            port_bytes_per_us: cost.port_gb_per_s.map(bytes_per_us),
+            first_core: tree.pus().iter().position(|pu| pu.cpu == first)? as u32,
+        };
+        Some((ours, cache.cpus.clone()))
+    });
+    priced.collect()
+}
+
+/// Where the topology does not say how large a cache is: the size hwloc assumes of an L2. Guess.
+const CACHE_BYTES_UNKNOWN: u64 = 4 << 20;
+
+fn core(tree: &topology::Machine, caches: &[(Cache, topology::CpuSet)], cpu: CpuId) -> Core {
+    let position = |cpu: CpuId| tree.pus().iter().position(|pu| pu.cpu == cpu).expect("an online cpu");
+    let pu = &tree.pus()[position(cpu)];
+    let physical = &tree.cores()[pu.core.0 as usize];
+    let mut used: Vec<u16> =
+        (0..caches.len() as u16).filter(|&c| caches[usize::from(c)].1.contains(cpu)).collect();
+    used.sort_by_key(|&cache| caches[usize::from(cache)].0.level);
+    let node = tree.nodes().iter().position(|node| node.id == pu.node).expect("a cpu's node");
+    Core {
+        node: node as u16,
+        position: position(cpu) as u32,
+        caches: used,
+        speed_percent: (u64::from(physical.capacity) * 100 / u64::from(CAPACITY_MAX)).max(1) as u32,
+        sibling: physical
+            .cpus
+            .iter()
+            .find(|&other| other != cpu)
+            .map(|other| CoreIndex(position(other) as u32)),
+    }
+}
+
+fn slow_down(spec: &MachineSpec, cores: &mut [Core]) -> Result<(), Error> {
+    for slow in &spec.slow {
+        for &index in &slow.cores {
+            let count = cores.len();
+            let Some(core) = cores.get_mut(index as usize) else {
+                return Err(Error::machine(&spec.name, format!("slow core {index} of {count} cores")));
+            };
+            core.speed_percent = slow.percent.clamp(1, 100);
+        }
+    }
+    Ok(())
+}
+
+fn nics(spec: &MachineSpec, nodes: usize) -> Result<Vec<u16>, Error> {
+    let mut all = Vec::new();
+    for nic in &spec.nic {
+        check_node(spec, nic.node, nodes, "a network card")?;
+        all.extend(std::iter::repeat_n(nic.node, nic.count as usize));
+    }
+    Ok(all)
+}
+
+fn check_node(spec: &MachineSpec, node: u16, nodes: usize, what: &str) -> Result<(), Error> {
+    if usize::from(node) < nodes {
+        return Ok(());
+    }
+    Err(Error::machine(&spec.name, format!("{what} names node {node}, and the nodes are 0 to {}", nodes - 1)))
+}
+
+/// Both directions of every link.
+fn links(spec: &MachineSpec, nodes: usize) -> Result<Vec<Link>, Error> {
+    let mut all = Vec::new();
+    for link in &spec.link {
+        let [a, b] = link.nodes;
+        check_node(spec, a, nodes, "a link")?;
+        check_node(spec, b, nodes, "a link")?;
+        for (from, to) in [(a, b), (b, a)] {
+            let (bytes_per_us, latency_ps) = (bytes_per_us(link.gb_per_s), ps(link.latency_ns));
+            all.push(Link { from, to, bytes_per_us, latency_ps });
+        }
+    }
+    Ok(all)
+}
+
+/// The links of each way, row by row.
+fn routes(spec: &MachineSpec, links: &[Link], nodes: usize) -> Result<Vec<Vec<u16>>, Error> {
+    let mut all = Vec::with_capacity(nodes * nodes);
+    for from in 0..nodes as u16 {
+        for to in 0..nodes as u16 {
+            let written = spec.route.iter().find(|route| route.from == from && route.to == to);
+            let stops = match written {
+                Some(route) => Some([&[from], &route.via[..], &[to]].concat()),
+                None => shortest(links, nodes, from, to),
+            };
+            let way = stops.and_then(|stops| along(links, &stops));
+            match way {
+                Some(way) => all.push(way),
+                None if links.is_empty() => all.push(Vec::new()),
+                None => {
+                    let problem = format!("no links lead from node {from} to node {to}; add some");
+                    return Err(Error::machine(&spec.name, problem));
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn shortest(links: &[Link], nodes: usize, from: u16, to: u16) -> Option<Vec<u16>> {
+    let mut before = vec![None; nodes];
+    let mut open = VecDeque::from([from]);
+    while let Some(node) = open.pop_front() {
+        if node == to {
+            break;
+        }
+        let mut next: Vec<u16> = links.iter().filter(|link| link.from == node).map(|link| link.to).collect();
+        next.sort_unstable();
+        for other in next {
+            if other != from && before[usize::from(other)].is_none() {
+                before[usize::from(other)] = Some(node);
+                open.push_back(other);
+            }
+        }
+    }
+    let mut stops = vec![to];
+    while *stops.last()? != from {
+        stops.push(before[usize::from(*stops.last()?)]?);
+    }
+    stops.reverse();
+    Some(stops)
+}
+
+fn along(links: &[Link], stops: &[u16]) -> Option<Vec<u16>> {
+    let step = |pair: &[u16]| {
+        links.iter().position(|link| link.from == pair[0] && link.to == pair[1]).map(|index| index as u16)
+    };
+    stops.windows(2).map(step).collect()
+}
+
+fn layout(
+    spec: &MachineSpec,
+    tree: &topology::Machine,
+    cpus: &[CpuId],
+    routes: &[Vec<u16>],
+    without_links: bool,
+) -> Result<Layout, Error> {
+    let measured = Layout::from_machine(tree, cpus)?;
+    let nodes = tree.nodes().len();
+    let node_of = |core: CoreIndex| {
+        let node = tree.pus()[core.0 as usize].node;
+        tree.nodes().iter().position(|other| other.id == node).expect("a cpu's node")
+    };
+    let distance = |a: CoreIndex, b: CoreIndex| match measured.distance(a, b) {
+        Distance::Hops(_) if !without_links => {
+            let (x, y) = (node_of(a), node_of(b));
+            let hops = routes[x * nodes + y].len().max(routes[y * nodes + x].len());
+            Distance::Hops(hops.clamp(1, usize::from(u8::MAX)) as u8)
+        }
+        near => near,
+    };
+    let row = |a: CoreIndex| measured.indices().map(|b| distance(a, b)).collect();
+    let matrix: Vec<Vec<Distance>> = measured.indices().map(row).collect();
+    let mut capacities: Vec<u32> = measured.indices().map(|core| measured.capacity(core)).collect();
+    for slow in spec.slow.iter().filter(|slow| slow.announced) {
+        for &core in &slow.cores {
+            capacities[core as usize] = (CAPACITY_MAX * slow.percent.clamp(1, 100) / 100).max(1);
+        }
+    }
+    Ok(Layout::from_matrix(&matrix)?.with_capacities(capacities))
+}
+
+fn costs(spec: &MachineSpec) -> Costs {
+    let costs = &spec.costs;
+    let line = &costs.line;
+    let mut line_ps = [0; Distance::CLASSES];
+    let written = [None, line.smt, line.l2, line.l3, line.node, line.hop1, line.hop2, line.hop3];
+    for class in 1..Distance::CLASSES {
+        line_ps[class] = written[class].map_or(line_ps[class - 1], ps);
+    }
+    Costs {
+        dispatch_ns: ns(costs.dispatch_ns),
+        post_ns: ns(costs.post_ns),
+        lock_ns: ns(costs.lock_ns),
+        search_ns: ns(costs.search_ns),
+        steal_lines_milli: milli(costs.steal_lines),
+        scan_lines_milli: milli(costs.scan_lines),
+        syscall_ns: ns(costs.syscall_ns),
+        park_ns: ns(costs.park_ns),
+        wake_call_ns: ns(costs.wake_call_ns),
+        wake_median_ns: ns(costs.wake.median_ns),
+        wake_tail_ns: ns(costs.wake.tail_ns),
+        wake_tail_permille: costs.wake.tail_permille.min(1000),
+        smt_percent: costs.smt_percent.clamp(1, 100),
+        line_ps,
+    }
+}

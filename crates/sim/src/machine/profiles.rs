@@ -1,0 +1,43 @@
+//! The machines that ship, as text and ready-made.
+//!
+//! Owns the list; each file under `machines/` says where its numbers come from. That every one builds is tested in
+//! `machine/tests.rs`.
+
+use super::Machine;
+use crate::Error;
+
+/// Names and texts, in the order they are listed to people.
+const PROFILES: [(&str, &str); 6] = [
+    ("xeon5100-2x2", include_str!("../../machines/xeon5100-2x2.toml")),
+    ("xeon-2x4-l2pairs", include_str!("../../machines/xeon-2x4-l2pairs.toml")),
+    ("opteron8380-4x4", include_str!("../../machines/opteron8380-4x4.toml")),
+    ("epyc-2x64", include_str!("../../machines/epyc-2x64.toml")),
+    ("numa-4x32", include_str!("../../machines/numa-4x32.toml")),
+    ("hybrid", include_str!("../../machines/hybrid.toml")),
+];
+
+/// The names of the shipped machines.
+pub fn profiles() -> impl Iterator<Item = &'static str> {
+    PROFILES.iter().map(|(name, _)| *name)
+}
+
+/// The TOML of a shipped machine, to start one's own from.
+///
+/// # Errors
+/// No machine of that name ships.
+pub fn profile_text(name: &str) -> Result<&'static str, Error> {
+    let found = PROFILES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| Error::Unknown {
+        kind: "machine",
+        name: name.to_owned(),
+        known: profiles().collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// A shipped machine.
+///
+/// # Errors
+/// No machine of that name ships.
+pub fn profile(name: &str) -> Result<Machine, Error> {
+    Machine::from_toml(profile_text(name)?)
+}

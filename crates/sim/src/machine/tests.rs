@@ -1,0 +1,52 @@
+use super::*;
+
+#[test]
+fn every_shipped_machine_builds_under_its_own_name() {
+    for name in profiles() {
+        let machine = profile(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(machine.name(), name);
+        assert!(machine.cores() >= 4 && !machine.cores[0].caches.is_empty());
+    }
+}
+
+#[test]
+fn the_opteron_has_two_fast_and_two_slow_nodes() {
+    let machine = profile("opteron8380-4x4").unwrap();
+    assert_eq!((machine.cores(), machine.nodes()), (16, 4));
+    let hops = |from, to| machine.route(from, to).len();
+    assert_eq!([0, 1, 2, 3].map(|from| (0..4).map(|to| hops(from, to)).max().unwrap()), [2, 1, 1, 2]);
+    let through: Vec<u16> =
+        machine.route(0, 3).iter().map(|&link| machine.links[usize::from(link)].to).collect();
+    assert_eq!(through, [1, 3]);
+    assert_eq!(machine.layout().distance(CoreIndex(0), CoreIndex(15)), Distance::Hops(2));
+    assert_eq!(machine.layout().distance(CoreIndex(0), CoreIndex(4)), Distance::Hops(1));
+    assert_eq!((machine.nics.len(), machine.nics[0], machine.nics[19]), (20, 0, 3));
+}
+
+#[test]
+fn some_cores_of_a_machine_keep_their_caches_and_distances() {
+    let machine = profile("xeon-2x4-l2pairs").unwrap();
+    let some = machine.only(&[CoreIndex(2), CoreIndex(3), CoreIndex(7)]).unwrap();
+    assert_eq!(some.cores(), 3);
+    assert_eq!(some.layout().distance(CoreIndex(0), CoreIndex(1)), Distance::L2);
+    assert_eq!(some.layout().distance(CoreIndex(0), CoreIndex(2)), Distance::Node);
+    assert_eq!(some.caches.len(), machine.caches.len());
+    assert!(machine.only(&[CoreIndex(8)]).is_err());
+}
+
+#[test]
+fn slow_cores_are_slow_and_policies_know_if_they_are_told() {
+    let machine = profile("hybrid").unwrap();
+    assert_eq!((machine.cores[0].speed_percent, machine.cores[8].speed_percent), (100, 55));
+    assert!(machine.layout().capacity(CoreIndex(8)) < machine.layout().capacity(CoreIndex(0)));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let text = profile_text("opteron8380-4x4").unwrap();
+    let message = |text: &str| Machine::from_toml(text).unwrap_err().to_string();
+    assert!(message(&text.replace("nodes = [0, 1]", "nodes = [0, 9]")).contains("node 9"));
+    assert!(message(&text.replace("mhz =", "mzh =")).contains("mzh"));
+    assert!(message(&text.replace("via = [1]", "via = [3]")).contains("no links lead"));
+    assert!(profile("vax").unwrap_err().to_string().contains("epyc-2x64"));
+}

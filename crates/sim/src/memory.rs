@@ -1,0 +1,434 @@
+//! The memory system: objects in chunks, caches that hold them, nodes and links that carry them.
+//!
+//! A handler touches objects; the answer is how long that takes, and every cache, memory and link on the way is changed by
+//! it. Each cache keeps its chunks in the order of their last use. A write takes the chunk away from all other caches; a
+//! read of what another cache has changed comes from there. What leaves a core's outermost cache (its *domain*)
+//! loads that cache's port, the links on its way and the memory it comes from (`memory/bandwidth.rs`).
+//!
+//! Left out: associativity and conflict misses, the TLB, prefetching beyond what a handler reads, replacement other than
+//! by last use, partly filled chunks, inclusion between levels, directories and snoop traffic. Tested in
+//! `memory/tests.rs`.
+
+mod bandwidth;
+mod chunk;
+mod lru;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use vermeil_sched::{CoreIndex, Distance};
+
+use crate::machine::{Machine, Pattern};
+use bandwidth::{Bandwidth, Delay};
+use chunk::{Chunk, Holder, NOWHERE};
+use lru::Lru;
+
+/// An object: some bytes that handlers touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ObjectId(u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    first: u32,
+    chunks: u32,
+    bytes: u32,
+    /// Whose pool it came from.
+    pool: u32,
+}
+
+/// What a handler does to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// What one core's accesses came to. Lines are cache lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Lines touched beyond what base cycles contain.
+    pub lines: u64,
+    /// Lines that were in none of the core's own caches.
+    pub missed_lines: u64,
+    /// Of those, lines that came from another core's cache.
+    pub cache_to_cache_lines: u64,
+    /// Of those, lines from another node's memory or cache.
+    pub remote_lines: u64,
+    /// Time spent waiting for lines, in picoseconds.
+    pub stall_ps: u64,
+}
+
+impl Traffic {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.lines += other.lines;
+        self.missed_lines += other.missed_lines;
+        self.cache_to_cache_lines += other.cache_to_cache_lines;
+        self.remote_lines += other.remote_lines;
+        self.stall_ps += other.stall_ps;
+    }
+}
+
+/// All memory of a machine, with its caches and links.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    machine: Machine,
+    chunks: Vec<Chunk>,
+    objects: Vec<Object>,
+    caches: Vec<Lru>,
+    /// The outermost cache above each cache.
+    domains: Vec<u16>,
+    ports: Vec<Option<Bandwidth>>,
+    drams: Vec<Bandwidth>,
+    links: Vec<Bandwidth>,
+    /// Objects given back, by pool and number of chunks: memory is used again while it is warm.
+    free: BTreeMap<(u32, u32), Vec<ObjectId>>,
+    traffic: Vec<Traffic>,
+    /// Kept between calls for its room.
+    dropped: Vec<Holder>,
+}
+
+/// Where a line comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Cache(u16),
+    Memory(u16),
+}
+
+impl Memory {
+    /// The machine's memory, with empty caches.
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let burstiness = machine.dram.burstiness_milli;
+        let resource = |bytes_per_us| Bandwidth::new(bytes_per_us, machine.line_bytes, burstiness);
+        let domain = |cache: usize| {
+            let user = machine.cores.iter().find(|core| core.caches.contains(&(cache as u16)));
+            user.and_then(|core| core.caches.last().copied()).unwrap_or(cache as u16)
+        };
+        Self {
+            chunks: Vec::new(),
+            objects: Vec::new(),
+            caches: machine.caches.iter().map(|cache| Lru::new(cache.bytes)).collect(),
+            domains: (0..machine.caches.len()).map(domain).collect(),
+            ports: machine.caches.iter().map(|cache| cache.port_bytes_per_us.map(resource)).collect(),
+            drams: (0..machine.nodes).map(|_| resource(machine.dram.bytes_per_us)).collect(),
+            links: machine.links.iter().map(|link| resource(link.bytes_per_us)).collect(),
+            free: BTreeMap::new(),
+            traffic: vec![Traffic::default(); machine.cores.len()],
+            dropped: Vec::new(),
+            machine: machine.clone(),
+        }
+    }
+
+    /// An object of so many bytes in the memory of `home`, from the pool of a core (or any other number).
+    pub(crate) fn allocate(&mut self, bytes: u64, home: u16, pool: u32) -> ObjectId {
+        let bytes = bytes.clamp(1, u64::from(u32::MAX)) as u32;
+        let chunks = bytes.div_ceil(self.machine.chunk_bytes);
+        if let Some(object) = self.free.get_mut(&(pool, chunks)).and_then(Vec::pop) {
+            self.objects[object.0 as usize].bytes = bytes;
+            return object;
+        }
+        let first = self.chunks.len() as u32;
+        for index in 0..chunks {
+            let rest = bytes - index * self.machine.chunk_bytes;
+            self.chunks.push(Chunk::new(rest.min(self.machine.chunk_bytes), home));
+        }
+        self.objects.push(Object { first, chunks, bytes, pool });
+        ObjectId(self.objects.len() as u32 - 1)
+    }
+
+    /// Gives an object back to the pool it came from. It stays in the caches: the next user finds it warm.
+    pub(crate) fn release(&mut self, object: ObjectId) {
+        let Object { chunks, pool, .. } = self.objects[object.0 as usize];
+        self.free.entry((pool, chunks)).or_default().push(object);
+    }
+
+    /// A core touches the first `bytes` of an object, from `at_ps` on. Gives the time that takes.
+    pub(crate) fn touch(
+        &mut self,
+        core: CoreIndex,
+        object: ObjectId,
+        bytes: u64,
+        access: Access,
+        pattern: Pattern,
+        at_ps: u64,
+    ) -> u64 {
+        let Object { first, chunks, bytes: size, .. } = self.objects[object.0 as usize];
+        let mut left = bytes.min(u64::from(size));
+        let mut took_ps = 0;
+        for chunk in first..first + chunks {
+            if left == 0 {
+                break;
+            }
+            let part = left.min(u64::from(self.chunks[chunk as usize].bytes));
+            let lines = part.div_ceil(u64::from(self.machine.line_bytes));
+            took_ps += self.touch_chunk(core, chunk, lines, access, pattern, at_ps + took_ps);
+            left -= part;
+        }
+        self.traffic[core.0 as usize].stall_ps += took_ps;
+        took_ps
+    }
+
+    /// A core reads bytes that no cache keeps (too large, used once), from the memory of `home`.
+    pub(crate) fn stream(
+        &mut self,
+        core: CoreIndex,
+        home: u16,
+        bytes: u64,
+        pattern: Pattern,
+        at_ps: u64,
+    ) -> u64 {
+        let lines = bytes.div_ceil(u64::from(self.machine.line_bytes));
+        self.traffic[core.0 as usize].lines += lines;
+        let took_ps = self.fetch(core, Source::Memory(home), lines, pattern, at_ps);
+        self.traffic[core.0 as usize].stall_ps += took_ps;
+        took_ps
+    }
+
+    /// A device on `device` moves bytes to or from the memory of `home`. No core waits for it.
+    pub(crate) fn dma(&mut self, device: u16, home: u16, bytes: u64, access: Access, at_ps: u64) {
+        match access {
+            Access::Write => self.carry(device, home, bytes, at_ps),
+            Access::Read => self.carry(home, device, bytes, at_ps),
+        };
+        self.drams[usize::from(home)].carry(at_ps, bytes);
+    }
+
+    /// What each core's accesses came to.
+    pub(crate) fn traffic(&self) -> &[Traffic] {
+        &self.traffic
+    }
+
+    /// Use of each link, of each node's memory and of each port over so long, in thousandths.
+    pub(crate) fn usage_milli(&self, elapsed_ps: u64) -> Usage {
+        let used = |resource: &Bandwidth| resource.used_milli(elapsed_ps);
+        let peak = |resources: &[Bandwidth]| resources.iter().map(Bandwidth::peak_milli).max().unwrap_or(0);
+        Usage {
+            links: self.links.iter().map(used).collect(),
+            memories: self.drams.iter().map(used).collect(),
+            ports: self.ports.iter().flatten().map(used).collect(),
+            link_peak: peak(&self.links),
+            carried_bytes: self.drams.iter().map(Bandwidth::carried_bytes).sum(),
+        }
+    }
+
+    /// Forgets what was counted; caches keep what they hold.
+    pub(crate) fn forget_counts(&mut self) {
+        self.traffic.fill(Traffic::default());
+        let resources = self.links.iter_mut().chain(&mut self.drams).chain(self.ports.iter_mut().flatten());
+        resources.for_each(Bandwidth::forget_counts);
+    }
+
+    fn touch_chunk(
+        &mut self,
+        core: CoreIndex,
+        chunk: u32,
+        lines: u64,
+        access: Access,
+        pattern: Pattern,
+        at_ps: u64,
+    ) -> u64 {
+        self.traffic[core.0 as usize].lines += lines;
+        let hit = self.hit_level(core, chunk);
+        let mut took_ps = match hit {
+            Some(level) => self.hit_ps(core, chunk, level, lines, pattern, at_ps),
+            None => {
+                let source = self.nearest(core, chunk);
+                self.clean(core, chunk, source, at_ps);
+                self.fetch(core, source, lines, pattern, at_ps)
+            }
+        };
+        self.fill(core, chunk, hit, at_ps);
+        if access == Access::Write {
+            took_ps += self.own(core, chunk, hit.is_some(), lines, pattern);
+        }
+        took_ps
+    }
+
+    /// The innermost of the core's caches that holds the chunk.
+    fn hit_level(&self, core: CoreIndex, chunk: u32) -> Option<usize> {
+        let chunk = &self.chunks[chunk as usize];
+        let caches = &self.machine.cores[core.0 as usize].caches;
+        caches.iter().position(|&cache| chunk.slot_in(cache).is_some())
+    }
+
+    fn hit_ps(
+        &mut self,
+        core: CoreIndex,
+        chunk: u32,
+        level: usize,
+        lines: u64,
+        pattern: Pattern,
+        at_ps: u64,
+    ) -> u64 {
+        let machine = &self.machine;
+        let cache = machine.cores[core.0 as usize].caches[level];
+        let here = &self.chunks[chunk as usize];
+        // Changed by a neighbour below the same outer cache, whose own inner cache still has the newest copy.
+        if level > 0 && here.dirty != NOWHERE && here.writer != core.0 {
+            let inner = machine.cores[here.writer as usize].caches.first();
+            if let Some(&inner) = inner.filter(|&&inner| inner != cache && here.slot_in(inner).is_some()) {
+                return self.fetch(core, Source::Cache(inner), lines, pattern, at_ps);
+            }
+        }
+        lines * machine.caches[usize::from(cache)].hit.ps(pattern)
+    }
+
+    /// The copy that a core gets: the changed one if there is one, else whatever is nearest.
+    fn nearest(&self, core: CoreIndex, chunk: u32) -> Source {
+        let chunk = &self.chunks[chunk as usize];
+        let distance = |holder: &Holder| self.distance_to(core, holder.cache);
+        let of_owner = |holder: &Holder| {
+            chunk.dirty == NOWHERE || self.domains[usize::from(holder.cache)] == chunk.dirty
+        };
+        let Some(best) =
+            chunk.holders().filter(of_owner).min_by_key(|holder| (distance(holder), holder.cache))
+        else {
+            return Source::Memory(chunk.home);
+        };
+        let line_ps = self.machine.costs.line_ps(distance(&best));
+        if chunk.dirty == NOWHERE && line_ps >= self.memory_latency_ps(core, chunk.home) {
+            return Source::Memory(chunk.home);
+        }
+        Source::Cache(best.cache)
+    }
+
+    fn distance_to(&self, core: CoreIndex, cache: u16) -> Distance {
+        let there = CoreIndex(self.machine.caches[usize::from(cache)].first_core);
+        self.machine.layout().distance(core, there)
+    }
+
+    fn memory_latency_ps(&self, core: CoreIndex, home: u16) -> u64 {
+        let node = self.machine.cores[core.0 as usize].node;
+        let way: u64 = self.way_latency_ps(home, node);
+        self.machine.dram.latency_ps + way
+    }
+
+    fn way_latency_ps(&self, from: u16, to: u16) -> u64 {
+        let route = self.machine.route(from, to);
+        route.iter().map(|&link| self.machine.links[usize::from(link)].latency_ps).sum()
+    }
+
+    /// Brings lines to a core: their latency with what overlaps taken off, and what the way adds.
+    fn fetch(&mut self, core: CoreIndex, source: Source, lines: u64, pattern: Pattern, at_ps: u64) -> u64 {
+        let node = self.machine.cores[core.0 as usize].node;
+        let bytes = lines * u64::from(self.machine.line_bytes);
+        let (from, latency_ps, memory) = match source {
+            Source::Memory(home) => {
+                (home, self.memory_latency_ps(core, home), self.drams[usize::from(home)].carry(at_ps, bytes))
+            }
+            Source::Cache(cache) => {
+                let line_ps = self.machine.costs.line_ps(self.distance_to(core, cache));
+                (self.machine.caches[usize::from(cache)].node, line_ps, Delay::default())
+            }
+        };
+        let mut delay = memory.and(self.carry(from, node, bytes, at_ps));
+        let domain = self.machine.cores[core.0 as usize].caches.last().copied();
+        let inside =
+            matches!(source, Source::Cache(cache) if Some(self.domains[usize::from(cache)]) == domain);
+        if let (Some(domain), false) = (domain, inside) {
+            if let Some(port) = &mut self.ports[usize::from(domain)] {
+                delay = delay.and(port.carry(at_ps, bytes));
+            }
+        }
+        let counts = &mut self.traffic[core.0 as usize];
+        counts.missed_lines += lines;
+        counts.cache_to_cache_lines += if matches!(source, Source::Cache(_)) { lines } else { 0 };
+        counts.remote_lines += if from == node { 0 } else { lines };
+        let overlap = self.machine.dram.overlap_milli(pattern);
+        lines * (latency_ps + delay.line_ps) * 1_000 / overlap + delay.spill_ps
+    }
+
+    /// Loads the links from one node to another.
+    fn carry(&mut self, from: u16, to: u16, bytes: u64, at_ps: u64) -> Delay {
+        let mut delay = Delay::default();
+        for &link in self.machine.route(from, to) {
+            delay = delay.and(self.links[usize::from(link)].carry(at_ps, bytes));
+        }
+        delay
+    }
+
+    /// A read of what another domain has changed brings memory up to date.
+    fn clean(&mut self, core: CoreIndex, chunk: u32, source: Source, at_ps: u64) {
+        let owner = self.chunks[chunk as usize].dirty;
+        let ours = self.machine.cores[core.0 as usize].caches.last().copied();
+        if owner != NOWHERE && Some(owner) != ours && matches!(source, Source::Cache(_)) {
+            self.write_back(chunk, at_ps);
+        }
+    }
+
+    fn write_back(&mut self, chunk: u32, at_ps: u64) {
+        let Chunk { home, dirty, bytes, .. } = self.chunks[chunk as usize];
+        self.chunks[chunk as usize].dirty = NOWHERE;
+        let from = self.machine.caches[usize::from(dirty)].node;
+        self.carry(from, home, u64::from(bytes), at_ps);
+        self.drams[usize::from(home)].carry(at_ps, u64::from(bytes));
+        if let Some(port) = &mut self.ports[usize::from(dirty)] {
+            port.carry(at_ps, u64::from(bytes));
+        }
+    }
+
+    /// The chunk is the newest in the caches up to the one that had it, and in all when none had.
+    fn fill(&mut self, core: CoreIndex, chunk: u32, hit: Option<usize>, at_ps: u64) {
+        let levels = self.machine.cores[core.0 as usize].caches.len();
+        for level in 0..levels.min(hit.map_or(levels, |hit| hit + 1)) {
+            let cache = self.machine.cores[core.0 as usize].caches[level];
+            match self.chunks[chunk as usize].slot_in(cache) {
+                Some(slot) => self.caches[usize::from(cache)].touch(slot),
+                None => {
+                    let bytes = self.chunks[chunk as usize].bytes;
+                    let slot = self.caches[usize::from(cache)].insert(chunk, bytes);
+                    self.chunks[chunk as usize].add(Holder { cache, slot });
+                    self.make_room(cache, at_ps);
+                }
+            }
+        }
+    }
+
+    fn make_room(&mut self, cache: u16, at_ps: u64) {
+        while self.caches[usize::from(cache)].is_over() {
+            let Some(victim) = self.caches[usize::from(cache)].evict() else { return };
+            self.chunks[victim as usize].drop_from(cache);
+            let domain = self.domains[usize::from(cache)];
+            let gone = &self.chunks[victim as usize];
+            let kept = gone.holders().any(|holder| self.domains[usize::from(holder.cache)] == domain);
+            if gone.dirty == domain && !kept {
+                self.write_back(victim, at_ps);
+            }
+        }
+    }
+
+    /// The core writes: nobody else holds the chunk any longer. Gives what asking the others takes.
+    fn own(&mut self, core: CoreIndex, chunk: u32, held: bool, lines: u64, pattern: Pattern) -> u64 {
+        let Self { machine, chunks, caches, dropped, .. } = self;
+        let path = &machine.cores[core.0 as usize].caches;
+        let Some(&domain) = path.last() else { return 0 };
+        let target = &mut chunks[chunk as usize];
+        target.keep_only(path, dropped);
+        target.dirty = domain;
+        target.writer = core.0;
+        let farthest = dropped.iter().map(|holder| {
+            caches[usize::from(holder.cache)].remove(holder.slot);
+            let there = CoreIndex(machine.caches[usize::from(holder.cache)].first_core);
+            machine.layout().distance(core, there)
+        });
+        // What was fetched for the write has asked already.
+        match farthest.max() {
+            Some(distance) if held => {
+                lines * machine.costs.line_ps(distance) * 1_000 / machine.dram.overlap_milli(pattern)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Use of what carries bytes, in thousandths.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) links: Vec<u64>,
+    pub(crate) memories: Vec<u64>,
+    pub(crate) ports: Vec<u64>,
+    /// The fullest window of any link.
+    pub(crate) link_peak: u64,
+    /// Bytes to and from all memories.
+    pub(crate) carried_bytes: u64,
+}

@@ -1,0 +1,114 @@
+//! A chunk of memory and the caches that hold it.
+//!
+//! Owns the sorted list of holders: a chunk is nearly always in one to three caches, and those stand in the chunk itself;
+//! what every core reads goes to a vector. Leaves out what holding means (`memory.rs`). Tested below.
+
+use super::lru::Slot;
+
+/// No cache.
+pub(crate) const NOWHERE: u16 = u16::MAX;
+/// Holders that need no vector.
+const NEAR: usize = 4;
+
+/// A cache that holds a chunk, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) cache: u16,
+    pub(crate) slot: Slot,
+}
+
+/// A chunk.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) bytes: u32,
+    /// The node whose memory it is in.
+    pub(crate) home: u16,
+    /// The domain (outermost cache) in which it is newer than in memory, or [`NOWHERE`].
+    pub(crate) dirty: u16,
+    /// The core that wrote it last; of meaning while it is dirty.
+    pub(crate) writer: u32,
+    near_len: u8,
+    near: [Option<Holder>; NEAR],
+    far: Vec<Holder>,
+}
+
+impl Chunk {
+    /// A chunk in no cache.
+    pub(crate) fn new(bytes: u32, home: u16) -> Self {
+        Self { bytes, home, dirty: NOWHERE, writer: 0, near_len: 0, near: [None; NEAR], far: Vec::new() }
+    }
+
+    /// The caches that hold it.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> + '_ {
+        self.near[..usize::from(self.near_len)].iter().flatten().copied().chain(self.far.iter().copied())
+    }
+
+    /// Where in this cache it is.
+    pub(crate) fn slot_in(&self, cache: u16) -> Option<Slot> {
+        for holder in self.near[..usize::from(self.near_len)].iter().flatten() {
+            if holder.cache == cache {
+                return Some(holder.slot);
+            }
+        }
+        if self.far.is_empty() {
+            return None;
+        }
+        self.far.binary_search_by_key(&cache, |holder| holder.cache).ok().map(|at| self.far[at].slot)
+    }
+
+    /// Another cache holds it.
+    pub(crate) fn add(&mut self, holder: Holder) {
+        if usize::from(self.near_len) < NEAR {
+            self.near[usize::from(self.near_len)] = Some(holder);
+            self.near_len += 1;
+        } else {
+            let at = self.far.partition_point(|other| other.cache < holder.cache);
+            self.far.insert(at, holder);
+        }
+    }
+
+    /// This cache holds it no longer.
+    pub(crate) fn drop_from(&mut self, cache: u16) {
+        let near = usize::from(self.near_len);
+        if let Some(at) = self.near[..near].iter().flatten().position(|holder| holder.cache == cache) {
+            self.near[at] = self.near[near - 1].take();
+            self.near_len -= 1;
+        } else if let Ok(at) = self.far.binary_search_by_key(&cache, |holder| holder.cache) {
+            self.far.remove(at);
+        }
+    }
+
+    /// Only these caches hold it from now on; gives the others.
+    pub(crate) fn keep_only(&mut self, kept: &[u16], dropped: &mut Vec<Holder>) {
+        dropped.clear();
+        dropped.extend(self.holders().filter(|holder| !kept.contains(&holder.cache)));
+        for holder in dropped.iter() {
+            self.drop_from(holder.cache);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::lru::Lru;
+
+    #[test]
+    fn holders_come_and_go() {
+        let mut lru = Lru::new(1_000);
+        let mut chunk = Chunk::new(64, 0);
+        for cache in [9, 3, 7, 1, 8, 2, 6] {
+            chunk.add(Holder { cache, slot: lru.insert(u32::from(cache), 1) });
+        }
+        assert!([9, 3, 7, 1, 8, 2, 6].iter().all(|&cache| chunk.slot_in(cache).is_some()));
+        assert_eq!(chunk.slot_in(5), None);
+        chunk.drop_from(3);
+        chunk.drop_from(8);
+        let mut dropped = Vec::new();
+        chunk.keep_only(&[7, 2], &mut dropped);
+        let mut gone: Vec<u16> = dropped.iter().map(|holder| holder.cache).collect();
+        gone.sort_unstable();
+        assert_eq!(gone, [1, 6, 9]);
+        assert_eq!(chunk.holders().count(), 2);
+    }
+}
