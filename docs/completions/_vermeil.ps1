@@ -26,6 +26,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
@@ -33,6 +34,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;serve' {
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Take everything from a configuration file, and nothing from the command line')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Take everything from a configuration file, and nothing from the command line')
             [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
@@ -59,6 +62,13 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;check' {
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'The configuration file')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration file')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;topo' {
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Draw the machine of an hwloc XML export instead; - reads standard input')
             [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Draw the machine that a text describes instead')
@@ -81,6 +91,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         }
         'vermeil;help' {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
@@ -88,6 +99,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;serve' {
+            break
+        }
+        'vermeil;help;check' {
             break
         }
         'vermeil;help;topo' {

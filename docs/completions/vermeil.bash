@@ -16,6 +16,9 @@ _vermeil() {
             ",$1")
                 cmd="vermeil"
                 ;;
+            vermeil,check)
+                cmd="vermeil__subcmd__check"
+                ;;
             vermeil,completions)
                 cmd="vermeil__subcmd__completions"
                 ;;
@@ -30,6 +33,9 @@ _vermeil() {
                 ;;
             vermeil,topo)
                 cmd="vermeil__subcmd__topo"
+                ;;
+            vermeil__subcmd__help,check)
+                cmd="vermeil__subcmd__help__subcmd__check"
                 ;;
             vermeil__subcmd__help,completions)
                 cmd="vermeil__subcmd__help__subcmd__completions"
@@ -53,12 +59,56 @@ _vermeil() {
 
     case "${cmd}" in
         vermeil)
-            opts="-h -V --help --version serve topo completions man help"
+            opts="-h -V --help --version serve check topo completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__check)
+            opts="-c -h --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -c)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -81,8 +131,22 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help)
-            opts="serve topo completions man help"
+            opts="serve check topo completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -179,12 +243,42 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-l -h --listen --cores --io --log --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --connections-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
+            opts="-c -l -h --config --listen --cores --io --log --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --connections-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -c)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 --listen)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

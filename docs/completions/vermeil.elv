@@ -23,12 +23,15 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
             cand serve 'Serve a folder'
+            cand check 'Read a configuration and say what it would do, or all that is wrong with it'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;serve'= {
+            cand -c 'Take everything from a configuration file, and nothing from the command line'
+            cand --config 'Take everything from a configuration file, and nothing from the command line'
             cand -l 'Where to listen; may be given several times'
             cand --listen 'Where to listen; may be given several times'
             cand --cores 'Which cpus to run on: all, a number of them, or a list'
@@ -54,6 +57,12 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;check'= {
+            cand -c 'The configuration file'
+            cand --config 'The configuration file'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;topo'= {
             cand --from 'Draw the machine of an hwloc XML export instead; - reads standard input'
             cand -s 'Draw the machine that a text describes instead'
@@ -73,12 +82,15 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;help'= {
             cand serve 'Serve a folder'
+            cand check 'Read a configuration and say what it would do, or all that is wrong with it'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;help;serve'= {
+        }
+        &'vermeil;help;check'= {
         }
         &'vermeil;help;topo'= {
         }

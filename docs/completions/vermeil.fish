@@ -27,10 +27,12 @@ end
 complete -c vermeil -n "__fish_vermeil_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_needs_command" -s V -l version -d 'Print version'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s c -l config -d 'Take everything from a configuration file, and nothing from the command line' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s l -l listen -d 'Where to listen; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll; the start says which and why'
@@ -57,6 +59,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l write-timeout 
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l drain-timeout -d 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 'Answer 403 for a folder without index.html instead of listing it'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l cores -d 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list' -r
@@ -64,8 +68,9 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l json -d 'Write 
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "serve" -d 'Serve a folder'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve topo completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

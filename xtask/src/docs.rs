@@ -1,4 +1,5 @@
-//! `cargo xtask docs`: the man pages and shell completions, generated from the command line's own definitions.
+//! `cargo xtask docs`: the man pages, shell completions and the reference of the configuration, generated from the
+//! definitions of options and keys.
 //!
 //! They are committed, so that a package can be made without building; `--check` compares them with what the definitions
 //! say now. Knows where they go, nothing of what they say.
@@ -18,6 +19,9 @@ type Generate = fn(&Path) -> io::Result<Vec<PathBuf>>;
 /// What is generated, and the folder below `docs` it goes to.
 const GENERATED: [(&str, Generate); 2] =
     [("man", vermeil_cli::man_pages), ("completions", vermeil_cli::completions)];
+
+/// What is generated as one page of `docs` each.
+const PAGES: [(&str, fn() -> String); 1] = [("configuration.md", vermeil_cli::configuration_page)];
 
 /// The arguments of `docs`.
 #[derive(Debug, clap::Args)]
@@ -39,6 +43,12 @@ pub(crate) fn check() -> Result<()> {
     for (name, generate) in GENERATED {
         let wanted = in_temporary_folder(generate)?;
         findings.extend(differences(name, &wanted, &contents(&docs.join(name))?));
+    }
+    for (name, page) in PAGES {
+        // A page that is not there is as different as one that says something else.
+        if fs::read_to_string(docs.join(name)).ok() != Some(page()) {
+            findings.push(format!("docs/{name} is not what the definitions say"));
+        }
     }
     if !findings.is_empty() {
         findings.push("write them anew with `cargo xtask docs`".into());
@@ -62,6 +72,11 @@ fn write() -> Result<()> {
             fs::write(&path, bytes).map_err(Error::path("write", &path))?;
             println!("wrote {}", path.display());
         }
+    }
+    for (name, page) in PAGES {
+        let path = docs.join(name);
+        fs::write(&path, page()).map_err(Error::path("write", &path))?;
+        println!("wrote {}", path.display());
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ pub enum Exit {
     Clean = 0,
     /// Failed after it had started.
     Failed = 1,
-    /// The command line makes no sense, by itself or on this machine.
+    /// The command line or the configuration makes no sense, by itself or on this machine.
     Usage = 2,
     /// The command line is fine and what it needs is not there.
     CannotStart = 3,
@@ -28,7 +28,7 @@ impl Exit {
         match self {
             Self::Clean => "done; a server stopped when asked to, and every request was finished",
             Self::Failed => "failed while serving, or unexpectedly",
-            Self::Usage => "bad usage: an option, or its value on this machine",
+            Self::Usage => "bad usage: an option, a key of the configuration, or its value on this machine",
             Self::CannotStart => {
                 "cannot start: a port is taken, a folder or file is missing or may not be read"
             }

@@ -5,9 +5,9 @@
 //! Commands parse without side effects, then resolve what was written against the machine, then call.
 //! Tested in `tests.rs` (every option documented, in help and man page), in `serve/tests.rs` and beside each value.
 
+mod check;
 mod completions;
 mod exit;
-mod machine;
 mod man;
 mod print;
 mod serve;
@@ -25,6 +25,7 @@ use std::process::ExitCode;
 pub use completions::completions;
 pub use exit::Exit;
 pub use man::man_pages;
+pub use vermeil_server::config::reference_page as configuration_page;
 
 /// For the help and the man page.
 const EXAMPLES: &[&str] = &["vermeil serve /srv/www", "vermeil help serve"];
@@ -47,6 +48,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<serve::ServeArgs>),
+    Check(check::CheckArgs),
     Topo(topo::TopoArgs),
     #[command(hide = true)]
     Completions(completions::CompletionsArgs),
@@ -84,6 +86,7 @@ impl Command {
     fn run(self) -> Exit {
         match self {
             Self::Serve(args) => args.run(),
+            Self::Check(args) => args.run(),
             Self::Topo(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),

@@ -59,6 +59,7 @@ pub(crate) fn pages() -> Vec<Page> {
     for command in commands {
         let examples = match command.get_name() {
             "serve" => crate::serve::EXAMPLES,
+            "check" => crate::check::EXAMPLES,
             "topo" => crate::topo::EXAMPLES,
             name => unreachable!("{name} has no examples"),
         };

@@ -9,20 +9,22 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
+use crate::usage::UsageError;
 use crate::values::{Listen, parse_cores};
 use crate::{Exit, print};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
-use resolve::Surroundings;
 use std::path::PathBuf;
-use vermeil_server::Ended;
+use vermeil_server::config::{self, Surroundings};
 use vermeil_server::log::LogTarget;
+use vermeil_server::{Ended, ServeOptions};
 use vermeil_topology::CoreSelection;
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil serve",
     "vermeil serve /srv/www --listen :80 --log /var/log/vermeil.log",
+    "vermeil serve --config /etc/vermeil/vermeil.toml",
     "vermeil serve site --listen 127.0.0.1:8080 --listen '[::1]:8080' --cores 4",
 ];
 
@@ -40,6 +42,13 @@ pub(crate) struct ServeArgs {
     /// The folder to serve
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     root: PathBuf,
+
+    /// Take everything from a configuration file, and nothing from the command line
+    ///
+    /// Its keys are in docs/configuration.md; `vermeil check` reads it without serving. Default: no file; DIR is served as
+    /// the other options say.
+    #[arg(long, short, value_name = "FILE", exclusive = true, value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
 
     /// Where to listen; may be given several times
     ///
@@ -112,9 +121,17 @@ enum FollowSymlinks {
 }
 
 impl ServeArgs {
+    fn options(self) -> Result<ServeOptions, UsageError> {
+        let around = Surroundings::here()?;
+        match &self.config {
+            Some(file) => Ok(config::load(file, &around)?),
+            None => self.resolve(&around),
+        }
+    }
+
     /// Serves until told to stop.
     pub(crate) fn run(self) -> Exit {
-        let options = match Surroundings::here().and_then(|around| self.resolve(&around)) {
+        let options = match self.options() {
             Ok(options) => options,
             Err(error) => return print::failure(&error, error.exit()),
         };

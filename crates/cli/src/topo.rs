@@ -5,13 +5,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::machine::this_machine;
 use crate::usage::UsageError;
 use crate::values::parse_cores;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use vermeil_server::config::Surroundings;
 use vermeil_topology::{Allowed, CoreSelection, CpuId, Machine, render, synthetic, xml};
 
 /// For the help and the man page.
@@ -84,7 +84,10 @@ impl TopoArgs {
                 xml::parse(&text)?
             }
             (None, Some(text)) => synthetic::parse(text)?,
-            (None, None) => return Ok(this_machine()?),
+            (None, None) => {
+                let Surroundings { machine, allowed, .. } = Surroundings::here()?;
+                return Ok((machine, allowed));
+            }
         };
         let allowed = Allowed::everything(&machine);
         Ok((machine, allowed))

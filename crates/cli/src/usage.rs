@@ -6,20 +6,19 @@ use crate::Exit;
 use crate::values::{Listen, Size};
 use std::io;
 use std::path::PathBuf;
+use vermeil_server::config::{AddressError, ConfigError};
 
 /// Why a command line cannot be carried out on this machine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UsageError {
-    #[error(
-        "--listen {listen}: the name cannot be resolved: {source}; write an address such as 127.0.0.1:8080"
-    )]
-    Name { listen: Listen, source: io::Error },
-    #[error("--listen {listen}: the name has no address; write an address such as 127.0.0.1:8080")]
-    NoAddress { listen: Listen },
+    #[error("--listen {listen}: {source}")]
+    Address { listen: Listen, source: AddressError },
     #[error("{inner} {inner_size}: more than {outer} {outer_size} allows; raise {outer} or lower {inner}")]
     Contradiction { inner: &'static str, inner_size: Size, outer: &'static str, outer_size: Size },
     #[error("--from {}: cannot read it: {source}; export a machine with `lstopo --of xml FILE.xml`", path.display())]
     MachineFile { path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Config(#[from] ConfigError),
     #[error("{0}")]
     Machine(#[from] vermeil_topology::Error),
 }
@@ -28,9 +27,10 @@ impl UsageError {
     /// Whether the command line is to blame or what it found.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Name { .. } | Self::NoAddress { .. } | Self::MachineFile { .. } => Exit::CannotStart,
+            Self::Address { .. } | Self::MachineFile { .. } => Exit::CannotStart,
             Self::Machine(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
-            Self::Contradiction { .. } | Self::Machine(_) => Exit::Usage,
+            Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
+            Self::Config(_) | Self::Contradiction { .. } | Self::Machine(_) => Exit::Usage,
         }
     }
 }

@@ -1,14 +1,6 @@
-//! Values that people write on the command line: times, sizes, addresses to listen on.
-//!
-//! Each reads what it prints, so that a default in a help text can be copied, and refuses what it would have to round.
+//! How clap reads values that people write; the values themselves are the server's, since the configuration has them too.
 
-mod listen;
-mod size;
-mod span;
-
-pub(crate) use listen::Listen;
-pub(crate) use size::{Size, between as size_between};
-pub(crate) use span::Span;
+pub(crate) use vermeil_server::config::values::{Listen, Size, Span, size_between};
 
 use vermeil_topology::{CoreSelection, Error};
 
@@ -18,9 +10,4 @@ pub(crate) fn parse_cores(text: &str) -> Result<CoreSelection, String> {
         Error::Cores { problem, .. } => problem,
         other => other.to_string(),
     })
-}
-
-/// Splits `2.5m` into `2.5` and `m`.
-fn split_unit(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()))
 }

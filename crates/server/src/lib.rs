@@ -7,9 +7,11 @@
 mod accept;
 mod answer;
 mod close;
+pub mod config;
 mod connection;
 pub mod files;
 pub mod holder;
+pub mod hosts;
 mod listen;
 mod local;
 pub mod log;

@@ -1,7 +1,7 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
-use crate::{files::SiteOptions, log::LogTarget};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use crate::{files::SiteOptions, hosts::Hosts, log::LogTarget};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
 use vermeil_topology::CpuId;
@@ -13,8 +13,8 @@ pub const CONNECTIONS_MAX: usize = 8192;
 /// Everything that one server needs to know.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// The folder to serve.
-    pub root: PathBuf,
+    /// What is served under which name.
+    pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.
     pub listen: Vec<SocketAddr>,
     /// Cpus to run on, one core each, at least one.

@@ -23,6 +23,7 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     os::fd::OwnedFd,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -92,7 +93,8 @@ pub enum Ended {
 /// [`ServeError`], before anything was served.
 pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let connections_max = connections_that_fit(&options);
-    let site = Site::open(&options.root, options.site.clone())?;
+    let root = options.hosts.host(options.hosts.default_host()).root.unwrap_or(Path::new("."));
+    let site = Site::open(root, options.site.clone())?;
     let listening = listen_on(&options.listen, &options.cpus)?;
     let addrs: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
     let notices = Arc::new(Notices::stderr());
@@ -225,7 +227,8 @@ fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, serv
     let snapshot = handle.snapshot();
     let io = snapshot.cores.first().map_or("", |core| core.io.as_str());
     let cpus: vermeil_topology::CpuSet = options.cpus.iter().copied().collect();
-    let root = options.root.canonicalize().unwrap_or_else(|_| options.root.clone());
+    let root = options.hosts.host(options.hosts.default_host()).root.unwrap_or(Path::new("."));
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     for addr in addrs {
         say(format_args!("serving {} at {}", root.display(), url(*addr)));
     }

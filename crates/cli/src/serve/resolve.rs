@@ -6,36 +6,12 @@ use super::CacheArgs;
 use super::{FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
-use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use vermeil_http::Limits;
+use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions};
+use vermeil_server::hosts::{Hosts, Rules};
 use vermeil_server::{IoChoice, ServeOptions, Timeouts};
-use vermeil_topology::{Allowed, Machine};
-
-/// What a command line is resolved against.
-pub(super) struct Surroundings {
-    pub(super) machine: Machine,
-    pub(super) allowed: Allowed,
-    /// Whether sockets of IPv6 can be bound.
-    pub(super) has_ipv6: bool,
-    pub(super) look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
-}
-
-impl Surroundings {
-    /// This machine.
-    pub(super) fn here() -> Result<Self, UsageError> {
-        let (machine, allowed) = crate::machine::this_machine()?;
-        // The kernel lists the addresses of IPv6 there; without IPv6 there is no such file.
-        let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
-        Ok(Self { machine, allowed, has_ipv6, look_up })
-    }
-}
-
-fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    std::net::ToSocketAddrs::to_socket_addrs(&(name, port)).map(Iterator::collect)
-}
 
 impl ServeArgs {
     /// What the server is asked to do.
@@ -47,8 +23,8 @@ impl ServeArgs {
         Ok(ServeOptions {
             listen: addresses(&self.listen, around)?,
             cpus: self.cores.resolve(&around.machine, &around.allowed)?,
+            hosts: Hosts::single(&self.root, self.rules()).into(),
             site: self.site(),
-            root: self.root,
             io: self.io.into(),
             log: self.log,
             limits: self.limits.into(),
@@ -57,10 +33,16 @@ impl ServeArgs {
         })
     }
 
-    fn site(&self) -> SiteOptions {
-        SiteOptions {
+    fn rules(&self) -> Rules {
+        Rules {
             follow_symlinks: self.follow_symlinks.into(),
             listing: if self.no_listing { Listing::Off } else { Listing::On },
+            ..Rules::default()
+        }
+    }
+
+    fn site(&self) -> SiteOptions {
+        SiteOptions {
             content_bytes_max: self.cache.cache_bytes.bytes,
             // The default gives way to a small cache; what was written was checked.
             content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(self.cache.cache_bytes.bytes),
@@ -87,23 +69,13 @@ fn within(inner: (&'static str, Size), outer: (&'static str, Size)) -> Result<()
     Ok(())
 }
 
-/// All addresses, each once, in the order they were written. Twice the same address would compete with itself.
+/// All addresses, each once, in the order they were written.
 fn addresses(listen: &[Listen], around: &Surroundings) -> Result<Vec<SocketAddr>, UsageError> {
     let mut addresses = Vec::new();
     for listen in listen {
-        let found = listen
-            .addresses(around.look_up)
-            .map_err(|source| UsageError::Name { listen: listen.clone(), source })?;
-        if found.is_empty() {
-            return Err(UsageError::NoAddress { listen: listen.clone() });
-        }
-        for addr in found {
-            // "All interfaces" is IPv4 alone where there is no IPv6; an address of IPv6 that was written is tried.
-            let left_out = matches!(listen, Listen::Everywhere(_)) && addr.is_ipv6() && !around.has_ipv6;
-            if !left_out && !addresses.contains(&addr) {
-                addresses.push(addr);
-            }
-        }
+        around
+            .resolve(listen, &mut addresses)
+            .map_err(|source| UsageError::Address { listen: listen.clone(), source })?;
     }
     Ok(addresses)
 }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use vermeil_http::Limits;
 use vermeil_server::files::{self, Listing, SiteOptions};
+use vermeil_server::hosts::Rules;
 use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
@@ -38,6 +39,10 @@ fn resolve(args: &[&str]) -> ServeOptions {
     parse(args).unwrap().resolve(&surroundings()).unwrap()
 }
 
+fn root(options: &ServeOptions) -> PathBuf {
+    options.hosts.host(options.hosts.default_host()).root.expect("a folder").to_owned()
+}
+
 fn listen(args: &[&str]) -> Vec<String> {
     resolve(args).listen.iter().map(SocketAddr::to_string).collect()
 }
@@ -45,7 +50,7 @@ fn listen(args: &[&str]) -> Vec<String> {
 #[test]
 fn without_arguments() {
     let options = resolve(&[]);
-    assert_eq!(options.root, PathBuf::from("."));
+    assert_eq!(root(&options), PathBuf::from("."));
     assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
     assert_eq!(options.cpus.len(), 8);
     assert_eq!(options.io, IoChoice::Auto);
@@ -105,12 +110,13 @@ fn each_option_arrives() {
         "--write-timeout=2m",
         "--drain-timeout=1h",
     ]);
-    assert_eq!(options.root, PathBuf::from("site"));
+    assert_eq!(root(&options), PathBuf::from("site"));
     assert_eq!(options.io, IoChoice::Epoll);
     assert_eq!(options.log, LogTarget::Off);
+    let rules =
+        Rules { follow_symlinks: files::FollowSymlinks::None, listing: Listing::Off, ..Rules::default() };
+    assert_eq!(*options.hosts.host(options.hosts.default_host()).rules, rules);
     let site = SiteOptions {
-        follow_symlinks: files::FollowSymlinks::None,
-        listing: Listing::Off,
         content_bytes_max: 1 << 20,
         entries_max: 11,
         content_file_bytes_max: 3 << 10,

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Which symbolic links are followed. Links of `/proc` to open files never are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FollowSymlinks {
     /// Relative ones that stay within the folder at every step. An absolute link counts as leaving it, wherever it
     /// leads.
@@ -40,7 +40,7 @@ impl FromStr for FollowSymlinks {
 }
 
 /// Whether a folder without an index page is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Listing {
     /// It is.
     #[default]

@@ -11,7 +11,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// An address, or what stands for addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
+pub enum Listen {
     /// One address. A port alone is a port of 127.0.0.1: other machines are let in only when that is written.
     Address(SocketAddr),
     /// A port of all interfaces, IPv4 and IPv6.
@@ -22,10 +22,13 @@ pub(crate) enum Listen {
 
 impl Listen {
     /// Where it listens unless told otherwise.
-    pub(crate) const DEFAULT: Self = Self::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080));
+    pub const DEFAULT: Self = Self::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080));
 
     /// The addresses; names are looked up with `look_up`.
-    pub(crate) fn addresses<E>(
+    ///
+    /// # Errors
+    /// What `look_up` says.
+    pub fn addresses<E>(
         &self,
         look_up: impl FnOnce(&str, u16) -> Result<Vec<SocketAddr>, E>,
     ) -> Result<Vec<SocketAddr>, E> {
@@ -42,15 +45,19 @@ impl Listen {
 
 /// Why a text is no [`Listen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ListenError {
+pub enum ListenError {
+    /// It has none of the forms.
     #[error(
         "write PORT, :PORT (all interfaces), ADDRESS:PORT, [IPV6]:PORT or NAME:PORT, such as 127.0.0.1:8080"
     )]
     Form,
+    /// A host alone.
     #[error("the port is missing; write it behind a colon, such as localhost:8080")]
     NoPort,
+    /// No port has this number.
     #[error("a port is a number from 0 to 65535; 0 takes any free port")]
     Port,
+    /// Its last group would be taken for the port.
     #[error("write an IPv6 address in brackets, such as [::1]:8080")]
     NoBrackets,
 }

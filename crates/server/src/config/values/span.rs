@@ -17,8 +17,15 @@ const DIGITS_MAX: usize = 12;
 
 /// A length of time from 1 ms to 24 h, whole milliseconds. Without a unit it is seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span {
+pub struct Span {
     ms: u64,
+}
+
+impl Span {
+    /// Its milliseconds, from 1.
+    pub const fn ms(self) -> u64 {
+        self.ms
+    }
 }
 
 impl From<Span> for Duration {
@@ -44,13 +51,17 @@ impl From<Duration> for Span {
 
 /// Why a text is no [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SpanError {
+pub enum SpanError {
+    /// It has none of the forms.
     #[error("write seconds such as 10 or 2.5, or a number with a unit: 500ms, 10s, 2m, 1h")]
     Form,
+    /// It would have to be rounded.
     #[error("finer than a millisecond; the shortest time is 1ms")]
     TooFine,
+    /// Zero.
     #[error("no time at all; the shortest time is 1ms")]
     Zero,
+    /// Beyond 24 h.
     #[error("more than a day; the longest time is 24h")]
     TooLong,
 }

@@ -10,21 +10,25 @@ const UNITS: [(&str, u64); 4] = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20),
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Size {
-    pub(crate) bytes: u64,
+pub struct Size {
+    /// The number.
+    pub bytes: u64,
 }
 
 impl Size {
-    pub(crate) const fn bytes(bytes: u64) -> Self {
+    /// So many.
+    pub const fn bytes(bytes: u64) -> Self {
         Self { bytes }
     }
 }
 
 /// Why a text is no [`Size`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SizeError {
+pub enum SizeError {
+    /// It has none of the forms.
     #[error("write bytes such as 4096, or a whole number with a unit of 1024: 32K, 256M, 2G, 1T")]
     Form,
+    /// 2^64 or more.
     #[error("more bytes than can be counted")]
     TooLarge,
 }
@@ -60,7 +64,7 @@ impl fmt::Display for Size {
 }
 
 /// A clap parser of sizes from `least` to `most`.
-pub(crate) fn between(least: u64, most: u64) -> impl Fn(&str) -> Result<Size, String> + Clone {
+pub fn between(least: u64, most: u64) -> impl Fn(&str) -> Result<Size, String> + Clone {
     let (least, most) = (Size::bytes(least), Size::bytes(most));
     move |text| {
         let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;

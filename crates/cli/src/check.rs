@@ -1,0 +1,40 @@
+//! `vermeil check`: reads a configuration and says what it comes to, or all that is wrong with it.
+//!
+//! Leaves out reading and saying, which are the server's. Tested through the binary (`tests/e2e/config.rs`).
+
+use crate::usage::UsageError;
+use crate::{Exit, print};
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use vermeil_server::config::{self, Plan, Surroundings};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check --config /etc/vermeil/vermeil.toml"];
+
+/// Read a configuration and say what it would do, or all that is wrong with it.
+///
+/// Binds nothing and changes nothing. What is wrong stands on standard error, each with file, line, column, key and cure.
+/// Folders that cannot be served are warned of there too, and are no error: a server starts without them.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES))]
+pub(crate) struct CheckArgs {
+    /// The configuration file
+    #[arg(long, short, value_name = "FILE", default_value = config::FILE_NAME, value_hint = ValueHint::FilePath)]
+    config: PathBuf,
+}
+
+impl CheckArgs {
+    /// Checks.
+    pub(crate) fn run(self) -> Exit {
+        let around = Surroundings::here().map_err(UsageError::from);
+        let options = match around.and_then(|around| Ok(config::load(&self.config, &around)?)) {
+            Ok(options) => options,
+            Err(error) => return print::failure(&error, error.exit()),
+        };
+        let plan = Plan::new(&options);
+        for warning in plan.warnings() {
+            print::failure(&format_args!("warning: {warning}"), Exit::Clean);
+        }
+        print::result(&format!("{}: fine\n{plan}", self.config.display()))
+    }
+}

@@ -1,0 +1,250 @@
+//! How the keys describe themselves: one definition feeds reading, the reference page and the hints of errors.
+//!
+//! Owns the macro that defines a table, and the page made of the definitions. Leaves out which keys there are
+//! (`keys.rs`). That the committed page is this one is checked by `cargo xtask docs --check`.
+
+use std::fmt::Write as _;
+
+/// A kind of value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Path,
+    Flag,
+    Number,
+    Size,
+    Time,
+    Address,
+    Cores,
+    Log,
+    Words(Vec<&'static str>),
+    Table,
+    List(Box<Kind>),
+}
+
+impl Kind {
+    /// In the reference.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Text => "text".to_owned(),
+            Self::Path => "path".to_owned(),
+            Self::Flag => "`true` or `false`".to_owned(),
+            Self::Number => "number".to_owned(),
+            Self::Size => "size".to_owned(),
+            Self::Time => "time".to_owned(),
+            Self::Address => "address".to_owned(),
+            Self::Cores => "cores".to_owned(),
+            Self::Log => "log".to_owned(),
+            Self::Words(words) => {
+                words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+            }
+            Self::Table => "table".to_owned(),
+            Self::List(of) if **of == Self::Table => "tables".to_owned(),
+            Self::List(of) => format!("list of {}s", of.name()),
+        }
+    }
+
+    /// In an error.
+    pub(super) fn example(&self) -> String {
+        match self {
+            Self::Text => "a text in quotes, such as \"example.org\"".to_owned(),
+            Self::Path => "a path in quotes, such as \"/srv/www\"".to_owned(),
+            Self::Flag => "true or false".to_owned(),
+            Self::Number => "a whole number, such as 100".to_owned(),
+            Self::Size => "bytes or a size in quotes, such as 4096 or \"32K\"".to_owned(),
+            Self::Time => "seconds or a time in quotes, such as 10 or \"500ms\"".to_owned(),
+            Self::Address => "an address in quotes, such as \":80\" or \"127.0.0.1:8080\"".to_owned(),
+            Self::Cores => "\"all\", a number, or a list of cpus such as \"0-3\"".to_owned(),
+            Self::Log => "\"off\", \"-\" for standard output, or a file".to_owned(),
+            Self::Words(words) => {
+                let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                format!("one of {}", quoted.join(", "))
+            }
+            Self::Table => "a table, such as [limits] with keys below it".to_owned(),
+            Self::List(of) if **of == Self::Table => "tables, each begun by its name in [[ ]]".to_owned(),
+            Self::List(of) => match **of {
+                Self::Text => "a list, such as [\"one\", \"two\"]".to_owned(),
+                ref of => format!("a list in [ ] of: {}", of.example()),
+            },
+        }
+    }
+}
+
+/// A table of the reference.
+pub(super) struct TableDoc {
+    /// As it is begun in a file, such as `[limits]`; empty for the top of the file.
+    pub(super) heading: String,
+    pub(super) about: String,
+    pub(super) keys: Vec<KeyDoc>,
+}
+
+/// A key of the reference.
+pub(super) struct KeyDoc {
+    pub(super) key: &'static str,
+    pub(super) kind: Kind,
+    pub(super) presence: Presence,
+    /// Least and most.
+    pub(super) bounds: Option<(String, String)>,
+    pub(super) about: String,
+}
+
+/// What holds when a key is not written.
+pub(super) enum Presence {
+    Required,
+    /// A default that has no single value is told in the text.
+    Default(Option<String>),
+}
+
+/// Defines a table of the configuration: a struct, how it is read, and how it is described. A field is a key:
+///
+/// `/// What it is.` `key: Type = default; from least, to most,`, where a key without default must be there.
+macro_rules! table {
+    ($(#[doc = $about:literal])+ $vis:vis struct $name:ident {
+        $($(#[doc = $doc:literal])+ $key:ident: $type:ty $(= $default:expr)? $(; from $least:expr, to $most:expr)?,)+
+    }) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug)]
+        $vis struct $name {
+            $($(#[doc = $doc])+ $vis $key: $type,)+
+        }
+
+        impl $name {
+            /// What holds when the table is not written; nothing if one of its keys must be.
+            #[allow(dead_code, reason = "tables in lists have no default")]
+            $vis fn unwritten() -> Option<Self> {
+                Some(Self { $($key: {
+                    let default: Option<$type> = table!(@default $($default)?);
+                    default?
+                },)+ })
+            }
+        }
+
+        impl $crate::config::read::Setting for $name {
+            fn kind() -> $crate::config::describe::Kind {
+                $crate::config::describe::Kind::Table
+            }
+
+            fn read(
+                node: &$crate::config::read::Node<'_>,
+                reader: &mut $crate::config::read::Reader,
+            ) -> Option<Self> {
+                let table = reader.table(node)?;
+                $(let mut $key: Option<Option<$type>> = None;)+
+                for (key, value) in table {
+                    match key.get_ref().as_ref() {
+                        $(stringify!($key) => {
+                            $key = Some(reader.within(stringify!($key), |reader| {
+                                let read = <$type as $crate::config::read::Setting>::read(value, reader)?;
+                                $(let read = reader.bounded(value, read, $least, $most)?;)?
+                                Some(read)
+                            }));
+                        })+
+                        other => reader.unknown_key(key.span(), other, &[$(stringify!($key)),+]),
+                    }
+                }
+                $(
+                    // What was written and is wrong has been told; what is missing has its default, or is told now.
+                    let $key: Option<$type> = $key.unwrap_or_else(|| {
+                        let default: Option<$type> = table!(@default $($default)?);
+                        if default.is_none() {
+                            reader.missing(node.span(), stringify!($key));
+                        }
+                        default
+                    });
+                )+
+                Some(Self { $($key: $key?,)+ })
+            }
+
+            fn shown(&self) -> Option<String> {
+                None
+            }
+
+            fn tables(path: &str, into: &mut Vec<$crate::config::describe::TableDoc>) {
+                use $crate::config::{describe::{KeyDoc, Presence, TableDoc}, read::Setting};
+                into.push(TableDoc {
+                    heading: path.to_owned(),
+                    about: concat!($($about, "\n"),+).to_owned(),
+                    keys: vec![$({
+                        let default: Option<$type> = table!(@default $($default)?);
+                        KeyDoc {
+                            key: stringify!($key),
+                            kind: <$type as Setting>::kind(),
+                            presence: match default {
+                                Some(default) => Presence::Default(default.shown()),
+                                None => Presence::Required,
+                            },
+                            bounds: table!(@bounds $type $(, $least, $most)?),
+                            about: concat!($($doc, "\n"),+).to_owned(),
+                        }
+                    }),+],
+                });
+                $(
+                    let below = $crate::config::describe::heading(path, stringify!($key), &<$type as Setting>::kind());
+                    <$type as Setting>::tables(&below, into);
+                )+
+            }
+        }
+    };
+    (@default) => { None };
+    (@default $default:expr) => { Some($default) };
+    (@bounds $type:ty) => { None };
+    (@bounds $type:ty, $least:expr, $most:expr) => {{
+        use $crate::config::read::Bounded;
+        Some((<$type>::shown_amount($least), <$type>::shown_amount($most)))
+    }};
+}
+pub(super) use table;
+
+/// How the table at `key` below `path` is begun in a file.
+pub(super) fn heading(path: &str, key: &str, kind: &Kind) -> String {
+    let inner = path.trim_matches(['[', ']']);
+    let path = if inner.is_empty() { key.to_owned() } else { format!("{inner}.{key}") };
+    match kind {
+        Kind::List(_) => format!("[[{path}]]"),
+        _ => format!("[{path}]"),
+    }
+}
+
+/// The reference page, after `introduction`.
+pub(super) fn page(introduction: &str, tables: &[TableDoc]) -> String {
+    let mut page = introduction.to_owned();
+    for table in tables {
+        let title = match table.heading.as_str() {
+            "" => "At the top of the file".to_owned(),
+            heading => format!("`{heading}`"),
+        };
+        let _ = write!(page, "\n## {title}\n\n{}\n\n", paragraph(&table.about));
+        page += "| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
+        for key in &table.keys {
+            let _ = writeln!(page, "{}", key.row());
+        }
+    }
+    page
+}
+
+impl KeyDoc {
+    fn row(&self) -> String {
+        let bounds = match &self.bounds {
+            Some((least, most)) => format!(", {least} to {most}"),
+            None => String::new(),
+        };
+        let default = match &self.presence {
+            Presence::Required => "must be there".to_owned(),
+            Presence::Default(Some(default)) => format!("`{default}`"),
+            Presence::Default(None) => "–".to_owned(),
+        };
+        let about = paragraph(&self.about).replace('|', "\\|").replace("\n\n", "<br>");
+        format!("| `{}` | {}{bounds} | {default} | {about} |", self.key, self.kind.name())
+    }
+}
+
+/// Doc comments as text: lines joined, empty lines kept as breaks.
+fn paragraph(doc: &str) -> String {
+    let lines: Vec<_> = doc.lines().map(str::trim).collect();
+    lines
+        .split(|line| line.is_empty())
+        .map(|part| part.join(" "))
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}

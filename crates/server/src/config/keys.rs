@@ -1,0 +1,189 @@
+//! The keys of `vermeil.toml`: every one with its kind, its default, its bounds and what it does.
+//!
+//! The only place where a key is defined: reading, hints and the reference page all come from here. Bounds are those of
+//! the command line's options of the same name. Leaves out what the keys come to together (`resolve.rs`).
+
+use super::{
+    describe::{Kind, table},
+    read::{At, Node, Reader, Setting},
+    values::{Listen, Size, Span},
+};
+use crate::{
+    CONNECTIONS_MAX, IoChoice, Timeouts,
+    files::{FollowSymlinks, SiteOptions},
+    hosts::Unknown,
+    log::LogTarget,
+};
+use std::path::PathBuf;
+use vermeil_http::limits;
+use vermeil_topology::CoreSelection;
+
+const K: u64 = 1 << 10;
+const M: u64 = 1 << 20;
+const G: u64 = 1 << 30;
+const T: u64 = 1 << 40;
+
+table! {
+    /// The server as a whole.
+    pub(super) struct Document {
+        /// Which cpus to run on, one event loop each: `"all"`, a number of them, or a list such as `"0-3,8"`.
+        cores: At<CoreSelection> = At::unwritten(CoreSelection::All),
+        /// How the kernel is asked for input and output. `auto` takes io_uring where all of it that is needed works.
+        io: IoChoice = IoChoice::Auto,
+        /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
+        log: LogTarget = LogTarget::Stdout,
+        /// Where to listen. Without one: 127.0.0.1, port 8080.
+        listener: Vec<ListenerTable> = Vec::new(),
+        /// Bounds of what clients may send.
+        limits: LimitsTable = LimitsTable::unwritten().expect("every key has a default"),
+        /// How long clients may take.
+        timeouts: TimeoutsTable = TimeoutsTable::unwritten().expect("every key has a default"),
+        /// What is kept in memory of the files served.
+        cache: CacheTable = CacheTable::unwritten().expect("every key has a default"),
+        /// What holds for all hosts together.
+        hosts: HostsTable = HostsTable::unwritten().expect("every key has a default"),
+        /// The virtual hosts, at least one.
+        host: Vec<At<HostTable>> = Vec::new(),
+    }
+}
+
+table! {
+    /// An address to listen on. May be written several times.
+    pub(super) struct ListenerTable {
+        /// `"PORT"` is a port of 127.0.0.1, `":PORT"` a port of all interfaces (IPv4 and IPv6); `"ADDRESS:PORT"`,
+        /// `"[IPV6]:PORT"` and `"NAME:PORT"` are what they say. Port 0 takes any free port.
+        address: At<Listen>,
+    }
+}
+
+table! {
+    /// What one client may send, and how many clients there are.
+    pub(super) struct LimitsTable {
+        /// Connections held at once, on each core. Beyond it new ones wait in the kernel's queue until one ends.
+        connections_max: u64 = CONNECTIONS_MAX as u64; from 1, to 10_000_000,
+        /// The longest request line, in bytes; not more than `header_bytes`. Beyond it: 414.
+        request_line_bytes: At<Size> = At::unwritten(Size::bytes(limits::REQUEST_LINE_BYTES as u64)); from 128, to M,
+        /// The most header fields of a request. Beyond it: 431.
+        header_count: u64 = limits::HEADER_COUNT as u64; from 1, to 10_000,
+        /// The longest request head, that is request line and header fields, in bytes. Beyond it: 431.
+        header_bytes: Size = Size::bytes(limits::HEADER_BYTES as u64); from 256, to 16 * M,
+        /// The longest request body, in bytes. Beyond it: 413.
+        body_bytes: Size = Size::bytes(limits::BODY_BYTES); from 0, to T,
+        /// Requests answered on one connection before it is closed; 1 is no keep-alive.
+        requests_per_connection: u64 = u64::from(limits::REQUESTS_PER_CONNECTION); from 1, to u64::from(u32::MAX),
+        /// The most ranges of a range request; beyond it the whole file is sent.
+        ranges_max: u64 = limits::RANGES_MAX as u64; from 0, to 1000,
+    }
+}
+
+table! {
+    /// How long a client may take.
+    pub(super) struct TimeoutsTable {
+        /// From a connection's start, or the first byte of a later request, to the end of the head. Then: 408.
+        header: Span = Timeouts::default().header.into(),
+        /// From the end of the head to the end of the body. Then the connection is closed.
+        body: Span = Timeouts::default().body.into(),
+        /// From the end of an answer to the next request. Then the connection is closed.
+        keep_alive: Span = Timeouts::default().keep_alive.into(),
+        /// Without the client taking a byte of the answer. Then the connection is cut.
+        write: Span = Timeouts::default().write.into(),
+        /// From the first signal to stop to the moment when what is left is cut.
+        drain: Span = Timeouts::default().drain.into(),
+    }
+}
+
+table! {
+    /// What is kept in memory of the files of all hosts, all cores together.
+    pub(super) struct CacheTable {
+        /// Memory for file contents, in bytes. At the bound the contents least used go; 0 keeps none.
+        bytes: Size = Size::bytes(256 * M); from 0, to T,
+        /// Paths remembered, about 1 KB each. At the bound the least used go.
+        entries: u64 = SiteOptions::default().entries_max as u64; from 1, to 1 << 24,
+        /// The largest file whose content is kept, in bytes; not more than `bytes`. Larger ones are sent from the kernel's
+        /// page cache.
+        file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,
+    }
+}
+
+table! {
+    /// What holds for all hosts together.
+    pub(super) struct HostsTable {
+        /// What a request for a name that no host has gets: `default` the default host, `refuse` 421.
+        unknown: Unknown = Unknown::Default,
+    }
+}
+
+table! {
+    /// A virtual host: the names it answers to, and what is served there. May be written several times, in any number:
+    /// finding one takes the same time among a hundred thousand.
+    pub(super) struct HostTable {
+        /// Its names, in any case, without port: `"example.org"`, or `"*.example.org"` for all names below one. An exact name
+        /// goes before a wildcard, a longer wildcard before a shorter one. The default host needs none.
+        names: Vec<At<String>> = Vec::new(),
+        /// Whether it gets the requests for names that no host has. Without such a host the first one does.
+        default: At<bool> = At::unwritten(false),
+        /// The folder whose files are served; relative to the folder of this file. Nothing outside of it can be reached.
+        /// Without it every path that no route takes is 404.
+        root: Option<At<PathBuf>> = None,
+        /// The pages a folder answers with, the first that exists.
+        index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
+        /// Whether a folder without such a page is listed, instead of answering 403.
+        listing: bool = true,
+        /// Which symbolic links below the folder are followed: `within` relative ones that stay below it at every step,
+        /// `all` wherever they lead, `none`.
+        follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
+        /// What other than files is served where. The first that matches counts; what none matches is a file.
+        route: Vec<At<RouteTable>> = Vec::new(),
+    }
+}
+
+table! {
+    /// What is served for a part of a host's paths, chosen by `prefix`, `suffix` or both. Paths are compared decoded, and
+    /// without dot segments and empty segments.
+    pub(super) struct RouteTable {
+        /// How the path begins, in whole segments: `"/old"` is `/old` and all below it, not `/older`.
+        prefix: Option<At<String>> = None,
+        /// How a segment of the path ends: `".php"` is `/a.php` and `/a.php/more`.
+        suffix: Option<At<String>> = None,
+        /// What is done: `files` serves files after all, `redirect` sends the client elsewhere.
+        action: ActionWord,
+        /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix) and
+        /// `{query}` (with its question mark, if there is one) stand for those of the request.
+        to: Option<At<String>> = None,
+        /// Of `redirect`: the status, one of 301, 302, 303, 307, 308. Without it: 301.
+        code: Option<At<u64>> = None,
+    }
+}
+
+/// The actions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActionWord {
+    Files,
+    Redirect,
+}
+
+/// What is one of several words.
+macro_rules! words {
+    ($($type:ty: $($word:literal => $meaning:path),+;)+) => {$(
+        impl Setting for $type {
+            fn kind() -> Kind {
+                Kind::Words(vec![$($word),+])
+            }
+
+            fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+                reader.word(node, &[$(($word, $meaning)),+])
+            }
+
+            fn shown(&self) -> Option<String> {
+                [$(($word, $meaning)),+].iter().find(|(_, meaning)| meaning == self).map(|(word, _)| format!("\"{word}\""))
+            }
+        }
+    )+};
+}
+
+words! {
+    IoChoice: "auto" => IoChoice::Auto, "uring" => IoChoice::Uring, "epoll" => IoChoice::Epoll;
+    FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
+    Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
+    ActionWord: "files" => ActionWord::Files, "redirect" => ActionWord::Redirect;
+}

@@ -1,0 +1,106 @@
+//! `vermeil.toml`: what may be written in it, and what it comes to.
+//!
+//! Reading order: `keys` (every key), [`load`] (a file, as what is asked of the server), `resolve` (names looked up,
+//! contradictions refused), `report` (what is wrong, and where). `read` and `describe` are what the keys are made of;
+//! `split` is for very many hosts. Reading a file changes nothing and binds nothing; all problems of a file are told at
+//! once. Tested in `tests.rs`; the reference page `docs/configuration.md` is [`reference_page`].
+
+mod describe;
+mod keys;
+mod plan;
+mod read;
+mod report;
+mod resolve;
+mod split;
+mod surroundings;
+pub mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use plan::Plan;
+pub use report::ConfigError;
+pub use surroundings::{AddressError, Surroundings};
+
+use crate::ServeOptions;
+use keys::{Document, HostTable};
+use read::{At, Node, Reader, Setting};
+use std::{fs, path::Path};
+use toml::de::{DeTable, DeValue};
+
+/// Name of the file that commands take when none is named.
+pub const FILE_NAME: &str = "vermeil.toml";
+
+/// What stands before the tables of the reference page.
+const INTRODUCTION: &str = include_str!("introduction.md");
+
+/// What the file at `path` asks of the server, on the machine around.
+///
+/// # Errors
+/// It cannot be read, or something in it is wrong: everything that is, with its place.
+pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|source| {
+        ConfigError::whole(
+            path,
+            format!("cannot read the configuration: {source}; name it with --config FILE"),
+        )
+    })?;
+    parse(path, &text, around)
+}
+
+/// As [`load`], for the text of the file at `path`.
+///
+/// # Errors
+/// As there.
+pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut hosts = resolve::HostsMade::new(folder);
+    let (document, mut problems) = read(text, &mut |host| hosts.add(host));
+    let resolved = document.map(|document| resolve::resolve(document, hosts, text, around, &mut problems));
+    match resolved {
+        Some(Some(options)) if problems.is_empty() => Ok(options),
+        _ => Err(ConfigError::new(path, text, problems)),
+    }
+}
+
+/// Reads the whole text, handing each host over as it comes.
+fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<report::Problem>) {
+    let parts = split::split(text);
+    let mut reader = Reader::default();
+    let document = parsed(&parts.rest, &mut reader, Document::read);
+    for run in parts.hosts {
+        reader.base = run.start;
+        parsed(&text[run], &mut reader, |node, reader| {
+            let DeValue::Table(table) = node.get_ref() else { return };
+            // `split` begins each run with a host and lets nothing else in.
+            let Some(DeValue::Array(hosts)) = table.get("host").map(|hosts| hosts.get_ref()) else { return };
+            for host in hosts {
+                if let Some(host) = reader.within("host", |reader| At::read(host, reader)) {
+                    take(host);
+                }
+            }
+        });
+    }
+    let document = document.map(|mut document| {
+        document.host.drain(..).for_each(&mut *take);
+        document
+    });
+    (document, reader.problems)
+}
+
+/// Parses a part of the text, tells what is no TOML, and reads the rest.
+fn parsed<R>(text: &str, reader: &mut Reader, read: impl FnOnce(&Node<'_>, &mut Reader) -> R) -> R {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        reader.problem(error.span().unwrap_or(0..0), error.message());
+    }
+    let span = table.span();
+    read(&Node::new(span, DeValue::Table(table.into_inner())), reader)
+}
+
+/// The reference page of all keys, in Markdown.
+pub fn reference_page() -> String {
+    let mut tables = Vec::new();
+    Document::tables("", &mut tables);
+    describe::page(INTRODUCTION, &tables)
+}

@@ -1,0 +1,114 @@
+//! What a server would do, in words: for `vermeil check`.
+//!
+//! Looks at the folders that would be served, and at nothing else; opens and binds nothing.
+
+use crate::{
+    ServeOptions,
+    hosts::{Action, Host, HostId, Unknown},
+};
+use std::{collections::HashMap, fmt, fs, io, path::Path};
+use vermeil_topology::CpuSet;
+
+/// Hosts that are shown one by one, and folders that are complained of. Guess: a screen.
+const SHOWN_MAX: usize = 20;
+
+/// What a server would do. Shown as lines.
+pub struct Plan<'o> {
+    options: &'o ServeOptions,
+    names: HashMap<HostId, Vec<String>>,
+}
+
+impl<'o> Plan<'o> {
+    /// The plan of a server that is asked for `options`.
+    pub fn new(options: &'o ServeOptions) -> Self {
+        let mut names: HashMap<HostId, Vec<String>> = HashMap::new();
+        for (host, name) in options.hosts.all_names() {
+            names.entry(host).or_default().push(name);
+        }
+        names.values_mut().for_each(|names| names.sort());
+        Self { options, names }
+    }
+
+    /// What will not work as things are now, one line each: folders that cannot be served.
+    pub fn warnings(&self) -> Vec<String> {
+        let hosts = &self.options.hosts;
+        let warning = |id: HostId| {
+            let root = hosts.host(id).root?;
+            let why = folder_trouble(root)?;
+            Some(format!("{}: cannot serve {}: {why}", self.called(id), root.display()))
+        };
+        let all: Vec<_> = hosts.iter().filter_map(warning).collect();
+        let more = all.len().saturating_sub(SHOWN_MAX);
+        let mut shown: Vec<_> = all.into_iter().take(SHOWN_MAX).collect();
+        if more > 0 {
+            shown.push(format!("{more} more hosts cannot be served"));
+        }
+        shown
+    }
+
+    fn called(&self, id: HostId) -> String {
+        match self.names.get(&id) {
+            Some(names) => names.join(", "),
+            None => "the default host".to_owned(),
+        }
+    }
+}
+
+fn folder_trouble(root: &Path) -> Option<String> {
+    match fs::metadata(root) {
+        Ok(found) if found.is_dir() => None,
+        Ok(_) => Some("it is no folder".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("there is no such folder".to_owned()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+impl fmt::Display for Plan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ServeOptions { hosts, listen, cpus, io, log, .. } = self.options;
+        let listen: Vec<_> = listen.iter().map(ToString::to_string).collect();
+        let cpu_set: CpuSet = cpus.iter().copied().collect();
+        writeln!(f, "listen: {}", listen.join(", "))?;
+        writeln!(f, "cores: {} (cpus {cpu_set}); io: {io}; log: {log}", cpus.len())?;
+        let others = match hosts.unknown() {
+            Unknown::Refuse => "421".to_owned(),
+            Unknown::Default => self.called(hosts.default_host()),
+        };
+        writeln!(
+            f,
+            "hosts: {} with {} names; every other name: {others}",
+            hosts.iter().len(),
+            hosts.names()
+        )?;
+        for id in hosts.iter().take(SHOWN_MAX) {
+            writeln!(f, "  {}: {}", self.called(id), Served(hosts.host(id)))?;
+        }
+        match hosts.iter().len().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more"),
+        }
+    }
+}
+
+/// What is served at a host.
+struct Served<'h>(Host<'h>);
+
+impl fmt::Display for Served<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Host { root, rules } = self.0;
+        match root {
+            Some(root) => write!(f, "files of {}", root.display())?,
+            None => f.write_str("no files")?,
+        }
+        for route in &rules.routes {
+            let [prefix, suffix] =
+                [&route.prefix, &route.suffix].map(|part| part.as_deref().unwrap_or_default());
+            let what = match &route.action {
+                Action::Files => "files".to_owned(),
+                Action::Redirect { to, status } => format!("{} to {to}", status.code()),
+            };
+            write!(f, "; {prefix}*{suffix}: {what}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,374 @@
+//! Reading a parsed document: from its values to settings, collecting what is wrong on the way.
+//!
+//! Owns [`Setting`], what each kind of value is and how it is described, for every kind that the tables of `keys.rs` use.
+//! Leaves out the tables themselves. Tested in `tests.rs`.
+
+use super::{
+    describe::{Kind, TableDoc},
+    report::{Problem, suggestion},
+    values::{Listen, Size, Span},
+};
+use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
+use toml::{Spanned, de::DeValue};
+use vermeil_topology::CoreSelection;
+
+pub(super) type Node<'i> = Spanned<DeValue<'i>>;
+
+/// A kind of value that a key can have.
+pub(super) trait Setting: Sized {
+    /// How the reference names it.
+    fn kind() -> Kind;
+
+    /// The setting that stands at `node`; nothing, and a problem more, if it is none.
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self>;
+
+    /// As it is written in a file; nothing for what has no single value.
+    fn shown(&self) -> Option<String>;
+
+    /// The tables that it brings into the reference.
+    fn tables(_path: &str, _into: &mut Vec<TableDoc>) {}
+}
+
+/// A setting that has a least and a most.
+pub(super) trait Bounded: Setting {
+    /// Its size among its kind.
+    fn amount(&self) -> u64;
+
+    /// How an amount is written.
+    fn shown_amount(amount: u64) -> String;
+}
+
+/// Where reading stands, and what was found to be wrong.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// Where in the file the text that is read begins, in bytes.
+    pub(super) base: usize,
+    pub(super) problems: Vec<Problem>,
+    /// The keys that lead to what is read.
+    path: Vec<&'static str>,
+}
+
+impl Reader {
+    /// Reads on below `key`.
+    pub(super) fn within<R>(&mut self, key: &'static str, read: impl FnOnce(&mut Self) -> R) -> R {
+        self.path.push(key);
+        let result = read(self);
+        self.path.pop();
+        result
+    }
+
+    /// Something is wrong at `at` of the text that is read.
+    pub(super) fn problem(&mut self, at: Range<usize>, what: impl Into<String>) {
+        let at = self.base + at.start..self.base + at.end;
+        self.problems.push(Problem { at, key: self.path.join("."), what: what.into() });
+    }
+
+    pub(super) fn unknown_key(&mut self, at: Range<usize>, key: &str, known: &[&str]) {
+        let mut path = self.path.join(".");
+        if !path.is_empty() {
+            path.push('.');
+        }
+        let at = self.base + at.start..self.base + at.end;
+        let what = format!("there is no such key; {}", suggestion(key, known));
+        self.problems.push(Problem { at, key: path + key, what });
+    }
+
+    pub(super) fn missing(&mut self, at: Range<usize>, key: &'static str) {
+        self.within(key, |reader| reader.problem(at, "this key must be there"));
+    }
+
+    fn wrong_kind(&mut self, node: &Node<'_>, wanted: &Kind) {
+        let found = match node.get_ref() {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a point",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.problem(node.span(), format!("this is {found}; write {}", wanted.example()));
+    }
+
+    fn text<'n>(&mut self, node: &'n Node<'_>, wanted: &Kind) -> Option<&'n str> {
+        let text = node.get_ref().as_str();
+        if text.is_none() {
+            self.wrong_kind(node, wanted);
+        }
+        text
+    }
+
+    /// What `text` means, or why it means nothing.
+    fn parsed<T: FromStr<Err: Display>>(&mut self, node: &Node<'_>, text: &str) -> Option<T> {
+        text.parse().map_err(|why| self.problem(node.span(), format!("\"{text}\": {why}"))).ok()
+    }
+
+    /// One of several words.
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        node: &Node<'_>,
+        words: &'static [(&'static str, T)],
+    ) -> Option<T> {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let text = self.text(node, &Kind::Words(known.clone()))?;
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        if found.is_none() {
+            self.problem(node.span(), format!("\"{text}\" is no choice; {}", suggestion(text, &known)));
+        }
+        found
+    }
+
+    /// The entries of a table.
+    pub(super) fn table<'n, 'i>(&mut self, node: &'n Node<'i>) -> Option<&'n toml::de::DeTable<'i>> {
+        match node.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => {
+                self.wrong_kind(node, &Kind::Table);
+                None
+            }
+        }
+    }
+
+    /// Whether `value` is not less than `least` and not more than `most`.
+    pub(super) fn bounded<T: Bounded>(
+        &mut self,
+        node: &Node<'_>,
+        value: T,
+        least: u64,
+        most: u64,
+    ) -> Option<T> {
+        let amount = value.amount();
+        if (least..=most).contains(&amount) {
+            return Some(value);
+        }
+        let [amount, least, most] = [amount, least, most].map(T::shown_amount);
+        self.problem(node.span(), format!("{amount} is not from {least} to {most}"));
+        None
+    }
+}
+
+/// A value and where it stands in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    /// Bytes from the start of the file.
+    pub(super) at: Range<usize>,
+}
+
+impl<T: Setting> Setting for At<T> {
+    fn kind() -> Kind {
+        T::kind()
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let at = reader.base + node.span().start..reader.base + node.span().end;
+        T::read(node, reader).map(|value| Self { value, at })
+    }
+
+    fn shown(&self) -> Option<String> {
+        self.value.shown()
+    }
+
+    fn tables(path: &str, into: &mut Vec<TableDoc>) {
+        T::tables(path, into);
+    }
+}
+
+impl<T: Bounded> Bounded for At<T> {
+    fn amount(&self) -> u64 {
+        self.value.amount()
+    }
+
+    fn shown_amount(amount: u64) -> String {
+        T::shown_amount(amount)
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    fn kind() -> Kind {
+        T::kind()
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        T::read(node, reader).map(Some)
+    }
+
+    fn shown(&self) -> Option<String> {
+        self.as_ref().and_then(T::shown)
+    }
+
+    fn tables(path: &str, into: &mut Vec<TableDoc>) {
+        T::tables(path, into);
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    fn kind() -> Kind {
+        Kind::List(Box::new(T::kind()))
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Array(array) = node.get_ref() else {
+            reader.wrong_kind(node, &Self::kind());
+            return None;
+        };
+        // All are read, so that all problems are found.
+        let read: Vec<Option<T>> = array.iter().map(|node| T::read(node, reader)).collect();
+        read.into_iter().collect()
+    }
+
+    fn shown(&self) -> Option<String> {
+        let shown: Option<Vec<String>> = self.iter().map(T::shown).collect();
+        shown.map(|shown| format!("[{}]", shown.join(", ")))
+    }
+
+    fn tables(path: &str, into: &mut Vec<TableDoc>) {
+        T::tables(path, into);
+    }
+}
+
+impl Setting for bool {
+    fn kind() -> Kind {
+        Kind::Flag
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Boolean(flag) = node.get_ref() else {
+            reader.wrong_kind(node, &Kind::Flag);
+            return None;
+        };
+        Some(*flag)
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Setting for u64 {
+    fn kind() -> Kind {
+        Kind::Number
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Integer(number) = node.get_ref() else {
+            reader.wrong_kind(node, &Kind::Number);
+            return None;
+        };
+        let read = Self::from_str_radix(number.as_str(), number.radix());
+        if read.is_err() {
+            reader.problem(node.span(), "this number is negative, or too large");
+        }
+        read.ok()
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Bounded for u64 {
+    fn amount(&self) -> u64 {
+        *self
+    }
+
+    fn shown_amount(amount: u64) -> String {
+        amount.to_string()
+    }
+}
+
+impl Setting for Size {
+    fn kind() -> Kind {
+        Kind::Size
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        if let DeValue::Integer(_) = node.get_ref() {
+            return u64::read(node, reader).map(Self::bytes);
+        }
+        let text = reader.text(node, &Kind::Size)?;
+        reader.parsed(node, text)
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}
+
+impl Bounded for Size {
+    fn amount(&self) -> u64 {
+        self.bytes
+    }
+
+    fn shown_amount(amount: u64) -> String {
+        Self::bytes(amount).to_string()
+    }
+}
+
+impl Setting for Span {
+    fn kind() -> Kind {
+        Kind::Time
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        match node.get_ref() {
+            // Seconds, as on the command line.
+            DeValue::Integer(number) if number.radix() == 10 => reader.parsed(node, number.as_str()),
+            DeValue::Float(number) => reader.parsed(node, number.as_str()),
+            _ => {
+                let text = reader.text(node, &Kind::Time)?;
+                reader.parsed(node, text)
+            }
+        }
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}
+
+/// What is a text in the file and something else here.
+macro_rules! texts {
+    ($($type:ty: $kind:expr, |$text:ident| $shown:expr;)+) => {$(
+        impl Setting for $type {
+            fn kind() -> Kind {
+                $kind
+            }
+
+            fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+                let text = reader.text(node, &$kind)?;
+                reader.parsed(node, text)
+            }
+
+            fn shown(&self) -> Option<String> {
+                let $text = self;
+                Some(format!("{:?}", $shown))
+            }
+        }
+    )+};
+}
+
+texts! {
+    String: Kind::Text, |text| text;
+    PathBuf: Kind::Path, |path| path.display().to_string();
+    Listen: Kind::Address, |listen| listen.to_string();
+    crate::log::LogTarget: Kind::Log, |target| target.to_string();
+}
+
+impl Setting for CoreSelection {
+    fn kind() -> Kind {
+        Kind::Cores
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        if let DeValue::Integer(number) = node.get_ref() {
+            return reader.parsed(node, number.as_str());
+        }
+        let text = reader.text(node, &Kind::Cores)?;
+        reader.parsed(node, text)
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}

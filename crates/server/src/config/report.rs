@@ -1,0 +1,172 @@
+//! What is wrong with a configuration: every problem with its file, line, column, key and cure.
+//!
+//! Collects while reading goes on, so that one run tells all; leaves out what is right. Tested in `tests.rs`, message
+//! by message.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// Problems that are told of one file; of the others only how many there are. Guess: more than anybody corrects at once.
+const PROBLEMS_TOLD: usize = 50;
+
+/// Characters of a line that are shown. Guess: a terminal's width.
+const LINE_SHOWN_MAX: usize = 120;
+
+/// Keys that are listed when none is near. Guess: more are no help, and the reference has them all.
+const KNOWN_LISTED_MAX: usize = 24;
+
+/// Something that is wrong at a place of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// Bytes from the start of the file.
+    pub(super) at: Range<usize>,
+    /// The key with the tables it is in, such as `host.root`; empty where there is none.
+    pub(super) key: String,
+    /// What is wrong, and what would be right.
+    pub(super) what: String,
+}
+
+/// A configuration that cannot be used. Shown as one block per problem, the first line of each beginning with
+/// `FILE:LINE:COLUMN:`, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    file: PathBuf,
+    located: Vec<Located>,
+    total: usize,
+}
+
+/// A problem with what a person needs to find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Located {
+    /// Nothing when the file as a whole is meant.
+    place: Option<Place>,
+    key: String,
+    what: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    /// Both from 1, the column in characters.
+    line: usize,
+    column: usize,
+    /// The line itself, without its end.
+    text: String,
+    /// Characters to be marked.
+    width: usize,
+}
+
+impl ConfigError {
+    /// `file` as a whole cannot be used.
+    pub(super) fn whole(file: &Path, what: String) -> Self {
+        let located = vec![Located { place: None, key: String::new(), what }];
+        Self { file: file.to_owned(), located, total: 1 }
+    }
+
+    /// The problems of `file`, whose content is `text`.
+    pub(super) fn new(file: &Path, text: &str, mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|problem| problem.at.start);
+        problems.dedup();
+        let total = problems.len();
+        problems.truncate(PROBLEMS_TOLD);
+        let locate = |Problem { at, key, what }| Located { place: Some(Place::new(text, at)), key, what };
+        Self { file: file.to_owned(), located: problems.into_iter().map(locate).collect(), total }
+    }
+
+    /// Whether the file could not be read at all.
+    pub fn is_unreadable(&self) -> bool {
+        self.located.iter().all(|located| located.place.is_none())
+    }
+
+    /// How many problems there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+}
+
+impl Place {
+    fn new(text: &str, at: Range<usize>) -> Self {
+        let start = floor(text, at.start);
+        let before = &text[..start];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let rest = &text[line_start..];
+        let line = rest[..rest.find('\n').unwrap_or(rest.len())].trim_end_matches('\r');
+        let end = floor(text, at.end.max(at.start)).min(line_start + line.len()).max(start);
+        let column = text[line_start..start].chars().count() + 1;
+        Self {
+            line: before.matches('\n').count() + 1,
+            column,
+            text: line.chars().take(LINE_SHOWN_MAX).collect(),
+            width: text[start..end].chars().count().max(1),
+        }
+    }
+
+    /// The line, with what is meant marked below it.
+    fn excerpt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.column > LINE_SHOWN_MAX || self.text.trim().is_empty() {
+            return Ok(());
+        }
+        let gutter = self.line.to_string();
+        let indent = " ".repeat(gutter.len());
+        let lead: String =
+            self.text.chars().take(self.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let marks = "^".repeat(self.width.min(LINE_SHOWN_MAX + 1 - self.column));
+        write!(f, "\n  {indent} |\n  {gutter} | {}\n  {indent} | {lead}{marks}", self.text)
+    }
+}
+
+/// The last boundary of a character at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Located { place, key, what }) in self.located.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{}:", self.file.display())?;
+            if let Some(Place { line, column, .. }) = place {
+                write!(f, "{line}:{column}:")?;
+            }
+            if !key.is_empty() {
+                write!(f, " {key}:")?;
+            }
+            write!(f, " {what}")?;
+            if let Some(place) = place {
+                place.excerpt(f)?;
+            }
+        }
+        match self.total - self.located.len() {
+            0 => Ok(()),
+            more => write!(f, "\n{}: {more} more problems", self.file.display()),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// What to say of a word that is none of `known`.
+pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
+    match nearest(word, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.len() > KNOWN_LISTED_MAX => "the reference has all that are".to_owned(),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}
+
+/// The one of `known` that `word` was probably meant to be.
+fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let word = word.to_ascii_lowercase().replace('-', "_");
+    let distance = |other: &&str| strsim::damerau_levenshtein(&word, other);
+    let near = known.iter().copied().min_by_key(distance)?;
+    // A third of the letters may be wrong: beyond that the hint confuses more than it helps. Guess.
+    (distance(&near) * 3 <= near.len().max(word.len())).then_some(near)
+}

@@ -1,0 +1,319 @@
+//! From what is written to what is asked of the server: names looked up, cpus chosen, contradictions refused.
+//!
+//! Leaves out what one key by itself may be (`keys.rs`). Tested in `tests.rs`.
+
+use super::{
+    keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
+    read::At,
+    report::Problem,
+    surroundings::Surroundings,
+    values::{Listen, Size, Span},
+};
+use crate::{
+    ServeOptions, Timeouts,
+    files::{Listing, SiteOptions},
+    hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
+};
+use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr};
+use vermeil_http::{Limits, Status};
+use vermeil_topology::CpuId;
+
+/// What is found to be wrong.
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn push(&mut self, at: &Range<usize>, key: &str, what: impl Into<String>) {
+        self.0.push(Problem { at: at.clone(), key: key.to_owned(), what: what.into() });
+    }
+}
+
+/// What `document` and `hosts`, read from `text`, ask for. What is found to be wrong is added to `problems`; nothing without
+/// a host.
+pub(super) fn resolve(
+    document: Document,
+    hosts: HostsMade,
+    text: &str,
+    around: &Surroundings,
+    problems: &mut Vec<Problem>,
+) -> Option<ServeOptions> {
+    let mut found = Problems::default();
+    let listen = listen(&document, around, &mut found);
+    let cpus = cpus(&document, around, &mut found);
+    refuse_contradictions(&document, &mut found);
+    let hosts = hosts.finish(document.hosts.unknown, text, &mut found);
+    if hosts.is_none() && problems.is_empty() {
+        found.push(
+            &(text.len()..text.len()),
+            "host",
+            "there is no host; write [[host]] and below it root = \"FOLDER\"",
+        );
+    }
+    problems.append(&mut found.0);
+    let cache = &document.cache;
+    Some(ServeOptions {
+        hosts: hosts?.into(),
+        listen,
+        cpus,
+        io: document.io,
+        log: document.log,
+        site: SiteOptions {
+            content_bytes_max: cache.bytes.bytes,
+            // The default gives way to a small cache; what was written was checked.
+            content_file_bytes_max: cache.file_bytes.value.bytes.min(cache.bytes.bytes),
+            entries_max: narrow(cache.entries),
+            ..SiteOptions::default()
+        },
+        connections_max: narrow(document.limits.connections_max),
+        limits: document.limits.into(),
+        timeouts: document.timeouts.into(),
+    })
+}
+
+/// A number whose bound fits any machine's word.
+fn narrow(number: u64) -> usize {
+    usize::try_from(number).expect("bounds of keys are below 2^32")
+}
+
+fn listen(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<SocketAddr> {
+    let mut addrs = Vec::new();
+    if document.listener.is_empty() {
+        let default = around.resolve(&Listen::DEFAULT, &mut addrs);
+        debug_assert!(default.is_ok(), "an address needs no look-up");
+    }
+    for listener in &document.listener {
+        let before = addrs.len();
+        match around.resolve(&listener.address.value, &mut addrs) {
+            Ok(()) if addrs.len() == before => {
+                problems.push(&listener.address.at, "listener.address", "another listener has this address");
+            }
+            Ok(()) => {}
+            Err(error) => problems.push(&listener.address.at, "listener.address", error.to_string()),
+        }
+    }
+    addrs
+}
+
+fn cpus(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<CpuId> {
+    let cores = &document.cores;
+    cores.value.resolve(&around.machine, &around.allowed).unwrap_or_else(|error| {
+        let what = match error {
+            vermeil_topology::Error::Cores { problem, .. } => problem,
+            other => other.to_string(),
+        };
+        problems.push(&cores.at, "cores", what);
+        Vec::new()
+    })
+}
+
+fn refuse_contradictions(document: &Document, problems: &mut Problems) {
+    let mut within = |inner: &At<Size>, inner_key: &str, outer: Size, outer_key: &str| {
+        // A default gives way.
+        if inner.value > outer && !inner.at.is_empty() {
+            let what = format!("{} is more than {outer_key} allows, which is {outer}", inner.value);
+            problems.push(&inner.at, inner_key, what);
+        }
+    };
+    let (limits, cache) = (&document.limits, &document.cache);
+    within(&limits.request_line_bytes, "limits.request_line_bytes", limits.header_bytes, "header_bytes");
+    within(&cache.file_bytes, "cache.file_bytes", cache.bytes, "bytes");
+}
+
+impl From<LimitsTable> for Limits {
+    fn from(table: LimitsTable) -> Self {
+        Self {
+            request_line_bytes: narrow(table.request_line_bytes.value.bytes.min(table.header_bytes.bytes)),
+            header_count: narrow(table.header_count),
+            header_bytes: narrow(table.header_bytes.bytes),
+            body_bytes: table.body_bytes.bytes,
+            requests_per_connection: u32::try_from(table.requests_per_connection).expect("bounded"),
+            ranges_max: narrow(table.ranges_max),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<TimeoutsTable> for Timeouts {
+    fn from(table: TimeoutsTable) -> Self {
+        let TimeoutsTable { header, body, keep_alive, write, drain } = table;
+        let [header, body, keep_alive, write, drain] =
+            [header, body, keep_alive, write, drain].map(|span: Span| span.into());
+        Self { header, body, keep_alive, write, drain }
+    }
+}
+
+/// The hosts of a document, taken one by one.
+pub(super) struct HostsMade<'f> {
+    builder: Builder,
+    /// Where relative paths begin.
+    folder: &'f Path,
+    /// Where each host stands, by its number.
+    places: Vec<usize>,
+    default: Option<Range<usize>>,
+    /// Names that an earlier host has, and where they stand again.
+    taken: Vec<(HostId, Range<usize>, String)>,
+    problems: Problems,
+}
+
+impl<'f> HostsMade<'f> {
+    pub(super) fn new(folder: &'f Path) -> Self {
+        Self {
+            builder: Builder::default(),
+            folder,
+            places: Vec::new(),
+            default: None,
+            taken: Vec::new(),
+            problems: Problems::default(),
+        }
+    }
+
+    /// Takes one host.
+    pub(super) fn add(&mut self, host: At<HostTable>) {
+        let At { value: host, at } = host;
+        let routes = host.route.iter().filter_map(|route| self.route(route)).collect();
+        let index_names = self.index_names(&host.index);
+        let rules = Rules {
+            index_names,
+            listing: if host.listing { Listing::On } else { Listing::Off },
+            follow_symlinks: host.follow_symlinks,
+            routes,
+        };
+        let root = host.root.map(|root| self.folder.join(root.value));
+        let id = self.builder.add(root.as_deref(), rules);
+        self.places.push(at.start);
+        for name in &host.names {
+            self.name(id, name);
+        }
+        if host.default.value {
+            if self.default.is_some() {
+                self.problems.push(&host.default.at, "host.default", "another host is the default already");
+            }
+            self.default = Some(host.default.at);
+            self.builder.set_default(id);
+        } else if host.names.is_empty() && self.places.len() > 1 {
+            let what = "no request reaches a host without a name; name it, or write default = true";
+            self.problems.push(&at, "host.names", what);
+        }
+    }
+
+    fn name(&mut self, id: HostId, name: &At<String>) {
+        let parsed = match Name::from_str(&name.value) {
+            Ok(parsed) => parsed,
+            Err(why) => {
+                return self.problems.push(&name.at, "host.names", format!("\"{}\": {why}", name.value));
+            }
+        };
+        if let Err(taken) = self.builder.name(id, &parsed) {
+            self.taken.push((taken.by, name.at.clone(), parsed.to_string()));
+        }
+    }
+
+    fn index_names(&mut self, names: &[At<String>]) -> Vec<String> {
+        for name in names {
+            if name.value.is_empty() || name.value.contains('/') || name.value.starts_with('.') {
+                let what = format!(
+                    "\"{}\": write the name of a file, without slash and without dot at its start",
+                    name.value
+                );
+                self.problems.push(&name.at, "host.index", what);
+            }
+        }
+        names.iter().map(|name| name.value.clone()).collect()
+    }
+
+    fn route(&mut self, route: &At<RouteTable>) -> Option<Route> {
+        let At { value: table, at } = route;
+        let prefix = self.part(table.prefix.as_ref(), "host.route.prefix", |prefix| {
+            let decoded = vermeil_http::path::decode(prefix.as_bytes(), &mut Vec::new())
+                .is_ok_and(|decoded| decoded.bytes == prefix.as_bytes());
+            (!decoded).then_some("write a path as it is when decoded, such as \"/old\", without dot segments")
+        });
+        let suffix = self.part(table.suffix.as_ref(), "host.route.suffix", |suffix| {
+            (suffix.is_empty() || suffix.contains('/')).then_some("write the end of a name, such as \".php\"")
+        });
+        let action = match table.action {
+            ActionWord::Files => {
+                self.refuse_redirect_keys(table);
+                Action::Files
+            }
+            ActionWord::Redirect => self.redirect(table, at)?,
+        };
+        Some(Route { prefix, suffix, action })
+    }
+
+    /// A text of a route, unless `wrong` says what is wrong with it.
+    fn part(
+        &mut self,
+        text: Option<&At<String>>,
+        key: &str,
+        wrong: impl FnOnce(&str) -> Option<&'static str>,
+    ) -> Option<Box<str>> {
+        let text = text?;
+        if let Some(what) = wrong(&text.value) {
+            self.problems.push(&text.at, key, format!("\"{}\": {what}", text.value));
+        }
+        Some(text.value.as_str().into())
+    }
+
+    fn redirect(&mut self, table: &RouteTable, at: &Range<usize>) -> Option<Action> {
+        let code = table.code.as_ref().map_or(301, |code| code.value);
+        let status = match code {
+            301 => Status::MovedPermanently,
+            302 => Status::Found,
+            303 => Status::SeeOther,
+            307 => Status::TemporaryRedirect,
+            308 => Status::PermanentRedirect,
+            _ => {
+                let at = table.code.as_ref().map_or(at, |code| &code.at);
+                self.problems.push(
+                    at,
+                    "host.route.code",
+                    format!("{code} is not one of 301, 302, 303, 307, 308"),
+                );
+                return None;
+            }
+        };
+        let Some(to) = &table.to else {
+            self.problems.push(
+                at,
+                "host.route.to",
+                "a redirect needs this key, such as to = \"/new{rest}{query}\"",
+            );
+            return None;
+        };
+        match to.value.parse::<Template>() {
+            Ok(template) => Some(Action::Redirect { to: template, status }),
+            Err(why) => {
+                self.problems.push(&to.at, "host.route.to", format!("\"{}\": {why}", to.value));
+                None
+            }
+        }
+    }
+
+    fn refuse_redirect_keys(&mut self, table: &RouteTable) {
+        let only = "only a route with action = \"redirect\" has this key";
+        if let Some(to) = &table.to {
+            self.problems.push(&to.at, "host.route.to", only);
+        }
+        if let Some(code) = &table.code {
+            self.problems.push(&code.at, "host.route.code", only);
+        }
+    }
+
+    /// The table of all hosts; nothing if there is none.
+    fn finish(self, unknown: Unknown, text: &str, problems: &mut Problems) -> Option<Hosts> {
+        problems.0.extend(self.problems.0);
+        for (by, at, name) in self.taken {
+            let line = 1 + text[..self.places[by.index()]].matches('\n').count();
+            problems.push(&at, "host.names", format!("\"{name}\": the host at line {line} has this name"));
+        }
+        self.builder.build(unknown)
+    }
+}
+
+/// A default is nowhere in the file.
+impl<T> At<T> {
+    pub(super) fn unwritten(value: T) -> Self {
+        Self { value, at: 0..0 }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a command line or a configuration is resolved against: this machine, or one that a test invents.
+
+use super::values::Listen;
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    path::Path,
+};
+use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Error, Machine, allowed, sysfs};
+
+/// A machine, and what of it may be used.
+pub struct Surroundings {
+    /// Its cpus, caches and nodes.
+    pub machine: Machine,
+    /// Those this process may run on.
+    pub allowed: Allowed,
+    /// Whether sockets of IPv6 can be bound.
+    pub has_ipv6: bool,
+    /// Gives the addresses of a name, each with the port.
+    pub look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+}
+
+/// Why a name to listen on is no address.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// Looking it up failed.
+    #[error("the name cannot be resolved: {0}; write an address such as 127.0.0.1:8080")]
+    Failed(io::Error),
+    /// Looking it up gave nothing.
+    #[error("the name has no address; write an address such as 127.0.0.1:8080")]
+    None,
+}
+
+impl Surroundings {
+    /// This machine, from `/sys`, and what is allowed from the affinity mask and the cgroups.
+    ///
+    /// # Errors
+    /// `/sys` has no cpus.
+    pub fn here() -> Result<Self, Error> {
+        let root = Path::new("/");
+        let machine = sysfs::read(root)?;
+        let mut affinity = CpuSet::new();
+        for cpu in vermeil_io::current_affinity() {
+            match u32::try_from(cpu) {
+                Ok(cpu) if cpu < CPUS_MAX => affinity.insert(CpuId(cpu)),
+                _ => {}
+            }
+        }
+        // The kernel lists the addresses of IPv6 there; without IPv6 there is no such file.
+        let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
+        let look_up = |name: &str, port| (name, port).to_socket_addrs().map(Iterator::collect);
+        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up })
+    }
+
+    /// Adds the addresses of `listen` to `addrs`, each once: twice the same would compete with itself.
+    ///
+    /// # Errors
+    /// A name without address.
+    pub fn resolve(&self, listen: &Listen, addrs: &mut Vec<SocketAddr>) -> Result<(), AddressError> {
+        let found = listen.addresses(self.look_up).map_err(AddressError::Failed)?;
+        if found.is_empty() {
+            return Err(AddressError::None);
+        }
+        for addr in found {
+            // "All interfaces" is IPv4 alone where there is no IPv6; an address of IPv6 that was written is tried.
+            let left_out = matches!(listen, Listen::Everywhere(_)) && addr.is_ipv6() && !self.has_ipv6;
+            if !left_out && !addrs.contains(&addr) {
+                addrs.push(addr);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,350 @@
+//! What files come to, on an invented machine; and what is refused, message by message.
+
+use super::*;
+use crate::{
+    IoChoice, ServeOptions, Timeouts,
+    files::{FollowSymlinks, Listing},
+    hosts::{Action, Hosts, Unknown},
+    log::LogTarget,
+};
+use std::{io, net::SocketAddr, time::Duration};
+use vermeil_http::Limits;
+use vermeil_topology::{Allowed, CpuId, synthetic};
+
+/// Four cpus; `localhost` has two addresses, and no other name is known.
+fn surroundings() -> Surroundings {
+    let machine = synthetic::parse("node:1 core:2 pu:2").unwrap();
+    let look_up = |name: &str, port| match name {
+        "localhost" => Ok(vec![addr(&format!("[::1]:{port}")), addr(&format!("127.0.0.1:{port}"))]),
+        _ => Err(io::Error::other("no such name")),
+    };
+    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up }
+}
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn try_load(text: &str) -> Result<ServeOptions, ConfigError> {
+    parse(Path::new("/etc/vermeil/vermeil.toml"), text, &surroundings())
+}
+
+#[track_caller]
+fn load(text: &str) -> ServeOptions {
+    try_load(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The problems of a file named `v.toml`, without the lines shown.
+fn problems(text: &str) -> Vec<String> {
+    let error = parse(Path::new("v.toml"), text, &surroundings()).expect_err("refused");
+    error.to_string().lines().filter(|line| line.starts_with("v.toml:")).map(str::to_owned).collect()
+}
+
+fn root_of<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h str> {
+    hosts.host(hosts.find(Some(name.as_bytes()))?).root.map(|root| root.to_str().unwrap())
+}
+
+#[test]
+fn one_host_and_nothing_else_has_every_default() {
+    let options = load("[[host]]\nroot = \"www\"\n");
+    assert_eq!(root_of(&options.hosts, "any"), Some("/etc/vermeil/www"));
+    assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
+    assert_eq!(options.cpus.len(), 4);
+    assert_eq!((options.io, &options.log), (IoChoice::Auto, &LogTarget::Stdout));
+    assert_eq!(options.limits, Limits::default());
+    assert_eq!(options.timeouts, Timeouts::default());
+    assert_eq!(options.site, Default::default());
+    assert_eq!(options.connections_max, crate::CONNECTIONS_MAX);
+    let host = options.hosts.host(options.hosts.default_host());
+    assert_eq!(*host.rules, crate::hosts::Rules::default());
+    assert_eq!(options.hosts.unknown(), Unknown::Default);
+}
+
+#[test]
+fn each_key_arrives() {
+    let options = load(
+        r#"
+        cores = 2
+        io = "epoll"
+        log = "off"
+        [limits]
+        connections_max = 7
+        request_line_bytes = "1K"
+        header_count = 9
+        header_bytes = 2048
+        body_bytes = "3G"
+        requests_per_connection = 5
+        ranges_max = 0
+        [timeouts]
+        header = 1
+        body = 2.5
+        keep_alive = "500ms"
+        write = "2m"
+        drain = "1h"
+        [[listener]]
+        address = "localhost:80"
+        [[host]]
+        [cache]
+        bytes = "1M"
+        entries = 11
+        file_bytes = "3K"
+        [[listener]]
+        address = ":81"
+        "#,
+    );
+    assert_eq!(options.cpus, [CpuId(0), CpuId(2)]);
+    assert_eq!((options.io, &options.log, options.connections_max), (IoChoice::Epoll, &LogTarget::Off, 7));
+    assert_eq!(options.listen, ["[::1]:80", "127.0.0.1:80", "0.0.0.0:81", "[::]:81"].map(addr));
+    let limits = Limits {
+        request_line_bytes: 1024,
+        header_count: 9,
+        header_bytes: 2048,
+        body_bytes: 3 << 30,
+        requests_per_connection: 5,
+        ranges_max: 0,
+        ..Limits::default()
+    };
+    assert_eq!(options.limits, limits);
+    let timeouts = Timeouts {
+        header: Duration::from_secs(1),
+        body: Duration::from_millis(2500),
+        keep_alive: Duration::from_millis(500),
+        write: Duration::from_secs(120),
+        drain: Duration::from_secs(3600),
+    };
+    assert_eq!(options.timeouts, timeouts);
+    let site = &options.site;
+    assert_eq!(
+        (site.content_bytes_max, site.entries_max, site.content_file_bytes_max),
+        (1 << 20, 11, 3 << 10)
+    );
+}
+
+#[test]
+fn what_a_host_says() {
+    let options = load(
+        r#"
+        [hosts]
+        unknown = "refuse"
+        [[host]]
+        names = ["Example.ORG", "*.example.org."]
+        root = "/srv/a"
+        index = ["home.html", "index.html"]
+        listing = false
+        follow_symlinks = "none"
+        [[host.route]]
+        prefix = "/old"
+        action = "redirect"
+        to = "https://{host}/new{rest}{query}"
+        code = 308
+        [[host.route]]
+        suffix = ".txt"
+        action = "files"
+        [[host]]
+        names = ["b.example"]
+        default = true
+        "#,
+    );
+    let hosts = &options.hosts;
+    assert_eq!(root_of(hosts, "www.example.org"), Some("/srv/a"));
+    assert_eq!(root_of(hosts, "nobody"), None);
+    let rules = hosts.host(hosts.find(Some(b"example.org")).unwrap()).rules;
+    assert_eq!(rules.index_names, ["home.html", "index.html"]);
+    assert_eq!((rules.listing, rules.follow_symlinks), (Listing::Off, FollowSymlinks::None));
+    assert!(rules.routes[0].matches(b"/old/x") && !rules.routes[0].matches(b"/older"));
+    match &rules.routes[0].action {
+        Action::Redirect { to, status } => {
+            assert_eq!((to.to_string().as_str(), status.code()), ("https://{host}/new{rest}{query}", 308));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(rules.routes[1].action, Action::Files);
+    assert_eq!(hosts.default_host(), hosts.find(Some(b"b.example")).unwrap());
+}
+
+#[test]
+fn every_problem_is_told_with_its_place() {
+    let text = r#"
+corse = 2
+[limits]
+header_count = 0
+header-bytes = "1K"
+body_bytes = "1.5G"
+[timeouts]
+header = "never"
+[[host]]
+root = 3
+rout = "x"
+[[host.route]]
+prefix = "/a"
+action = "redirekt"
+"#;
+    let expected = [
+        "v.toml:2:1: corse: there is no such key; did you mean `cores`?",
+        "v.toml:4:16: limits.header_count: 0 is not from 1 to 10000",
+        "v.toml:5:1: limits.header-bytes: there is no such key; did you mean `header_bytes`?",
+        "v.toml:6:14: limits.body_bytes: \"1.5G\": write bytes such as 4096, or a whole number with a unit of 1024: \
+         32K, 256M, 2G, 1T",
+        "v.toml:8:10: timeouts.header: \"never\": write seconds such as 10 or 2.5, or a number with a unit: 500ms, \
+         10s, 2m, 1h",
+        "v.toml:10:8: host.root: this is a whole number; write a path in quotes, such as \"/srv/www\"",
+        "v.toml:11:1: host.rout: there is no such key; did you mean `root`?",
+        "v.toml:14:10: host.route.action: \"redirekt\" is no choice; did you mean `redirect`?",
+    ];
+    assert_eq!(problems(text), expected);
+}
+
+#[test]
+fn what_is_no_toml_is_told_too() {
+    let found = problems("cores = \nio = \"epoll\"\nlog = \"off\n[[host]]\nroot = \"a\"\nroot = \"b\"\n");
+    let at = |problem: &String| problem.split(' ').next().unwrap().to_owned();
+    let places: Vec<_> = found.iter().map(at).collect();
+    assert!(places.iter().any(|place| place.starts_with("v.toml:1:")), "{found:?}");
+    assert!(places.iter().any(|place| place.starts_with("v.toml:3:")), "{found:?}");
+    assert!(places.iter().any(|place| place.starts_with("v.toml:6:")), "{found:?}");
+}
+
+#[test]
+fn what_keys_come_to_together_is_checked() {
+    for (text, problem) in [
+        ("", "v.toml:1:1: host: there is no host; write [[host]] and below it root = \"FOLDER\""),
+        (
+            "[limits]\nrequest_line_bytes = \"64K\"\n[[host]]\n",
+            "v.toml:2:22: limits.request_line_bytes: 64K is more than header_bytes allows, which is 32K",
+        ),
+        (
+            "cores = 9\n[[host]]\n",
+            "v.toml:1:9: cores: 9 cpus asked for, 4 allowed; cpus that may be used: 0-3",
+        ),
+        (
+            "[[listener]]\naddress = \"nowhere:80\"\n[[host]]\n",
+            "v.toml:2:11: listener.address: the name cannot be resolved: no such name; write an address such as \
+             127.0.0.1:8080",
+        ),
+        (
+            "[[listener]]\naddress = \"80\"\n[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\n",
+            "v.toml:4:11: listener.address: another listener has this address",
+        ),
+        ("[[listener]]\n[[host]]\n", "v.toml:1:1: listener.address: this key must be there"),
+        (
+            "[[host]]\nnames = [\"a.example\"]\n\n[[host]]\nnames = [\"b\", \"A.example.\"]\n",
+            "v.toml:5:15: host.names: \"a.example\": the host at line 1 has this name",
+        ),
+        (
+            "[[host]]\n[[host]]\nroot = \"x\"\n",
+            "v.toml:2:1: host.names: no request reaches a host without a name; name it, or write default = true",
+        ),
+        (
+            "[[host]]\ndefault = true\n[[host]]\ndefault = true\n",
+            "v.toml:4:11: host.default: another host is the default already",
+        ),
+        (
+            "[[host]]\nnames = [\"a:80\"]\n",
+            "v.toml:2:10: host.names: \"a:80\": write the name alone, without `http://`, port or path, such as \
+             example.org",
+        ),
+        (
+            "[[host]]\n[[host.route]]\nprefix = \"/a\"\naction = \"redirect\"\n",
+            "v.toml:2:1: host.route.to: a redirect needs this key, such as to = \"/new{rest}{query}\"",
+        ),
+        (
+            "[[host]]\n[[host.route]]\naction = \"files\"\nto = \"/a\"\n",
+            "v.toml:4:6: host.route.to: only a route with action = \"redirect\" has this key",
+        ),
+        (
+            "[[host]]\n[[host.route]]\naction = \"redirect\"\nto = \"/{pth}\"\n",
+            "v.toml:4:6: host.route.to: \"/{pth}\": `{pth}` stands for nothing; {host}, {path}, {rest} and {query} do",
+        ),
+        (
+            "[[host]]\n[[host.route]]\nprefix = \"/a/../b\"\naction = \"files\"\n",
+            "v.toml:3:10: host.route.prefix: \"/a/../b\": write a path as it is when decoded, such as \"/old\", without \
+             dot segments",
+        ),
+        (
+            "[[host]]\nindex = [\"../x\"]\n",
+            "v.toml:2:10: host.index: \"../x\": write the name of a file, without slash and without dot at its start",
+        ),
+    ] {
+        assert_eq!(problems(text), [problem], "{text}");
+    }
+}
+
+#[test]
+fn the_line_is_shown_with_its_place_marked() {
+    let error = try_load("[[host]]\nnames = [\"münchen.example\", \"a b\"]\n").unwrap_err().to_string();
+    let expected = concat!(
+        "/etc/vermeil/vermeil.toml:2:10: host.names: \"münchen.example\": write an international name as it is on ",
+        "the wire, beginning with xn--\n    |\n  2 | names = [\"münchen.example\", \"a b\"]\n    |          ",
+        "^^^^^^^^^^^^^^^^^\n",
+        "/etc/vermeil/vermeil.toml:2:29: host.names: \"a b\": a name has letters, digits, `-` and `_` between dots; an ",
+        "IPv6 address stands in brackets\n    |\n  2 | names = [\"münchen.example\", \"a b\"]\n    |",
+        "                             ^^^^^",
+    );
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn a_plan_says_what_would_be_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[[host]]\nnames = [\"b.example\", \"a.example\"]\nroot = \".\"\n\
+                [[host.route]]\nprefix = \"/x\"\naction = \"redirect\"\nto = \"/y\"\n\
+                [[host]]\nnames = [\"*.c.example\"]\nroot = \"gone\"\n";
+    let options = parse(&folder.path().join("v.toml"), text, &surroundings()).unwrap();
+    let plan = Plan::new(&options);
+    let here = folder.path().display();
+    let expected = format!(
+        "listen: 127.0.0.1:8080\ncores: 4 (cpus 0-3); io: auto; log: -\n\
+         hosts: 2 with 3 names; every other name: a.example, b.example\n\
+         \x20 a.example, b.example: files of {here}/.; /x*: 301 to /y\n\
+         \x20 *.c.example: files of {here}/gone\n"
+    );
+    assert_eq!(plan.to_string(), expected);
+    assert_eq!(plan.warnings(), [format!("*.c.example: cannot serve {here}/gone: there is no such folder")]);
+}
+
+#[test]
+fn so_many_problems_and_no_more_are_shown() {
+    let text = "x = 1\n[[host]]\n".to_owned() + &(0..99).map(|i| format!("x{i} = 1\n")).collect::<String>();
+    let found = problems(&text);
+    assert_eq!(found.len(), 51);
+    assert_eq!(found[50], "v.toml: 50 more problems");
+}
+
+/// Cut into parts, and read as one: the same hosts in the same order, the same places.
+#[test]
+fn very_many_hosts_are_read_like_few() {
+    let host = |i: usize| format!("[[host]]\nnames = [\"h{i}.example\"]\nroot = \"/srv/{i}\"\n");
+    let text: String = (0..2000).map(host).collect();
+    let options = load(&format!("{text}[timeouts]\ndrain = 1\n"));
+    assert_eq!(options.hosts.names(), 2000);
+    assert_eq!(options.timeouts.drain, Duration::from_secs(1));
+    for i in [0, 1, 511, 512, 1999] {
+        assert_eq!(root_of(&options.hosts, &format!("h{i}.example")), Some(&*format!("/srv/{i}")));
+    }
+    assert_eq!(root_of(&options.hosts, "other"), Some("/srv/0"), "the first one is the default");
+    let again = format!("{text}{}", host(1500));
+    assert_eq!(
+        problems(&again),
+        ["v.toml:6002:10: host.names: \"h1500.example\": the host at line 4501 has this name"]
+    );
+    let wrong = text.replace("root = \"/srv/1999\"", "rot = \"/srv/1999\"");
+    assert_eq!(problems(&wrong), ["v.toml:6000:1: host.rot: there is no such key; did you mean `root`?"]);
+}
+
+#[test]
+fn hosts_may_be_written_in_one_list() {
+    let options = load("host = [{ names = [\"a\"], root = \"x\" }, { names = [\"b\"], root = \"y\" }]\n");
+    assert_eq!(root_of(&options.hosts, "b"), Some("/etc/vermeil/y"));
+}
+
+#[test]
+fn the_page_has_every_key_and_the_introduction_parses() {
+    let page = reference_page();
+    for words in
+        ["`[limits]`", "`[[host.route]]`", "| `connections_max` | number, 1 to 10000000 |", "`\"256M\"`"]
+    {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let example = INTRODUCTION.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    load(example);
+}

@@ -1,0 +1,16 @@
+//! Values that people write, on the command line and in the configuration: times, sizes, addresses to listen on.
+//!
+//! Each reads what it prints, so that a default in a help text can be copied, and refuses what it would have to round.
+
+mod listen;
+mod size;
+mod span;
+
+pub use listen::{Listen, ListenError};
+pub use size::{Size, SizeError, between as size_between};
+pub use span::{Span, SpanError};
+
+/// Splits `2.5m` into `2.5` and `m`.
+fn split_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()))
+}

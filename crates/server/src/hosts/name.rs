@@ -1,0 +1,118 @@
+//! Host names: as they are configured, and as they come in requests.
+//!
+//! Two spellings of one name are made one here: letters in lower case, no dot at the end, no port (RFC 9110 §4.2.3,
+//! RFC 1034 §3.1). What a request may say at all is decided by `vermeil-http`. Tested in `tests.rs`.
+
+use std::{fmt, str::FromStr};
+
+/// Longest name, in bytes (RFC 1035 §2.3.4). A longer one in a request is a name that nobody has.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Longest part between dots, in bytes (RFC 1035 §2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
+/// A name as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// This name alone.
+    Exact(Box<str>),
+    /// All names that end in a dot and this.
+    Below(Box<str>),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Below(name) => write!(f, "*.{name}"),
+        }
+    }
+}
+
+/// Why a text is no [`Name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is nothing.
+    #[error("a name has at least one letter; the default host needs no name")]
+    Empty,
+    /// It has a port, a scheme or a path.
+    #[error("write the name alone, without `http://`, port or path, such as example.org")]
+    NotAlone,
+    /// A star that is not the first part.
+    #[error("a star stands for the first part of a name only, such as *.example.org")]
+    Star,
+    /// It is not ASCII.
+    #[error("write an international name as it is on the wire, beginning with xn--")]
+    NotAscii,
+    /// A part between dots is empty or longer than 63 bytes, or the whole longer than 255.
+    #[error("the parts between dots have 1 to 63 letters, and the whole at most 255")]
+    Length,
+    /// It has a character that no name has.
+    #[error("a name has letters, digits, `-` and `_` between dots; an IPv6 address stands in brackets")]
+    Character,
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() || text == "." {
+            return Err(NameError::Empty);
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if let Some(below) = name.strip_prefix("*.") {
+            check(below)?;
+            return Ok(Self::Below(below.into()));
+        }
+        match name.strip_prefix('[') {
+            Some(rest) => check_ip_literal(rest)?,
+            None => check(&name)?,
+        }
+        Ok(Self::Exact(name.into()))
+    }
+}
+
+fn check(name: &str) -> Result<(), NameError> {
+    if name.contains(['/', ':', '?', '#', '@']) {
+        return Err(NameError::NotAlone);
+    }
+    if name.contains('*') {
+        return Err(NameError::Star);
+    }
+    if !name.is_ascii() {
+        return Err(NameError::NotAscii);
+    }
+    let is_length = |label: &str| (1..=LABEL_BYTES_MAX).contains(&label.len());
+    if name.len() > NAME_BYTES_MAX || !name.split('.').all(is_length) {
+        return Err(NameError::Length);
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if name.bytes().all(allowed) { Ok(()) } else { Err(NameError::Character) }
+}
+
+fn check_ip_literal(rest: &str) -> Result<(), NameError> {
+    let Some((address, after)) = rest.split_once(']') else { return Err(NameError::Character) };
+    match (address.parse::<std::net::Ipv6Addr>(), after) {
+        (Ok(_), "") => Ok(()),
+        (Ok(_), _) => Err(NameError::NotAlone),
+        (Err(_), _) => Err(NameError::Character),
+    }
+}
+
+/// Room for the name of a request.
+pub(super) type Buffer = [u8; NAME_BYTES_MAX];
+
+/// The name in `host`, a valid value of `Host`: without port, in lower case, without a dot at the end. Nothing if it is
+/// longer than any name.
+#[inline]
+pub(super) fn normalised<'b>(host: &[u8], buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+    let name = match host {
+        [b'[', ..] => &host[..=host.iter().position(|&byte| byte == b']')?],
+        _ => &host[..host.iter().position(|&byte| byte == b':').unwrap_or(host.len())],
+    };
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    let normalised = buffer.get_mut(..name.len())?;
+    normalised.copy_from_slice(name);
+    normalised.make_ascii_lowercase();
+    Some(normalised)
+}

@@ -1,0 +1,171 @@
+//! Routes: what of a host's paths is no file, and where redirects lead.
+//!
+//! Works on decoded paths, so no spelling of a path gets around a route. Leaves out giving the answer. Tested in
+//! `tests.rs`.
+
+use std::{fmt, str::FromStr};
+use vermeil_http::{Status, path::percent_encode_path};
+
+/// A part of a host's paths, and what is done there. Without prefix and suffix it is all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Route {
+    /// How the path begins, in whole segments.
+    pub prefix: Option<Box<str>>,
+    /// How one of its segments ends.
+    pub suffix: Option<Box<str>>,
+    /// What is done.
+    pub action: Action,
+}
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Files are served, as without a route.
+    Files,
+    /// The client is sent elsewhere.
+    Redirect {
+        /// Where to.
+        to: Template,
+        /// With which status.
+        status: Status,
+    },
+}
+
+/// What of a request a redirect may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    /// `Host` as it came; nothing in HTTP/1.0.
+    pub host: Option<&'a [u8]>,
+    /// Decoded, without dot segments and empty segments.
+    pub decoded: &'a [u8],
+    /// Without its question mark.
+    pub query: Option<&'a [u8]>,
+}
+
+impl Route {
+    /// Whether `path`, decoded, is one of these.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        let begins = self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some());
+        begins && self.suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path))
+    }
+}
+
+/// What `path` has behind `prefix`, if it begins with it in whole segments.
+fn rest<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+    let rest = path.strip_prefix(prefix)?;
+    (prefix.ends_with(b"/") || rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
+}
+
+fn has_segment(suffix: &[u8], path: &[u8]) -> bool {
+    path.split(|&byte| byte == b'/').any(|segment| segment.ends_with(suffix))
+}
+
+/// A text with places for parts of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Template(Box<[Part]>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    Text(Box<str>),
+    Host,
+    Path,
+    Rest,
+    Query,
+}
+
+/// Why a text is no [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// It would lead to a place that depends on the request, or to a file.
+    #[error("write a path that begins with one slash, or an address that begins with http:// or https://")]
+    Start,
+    /// Braces that do not match, or a word that stands for nothing.
+    #[error("`{{{0}` stands for nothing; {{host}}, {{path}}, {{rest}} and {{query}} do")]
+    Place(String),
+    /// A character that no address has.
+    #[error("{0:?} cannot stand in an address; write it percent-encoded")]
+    Character(char),
+}
+
+impl FromStr for Template {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        let is_path = text.starts_with('/') && !text.starts_with("//");
+        let address = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+        if !is_path && !text.starts_with("{path}") && address.is_none_or(str::is_empty) {
+            return Err(TemplateError::Start);
+        }
+        let mut parts = Vec::new();
+        let mut left = text;
+        while let Some((before, after)) = left.split_once('{') {
+            push_text(&mut parts, before)?;
+            let Some((word, behind)) = after.split_once('}') else {
+                return Err(TemplateError::Place(after.to_owned()));
+            };
+            parts.push(match word {
+                "host" => Part::Host,
+                "path" => Part::Path,
+                "rest" => Part::Rest,
+                "query" => Part::Query,
+                other => return Err(TemplateError::Place(format!("{other}}}"))),
+            });
+            left = behind;
+        }
+        push_text(&mut parts, left)?;
+        Ok(Self(parts.into()))
+    }
+}
+
+fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), TemplateError> {
+    let allowed = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '^' | '`' | '}');
+    if let Some(wrong) = text.chars().find(|&c| !allowed(c)) {
+        return Err(TemplateError::Character(wrong));
+    }
+    if !text.is_empty() {
+        parts.push(Part::Text(text.into()));
+    }
+    Ok(())
+}
+
+impl Template {
+    /// Appends the address for a request that a route with `prefix` took.
+    pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Host => out.extend_from_slice(path.host.unwrap_or_default()),
+                Part::Path => percent_encode_path(path.decoded, out),
+                Part::Rest => {
+                    let rest = rest(prefix.unwrap_or_default().as_bytes(), path.decoded);
+                    percent_encode_path(rest.unwrap_or(path.decoded), out);
+                }
+                Part::Query => {
+                    if let Some(query) = path.query {
+                        out.push(b'?');
+                        out.extend_from_slice(query);
+                    }
+                }
+            }
+        }
+        // Two slashes at the start would be another host (RFC 3986 §4.2).
+        while out[start..].starts_with(b"//") {
+            out.remove(start);
+        }
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| {
+            f.write_str(match part {
+                Part::Text(text) => text,
+                Part::Host => "{host}",
+                Part::Path => "{path}",
+                Part::Rest => "{rest}",
+                Part::Query => "{query}",
+            })
+        })
+    }
+}

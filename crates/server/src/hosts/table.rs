@@ -1,0 +1,301 @@
+//! The table of hosts: made once from a configuration, then only read.
+//!
+//! Finding a host is one hash of its name, and one more for each part of the name where there are wildcards; a hundred
+//! thousand hosts take some 10 MB. Names and folders stand in one piece of memory, and hosts that are configured alike
+//! share their rules. Tested in `tests.rs`; `cargo xtask bench hosts` measures it.
+
+use super::{
+    name::{self, Name},
+    route::Route,
+};
+use crate::files::{FollowSymlinks, Listing};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::{collections::HashMap, ffi::OsStr, hash::BuildHasher, os::unix::ffi::OsStrExt, path::Path};
+
+/// The number of a host in its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostId(u32);
+
+impl HostId {
+    /// Its place in the order in which hosts were added, from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a request for a name that no host has gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Unknown {
+    /// The default host.
+    #[default]
+    Default,
+    /// 421.
+    Refuse,
+}
+
+/// What hosts have in common as a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// The pages a folder answers with, the first that exists.
+    pub index_names: Vec<String>,
+    /// Whether folders without such a page are listed.
+    pub listing: Listing,
+    /// Which symbolic links are followed.
+    pub follow_symlinks: FollowSymlinks,
+    /// What is no file; the first that matches counts.
+    pub routes: Vec<Route>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            index_names: vec!["index.html".to_owned()],
+            listing: Listing::default(),
+            follow_symlinks: FollowSymlinks::default(),
+            routes: Vec::new(),
+        }
+    }
+}
+
+/// One host of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'t> {
+    /// The folder that is served; without one only routes are.
+    pub root: Option<&'t Path>,
+    /// The rest.
+    pub rules: &'t Rules,
+}
+
+/// A part of [`Hosts::text`].
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    start: u32,
+    bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NameOf {
+    name: Text,
+    host: HostId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    root: Option<Text>,
+    rules: u32,
+}
+
+/// The virtual hosts of a server.
+#[derive(Debug)]
+pub struct Hosts {
+    /// All names and folders, one behind the other.
+    text: Vec<u8>,
+    exact: HashTable<NameOf>,
+    /// By what stands behind the star and its dot.
+    below: HashTable<NameOf>,
+    /// Dots of the longest name in `below`, and one: no name with more parts needs to be looked up whole.
+    below_labels_max: usize,
+    hosts: Vec<Record>,
+    rules: Vec<Rules>,
+    default: HostId,
+    unknown: Unknown,
+    hasher: RandomState,
+}
+
+impl Hosts {
+    /// The host for the value of a request's `Host`, valid as `vermeil-http` says; nothing if the request is to be refused.
+    #[inline]
+    pub fn find(&self, host: Option<&[u8]>) -> Option<HostId> {
+        if self.hosts.len() == 1 && self.unknown == Unknown::Default {
+            return Some(self.default);
+        }
+        let mut buffer = [0; name::NAME_BYTES_MAX];
+        let named = host.and_then(|host| self.named(name::normalised(host, &mut buffer)?));
+        named.or_else(|| (self.unknown == Unknown::Default).then_some(self.default))
+    }
+
+    /// The host of a normalised name.
+    fn named(&self, name: &[u8]) -> Option<HostId> {
+        if let Some(found) = self.look_up(&self.exact, name) {
+            return Some(found);
+        }
+        if self.below.is_empty() {
+            return None;
+        }
+        // From the left: the longest wildcard first. What has more parts than any wildcard is not looked up.
+        let is_dot = |(at, &byte): (usize, &u8)| (byte == b'.').then_some(at);
+        let dots = name.iter().filter(|byte| **byte == b'.').count();
+        let skipped = dots.saturating_sub(self.below_labels_max);
+        let mut starts = name.iter().enumerate().filter_map(is_dot).skip(skipped).map(|dot| dot + 1);
+        starts.find_map(|start| self.look_up(&self.below, &name[start..]))
+    }
+
+    #[inline]
+    fn look_up(&self, table: &HashTable<NameOf>, name: &[u8]) -> Option<HostId> {
+        let hash = self.hasher.hash_one(name);
+        table.find(hash, |known| self.bytes(known.name) == name).map(|found| found.host)
+    }
+
+    fn bytes(&self, text: Text) -> &[u8] {
+        &self.text[text.start as usize..][..text.bytes as usize]
+    }
+
+    /// What is served at a host.
+    pub fn host(&self, id: HostId) -> Host<'_> {
+        let record = &self.hosts[id.0 as usize];
+        let root = record.root.map(|root| Path::new(OsStr::from_bytes(self.bytes(root))));
+        Host { root, rules: &self.rules[record.rules as usize] }
+    }
+
+    /// The host for names that no host has, unless those are refused.
+    pub fn default_host(&self) -> HostId {
+        self.default
+    }
+
+    /// What becomes of names that no host has.
+    pub fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+
+    /// All hosts, in the order they were added.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = HostId> + use<> {
+        (0..self.hosts.len() as u32).map(HostId)
+    }
+
+    /// One host for all requests, with the files below `root` and nothing else.
+    pub fn single(root: &Path, rules: Rules) -> Self {
+        let mut builder = Builder::new();
+        builder.add(Some(root), rules);
+        builder.build(Unknown::Default).expect("one host was added")
+    }
+
+    /// Bytes of memory it takes, and how many different rules there are.
+    #[cfg(test)]
+    pub(super) fn footprint(&self) -> (usize, usize) {
+        let names = (self.exact.capacity() + self.below.capacity()) * (size_of::<NameOf>() + 1);
+        let bytes = self.text.capacity() + names + self.hosts.capacity() * size_of::<Record>();
+        (bytes, self.rules.len())
+    }
+
+    /// All names, each with its host, in no order.
+    pub fn all_names(&self) -> impl Iterator<Item = (HostId, String)> {
+        let shown = |star: &'static str| {
+            move |known: &NameOf| {
+                (known.host, format!("{star}{}", String::from_utf8_lossy(self.bytes(known.name))))
+            }
+        };
+        self.exact.iter().map(shown("")).chain(self.below.iter().map(shown("*.")))
+    }
+
+    /// How many names are known.
+    pub fn names(&self) -> usize {
+        self.exact.len() + self.below.len()
+    }
+}
+
+/// Makes a table.
+#[derive(Debug)]
+pub struct Builder {
+    hosts: Hosts,
+    rules: HashMap<Rules, u32>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A name belongs to another host already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another host has this name")]
+pub struct Taken {
+    /// That host.
+    pub by: HostId,
+}
+
+impl Builder {
+    /// An empty table.
+    pub fn new() -> Self {
+        let hosts = Hosts {
+            text: Vec::new(),
+            exact: HashTable::new(),
+            below: HashTable::new(),
+            below_labels_max: 0,
+            hosts: Vec::new(),
+            rules: Vec::new(),
+            default: HostId(0),
+            unknown: Unknown::Default,
+            hasher: RandomState::default(),
+        };
+        Self { hosts, rules: HashMap::new() }
+    }
+
+    /// Adds a host without a name; the first one is the default host until another is [made](Self::set_default) that.
+    ///
+    /// # Panics
+    /// With 2^32 hosts, or 4 GB of names and folders.
+    pub fn add(&mut self, root: Option<&Path>, rules: Rules) -> HostId {
+        let root = root.map(|root| self.store(root.as_os_str().as_bytes()));
+        let next = u32::try_from(self.hosts.rules.len()).expect("fewer than 2^32 hosts");
+        let rules = *self.rules.entry(rules).or_insert_with_key(|rules| {
+            self.hosts.rules.push(rules.clone());
+            next
+        });
+        let id = HostId(u32::try_from(self.hosts.hosts.len()).expect("fewer than 2^32 hosts"));
+        self.hosts.hosts.push(Record { root, rules });
+        id
+    }
+
+    /// Gives `host` a name.
+    ///
+    /// # Errors
+    /// [`Taken`] if another host has it. That `host` has it already is no error.
+    pub fn name(&mut self, host: HostId, name: &Name) -> Result<(), Taken> {
+        let (text, is_exact) = match name {
+            Name::Exact(text) => (text.as_bytes(), true),
+            Name::Below(text) => (text.as_bytes(), false),
+        };
+        let table = if is_exact { &self.hosts.exact } else { &self.hosts.below };
+        match self.hosts.look_up(table, text) {
+            Some(by) if by == host => return Ok(()),
+            Some(by) => return Err(Taken { by }),
+            None => {}
+        }
+        let name = self.store(text);
+        let Hosts { exact, below, below_labels_max, hasher, text: all, .. } = &mut self.hosts;
+        if !is_exact {
+            let labels = 1 + text.iter().filter(|byte| **byte == b'.').count();
+            *below_labels_max = labels.max(*below_labels_max);
+        }
+        let hash_of =
+            |known: &NameOf| hasher.hash_one(&all[known.name.start as usize..][..known.name.bytes as usize]);
+        let table = if is_exact { exact } else { below };
+        table.insert_unique(hasher.hash_one(text), NameOf { name, host }, hash_of);
+        Ok(())
+    }
+
+    /// Makes `host` the one for names that no host has.
+    pub fn set_default(&mut self, host: HostId) {
+        self.hosts.default = host;
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Text {
+        let start = u32::try_from(self.hosts.text.len()).expect("less than 4 GB of names and folders");
+        self.hosts.text.extend_from_slice(bytes);
+        Text { start, bytes: u32::try_from(bytes.len()).expect("less than 4 GB of names and folders") }
+    }
+
+    /// The table, in which requests for names that no host has are treated as said; nothing if it has no host.
+    pub fn build(self, unknown: Unknown) -> Option<Hosts> {
+        let mut hosts = self.hosts;
+        if hosts.hosts.is_empty() {
+            return None;
+        }
+        hosts.text.shrink_to_fit();
+        hosts.hosts.shrink_to_fit();
+        hosts.unknown = unknown;
+        Some(hosts)
+    }
+}

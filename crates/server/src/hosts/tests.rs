@@ -1,0 +1,217 @@
+//! Which host a request finds, under every spelling; which route takes a path; where redirects lead.
+
+use super::{Action, Builder, HostId, Hosts, Name, NameError, Path, Route, Rules, Taken, Template, Unknown};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Hosts by their names, the first without any; their numbers are their places.
+fn hosts(unknown: Unknown, names: &[&[&str]]) -> Hosts {
+    let mut builder = Builder::new();
+    builder.add(None, Rules::default());
+    for names in names {
+        let host = builder.add(None, Rules::default());
+        names.iter().for_each(|text| builder.name(host, &name(text)).unwrap());
+    }
+    builder.build(unknown).unwrap()
+}
+
+fn find(hosts: &Hosts, host: &str) -> Option<usize> {
+    hosts.find(Some(host.as_bytes())).map(HostId::index)
+}
+
+#[test]
+fn every_spelling_of_a_name_is_that_name() {
+    let hosts = hosts(Unknown::Default, &[&["example.org", "[::1]"], &["other.example"]]);
+    for spelling in [
+        "example.org",
+        "EXAMPLE.org",
+        "example.org.",
+        "example.org:80",
+        "Example.Org.:8080",
+        "example.org:",
+        "[::1]",
+        "[::1]:80",
+    ] {
+        assert_eq!(find(&hosts, spelling), Some(1), "{spelling}");
+    }
+    for other in ["example.or", "xexample.org", "example.org..", "www.example.org", "[::2]", &"x".repeat(300)]
+    {
+        assert_eq!(find(&hosts, other), Some(0), "{other}");
+    }
+    assert_eq!(hosts.find(None).map(HostId::index), Some(0));
+}
+
+#[test]
+fn exact_names_go_before_wildcards_and_long_ones_before_short_ones() {
+    let hosts = hosts(
+        Unknown::Refuse,
+        &[&["*.example.org"], &["*.a.example.org"], &["b.a.example.org"], &["example.org"]],
+    );
+    for (host, found) in [
+        ("x.example.org", Some(1)),
+        ("x.y.z.example.org", Some(1)),
+        ("a.example.org", Some(1)),
+        ("x.a.example.org", Some(2)),
+        ("x.y.A.example.org:1", Some(2)),
+        ("b.a.example.org", Some(3)),
+        ("c.b.a.example.org", Some(2)),
+        ("example.org", Some(4)),
+        ("org", None),
+        ("x.org", None),
+    ] {
+        assert_eq!(find(&hosts, host), found, "{host}");
+    }
+    assert_eq!(hosts.find(None), None, "no name is an unknown one");
+}
+
+#[test]
+fn one_host_takes_every_request_unless_others_are_refused() {
+    let mut builder = Builder::new();
+    let host = builder.add(None, Rules::default());
+    builder.name(host, &name("a.example")).unwrap();
+    let refusing = builder.build(Unknown::Refuse).unwrap();
+    assert_eq!((find(&refusing, "a.example"), find(&refusing, "b.example")), (Some(0), None));
+    let single = Hosts::single(std::path::Path::new("/srv"), Rules::default());
+    assert_eq!((find(&single, "anything"), single.find(None).map(HostId::index)), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_name_belongs_to_one_host() {
+    let mut builder = Builder::new();
+    let [a, b] = [(); 2].map(|()| builder.add(None, Rules::default()));
+    builder.name(a, &name("x.example")).unwrap();
+    builder.name(a, &name("X.example.")).unwrap();
+    assert_eq!(builder.name(b, &name("x.example")), Err(Taken { by: a }));
+    builder.name(b, &name("*.x.example")).unwrap();
+    assert!(Builder::new().build(Unknown::Default).is_none());
+}
+
+#[test]
+fn names_that_are_none_say_why() {
+    use NameError::{Character, Empty, Length, NotAlone, NotAscii, Star};
+    for (text, why) in [
+        ("", Empty),
+        (".", Empty),
+        ("http://a.example", NotAlone),
+        ("a.example:80", NotAlone),
+        ("[::1]:80", NotAlone),
+        ("*", Star),
+        ("a.*.example", Star),
+        ("*a.example", Star),
+        ("*.*.example", Star),
+        ("münchen.example", NotAscii),
+        ("a..example", Length),
+        (".example", Length),
+        ("a b", Character),
+        ("[::1", Character),
+    ] {
+        assert_eq!(text.parse::<Name>(), Err(why), "{text}");
+    }
+    assert_eq!("x".repeat(64).parse::<Name>(), Err(Length));
+    assert_eq!(vec!["x".repeat(63); 5].join(".").parse::<Name>(), Err(Length));
+    assert_eq!(name("*.Example.org.").to_string(), "*.example.org");
+}
+
+/// The shape that makes the last host as fast as the first: no probe sequence grows with their number, and hosts that
+/// are configured alike share what is configured.
+#[test]
+fn a_hundred_thousand_hosts_take_little_memory_each() {
+    let mut builder = Builder::new();
+    for i in 0..100_000 {
+        let host = builder.add(Some(std::path::Path::new(&format!("/srv/www/{i}"))), Rules::default());
+        builder.name(host, &name(&format!("site{i}.example.org"))).unwrap();
+    }
+    let hosts = builder.build(Unknown::Refuse).unwrap();
+    for i in [0, 1, 50_000, 99_999] {
+        assert_eq!(find(&hosts, &format!("site{i}.example.org")), Some(i));
+    }
+    let (bytes, rules) = hosts.footprint();
+    assert_eq!(rules, 1);
+    assert!(bytes < 12_000_000, "{bytes} bytes");
+}
+
+proptest! {
+    /// Against a plain list, searched from the most to the least exact.
+    #[test]
+    fn finds_what_a_list_finds(
+        names in prop::collection::vec("(\\*\\.)?[ab]{1,2}(\\.[ab]{1,2}){0,3}", 1..20),
+        asked in prop::collection::vec("[abAB]{1,2}(\\.[ab]{1,2}){0,5}\\.?(:[0-9]{1,3})?", 20),
+    ) {
+        let mut by_name: HashMap<String, usize> = HashMap::new();
+        let mut builder = Builder::new();
+        for text in &names {
+            let host = builder.add(None, Rules::default());
+            if builder.name(host, &name(text)).is_ok() {
+                by_name.insert(text.clone(), host.index());
+            }
+        }
+        let hosts = builder.build(Unknown::Refuse).unwrap();
+        for asked in asked {
+            let plain = asked.split(':').next().unwrap().trim_end_matches('.').to_ascii_lowercase();
+            let mut wildcards = plain.match_indices('.').map(|(dot, _)| format!("*{}", &plain[dot..]));
+            let expected = by_name.get(&plain).or_else(|| wildcards.find_map(|name| by_name.get(&name)));
+            prop_assert_eq!(find(&hosts, &asked), expected.copied(), "{}", asked);
+        }
+    }
+
+    #[test]
+    fn no_host_panics(host in prop::collection::vec(any::<u8>(), 0..400)) {
+        hosts(Unknown::Refuse, &[&["*.example.org"]]).find(Some(&host));
+    }
+}
+
+#[test]
+fn routes_take_whole_segments() {
+    let route = |prefix: Option<&str>, suffix: Option<&str>| Route {
+        prefix: prefix.map(Into::into),
+        suffix: suffix.map(Into::into),
+        action: Action::Files,
+    };
+    for (route, taken, left) in [
+        (route(Some("/old"), None), vec!["/old", "/old/", "/old/x"], vec!["/older", "/", "/x/old"]),
+        (route(Some("/old/"), None), vec!["/old/", "/old/x"], vec!["/old", "/older"]),
+        (route(Some("/"), None), vec!["/", "/x"], vec![]),
+        (route(None, Some(".php")), vec!["/a.php", "/a.php/x", "/b/.php"], vec!["/a.phps", "/php", "/"]),
+        (route(Some("/app"), Some(".php")), vec!["/app/a.php"], vec!["/a.php", "/app/a", "/apps/a.php"]),
+        (route(None, None), vec!["/", "/x"], vec![]),
+    ] {
+        for (paths, matches) in [(taken, true), (left, false)] {
+            for path in paths {
+                assert_eq!(route.matches(path.as_bytes()), matches, "{route:?} {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn redirects_lead_where_they_say() {
+    for (to, prefix, decoded, query, expected) in [
+        ("/new", Some("/old"), "/old/x", Some("q"), "/new"),
+        ("/new{rest}{query}", Some("/old"), "/old/x y", Some("q=1"), "/new/x%20y?q=1"),
+        ("/new{rest}{query}", Some("/old"), "/old", None, "/new"),
+        ("https://{host}{path}{query}", None, "/a/b", Some(""), "https://h.example:80/a/b?"),
+        // Never another host, whatever the path.
+        ("/{rest}", Some("/old"), "/old/evil.example", None, "/evil.example"),
+        ("{path}", None, "/x", None, "/x"),
+    ] {
+        let template: Template = to.parse().unwrap();
+        assert_eq!(template.to_string(), to);
+        let path = Path {
+            host: Some(b"h.example:80"),
+            decoded: decoded.as_bytes(),
+            query: query.map(str::as_bytes),
+        };
+        let mut out = b"before ".to_vec();
+        template.write(prefix, &path, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), format!("before {expected}"));
+    }
+    for wrong in
+        ["", "x", "//evil", "{host}", "{rest}", "{query}", "ftp://a", "https://", "/a b", "/{x}", "/{", "/}"]
+    {
+        assert!(wrong.parse::<Template>().is_err(), "{wrong}");
+    }
+}
