@@ -10,8 +10,11 @@ use vermeil_topology::{self as topology, CAPACITY_MAX, CpuId, Machine};
 
 use crate::{CoreIndex, Error};
 
+mod symmetry;
 #[cfg(test)]
 mod tests;
+
+pub use symmetry::{PERMUTATIONS_MAX, Symmetry};
 
 /// Most cores of a layout. Distances take two bytes for each pair of them: 2 MiB at this bound.
 pub const CORES_MAX: usize = 1024;

@@ -7,6 +7,7 @@
 mod budget;
 pub mod cost;
 mod error;
+pub mod flow;
 mod hint;
 mod layout;
 mod place;
@@ -18,7 +19,7 @@ mod turn;
 pub use budget::{Budget, Sampler, exploration};
 pub use error::Error;
 pub use hint::Hint;
-pub use layout::{CORES_MAX, Distance, Layout};
+pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{Order, Ready, Slot, Stolen, Taken, WorthClass};
