@@ -46,6 +46,8 @@ mod color;
 mod core;
 mod error;
 mod handler;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod net;
 mod shared;
 mod source;
@@ -68,7 +70,7 @@ pub use source::Source;
 pub use task::{Task, yield_now};
 pub use time::{Sleep, Timeout, sleep};
 
-pub use vermeil_io::{ConnectOptions, DriverOptions, IoChoice, More};
+pub use vermeil_io::{ConnectOptions, DriverOptions, IoChoice, ListenOptions, More, listen};
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{CoreIndex, Policy, TurnLimits};
 

@@ -1,0 +1,105 @@
+//! axum on Vermeil: a `Router` served over HTTP/1.1 and HTTP/2, each core with a listening socket of its own.
+//!
+//! Shows that what is built on hyper runs unchanged. axum, tower and hyper bring no runtime here: hyper's executor, timer
+//! and I/O are Vermeil's. A connection is a task on a color of its own; with `--streams parallel`, so is each request of
+//! an HTTP/2 connection. Clear text, HTTP/2 with prior knowledge:
+//!
+//! ```text
+//! cargo run -p vermeil --release --features hyper --example axum -- --listen 127.0.0.1:8081
+//! curl http://127.0.0.1:8081/hello/world
+//! curl --http2-prior-knowledge http://127.0.0.1:8081/core
+//! h2load -n 100000 -c 16 -m 10 http://127.0.0.1:8081/
+//! ```
+
+use axum::{
+    Router,
+    extract::Path,
+    routing::{get, post},
+};
+use clap::{Parser, ValueEnum};
+use hyper_util::{server::conn::auto, service::TowerToHyperService};
+use std::{error::Error, io, net::SocketAddr, os::fd::OwnedFd, time::Duration};
+use vermeil::{
+    CoreIndex, Handle, ListenOptions, Policy, Runtime, TcpListener, TcpStream,
+    hyper::{ColorExec, CoreTimer, HyperStream},
+    listen,
+};
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// Where to listen; port 0 takes a free one, which is printed.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// How colors find their cores.
+    #[arg(long, default_value_t)]
+    policy: Policy,
+    /// Where the requests of an HTTP/2 connection run.
+    #[arg(long, value_enum, default_value = "parallel")]
+    streams: Streams,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Streams {
+    /// All on the connection's color, one after the other.
+    Serial,
+    /// Each on a color of its own.
+    Parallel,
+}
+
+fn router() -> Router {
+    Router::new()
+        .route("/", get(|| async { "Vermeil\n" }))
+        .route("/hello/{name}", get(|Path(name): Path<String>| async move { format!("Hello, {name}\n") }))
+        .route("/core", get(|| async { format!("{}\n", vermeil::core_index().expect("on a core").0) }))
+        .route("/later/{ms}", get(later))
+        .route("/upper", post(|body: String| async move { body.to_uppercase() }))
+}
+
+/// Waits as anything on this runtime does: the core serves others meanwhile.
+async fn later(Path(ms): Path<u16>) -> String {
+    vermeil::sleep(Duration::from_millis(ms.into())).await;
+    format!("{ms} ms later\n")
+}
+
+/// One per core: takes connections and gives each a color of that core, where its socket is.
+async fn accept(handle: Handle, core: CoreIndex, socket: OwnedFd, streams: Streams) -> io::Result<()> {
+    let listener = TcpListener::new(socket)?;
+    let service = TowerToHyperService::new(router());
+    loop {
+        let stream = HyperStream::new(TcpStream::new(listener.accept().await?)?);
+        let color = handle.color_on(core);
+        let executor = match streams {
+            Streams::Serial => ColorExec::on(&handle, &color),
+            Streams::Parallel => ColorExec::children(&handle),
+        };
+        let service = service.clone();
+        handle.spawn_on(&color, async move {
+            let mut server = auto::Builder::new(executor);
+            server.http1().timer(CoreTimer);
+            server.http2().timer(CoreTimer);
+            if let Err(error) = server.serve_connection(stream, service).await {
+                eprintln!("a connection ended: {error}");
+            }
+        });
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let runtime = Runtime::builder().policy(args.policy).build()?;
+    let handle = runtime.handle();
+    let mut addr = args.listen;
+    let mut accepting = Vec::new();
+    for core in handle.cores() {
+        let socket = listen(addr, &ListenOptions::default())?;
+        // The first socket chooses the port, the others share it.
+        addr = std::net::TcpListener::from(socket.try_clone()?).local_addr()?;
+        let task = accept(handle.clone(), core, socket, args.streams);
+        accepting.push(handle.spawn_on(&handle.color_on(core), task));
+    }
+    println!("listening on http://{addr}");
+    for task in accepting {
+        task.wait()??;
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! hyper on this runtime: an executor, a timer and a stream, behind the feature `hyper`.
+//!
+//! hyper asks a runtime for the traits of `hyper::rt` and nothing else, so its servers and clients, and what is built on
+//! them (axum, tonic, tower), run unchanged: a connection is a task on a color. `examples/axum.rs` is a whole server.
+//! HTTP itself stays hyper's. Tested in `tests/hyper.rs`, with hyper's client, curl and h2load on the other end.
+//!
+//! ```
+//! use hyper::{Request, Response, body::Incoming, server::conn::http2, service::service_fn};
+//! use std::convert::Infallible;
+//! use vermeil::{Handle, TcpStream, hyper::{ColorExec, CoreTimer, HyperStream}};
+//!
+//! /// Serves HTTP/2 on a color of its own; each request runs on another, so that requests run in parallel.
+//! fn serve(handle: &Handle, socket: std::os::fd::OwnedFd) {
+//!     let color = handle.color();
+//!     let executor = ColorExec::children(handle);
+//!     handle.spawn_on(&color, async move {
+//!         let answer = |_: Request<Incoming>| async {
+//!             Ok::<_, Infallible>(Response::new(String::from("hello")))
+//!         };
+//!         let stream = HyperStream::new(TcpStream::new(socket)?);
+//!         let mut server = http2::Builder::new(executor);
+//!         server.timer(CoreTimer);
+//!         server.serve_connection(stream, service_fn(answer)).await.map_err(std::io::Error::other)
+//!     });
+//! }
+//! ```
+
+mod exec;
+mod stream;
+mod timer;
+
+pub use exec::ColorExec;
+pub use stream::HyperStream;
+pub use timer::CoreTimer;

@@ -1,0 +1,45 @@
+//! hyper's executor: which color runs what hyper spawns.
+
+use crate::{Color, Handle};
+use std::future::Future;
+
+/// Runs the futures that hyper spawns: one for each request of an HTTP/2 server, one for the connection of a client.
+#[derive(Clone)]
+pub struct ColorExec {
+    handle: Handle,
+    target: Target,
+}
+
+#[derive(Clone)]
+enum Target {
+    Same(Color),
+    Children,
+}
+
+impl ColorExec {
+    /// Everything runs on `color`, which usually is the connection's: requests of one connection take turns, may share
+    /// its [`Colored`](crate::Colored) state, and stay in its core's cache.
+    pub fn on(handle: &Handle, color: &Color) -> Self {
+        Self { handle: handle.clone(), target: Target::Same(color.clone()) }
+    }
+
+    /// Each future gets a new color, which the policy places: requests of one connection run in parallel.
+    pub fn children(handle: &Handle) -> Self {
+        Self { handle: handle.clone(), target: Target::Children }
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for ColorExec
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        let task = match &self.target {
+            Target::Same(color) => self.handle.spawn_on(color, future),
+            Target::Children => self.handle.spawn_on(&self.handle.color(), future),
+        };
+        // The future tells hyper what hyper wants to know; as a task it runs on unwatched.
+        drop(task);
+    }
+}
