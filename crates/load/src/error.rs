@@ -1,0 +1,51 @@
+//! Why a run cannot begin.
+//!
+//! What goes wrong with single requests is [`Fault`](crate::Fault): counted, not returned.
+
+use crate::pace::{ArrivalsError, ThinkError};
+use crate::url::UrlError;
+use crate::wire::RequestError;
+
+/// Why a run cannot begin, or could not be finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A URL is none, or leads nowhere.
+    #[error("{0}")]
+    Url(#[from] UrlError),
+    /// A request cannot be made.
+    #[error("{0}")]
+    Request(#[from] RequestError),
+    /// Think times make no sense.
+    #[error("{0}")]
+    Think(#[from] ThinkError),
+    /// Arrivals make no sense.
+    #[error("{0}")]
+    Arrivals(#[from] ArrivalsError),
+    /// The process may not open as many sockets as the run needs.
+    #[error(
+        "{needed} descriptors are needed and {allowed} are allowed: lower the number of connections, or raise the limit with `ulimit -Hn {needed}`"
+    )]
+    Descriptors {
+        /// Sockets, and what the process has besides.
+        needed: u64,
+        /// The hard limit.
+        allowed: u64,
+    },
+    /// More connections to one address than there are local ports.
+    #[error(
+        "{needed} connections to one address need as many local ports, and net.ipv4.ip_local_port_range has {available}: widen it, or give several addresses"
+    )]
+    Ports {
+        /// Connections to the address.
+        needed: u64,
+        /// Ports in the range.
+        available: u64,
+    },
+    /// The runtime did not start.
+    #[error("{0}")]
+    Start(#[from] vermeil::StartError),
+    /// Plan that contradicts itself.
+    #[error("{0}")]
+    Plan(String),
+}

@@ -1,0 +1,104 @@
+//! What can go wrong with one request, by whose fault it is. Counted, never logged one by one.
+//!
+//! Tested through the servers of `tests/`.
+
+use std::io;
+
+use crate::wire::Malformed;
+
+/// Why a request has no good answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Fault {
+    /// Nobody listens at the address.
+    Refused,
+    /// The address cannot be reached.
+    Unreachable,
+    /// The server reset the connection, or closed it instead of answering.
+    Reset,
+    /// The answer, or the connection, did not come in time.
+    Timeout,
+    /// The bytes are no answer.
+    Malformed,
+    /// The status is not one that was expected.
+    Status,
+    /// The content is not what it has to be.
+    WrongBytes,
+    /// The TLS handshake or record layer failed.
+    Tls,
+    /// This machine had no descriptor, port or memory left: the injector's fault.
+    Local,
+}
+
+impl Fault {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 9] = [
+        Self::Refused,
+        Self::Unreachable,
+        Self::Reset,
+        Self::Timeout,
+        Self::Malformed,
+        Self::Status,
+        Self::WrongBytes,
+        Self::Tls,
+        Self::Local,
+    ];
+
+    /// The name in results that programs read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Reset => "reset",
+            Self::Timeout => "timeout",
+            Self::Malformed => "malformed",
+            Self::Status => "status",
+            Self::WrongBytes => "wrong_bytes",
+            Self::Tls => "tls",
+            Self::Local => "local",
+        }
+    }
+
+    /// What it means, for people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Refused => "connection refused",
+            Self::Unreachable => "address not reachable",
+            Self::Reset => "reset, or closed without an answer",
+            Self::Timeout => "no answer in time",
+            Self::Malformed => "malformed answer",
+            Self::Status => "unexpected status",
+            Self::WrongBytes => "wrong bytes",
+            Self::Tls => "TLS failed",
+            Self::Local => "no descriptor or port left on this machine",
+        }
+    }
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Truncated => Self::Reset,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind::*;
+        match error.kind() {
+            ConnectionRefused => Self::Refused,
+            TimedOut => Self::Timeout,
+            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => Self::Reset,
+            HostUnreachable | NetworkUnreachable | NetworkDown => Self::Unreachable,
+            AddrNotAvailable | AddrInUse | OutOfMemory => Self::Local,
+            _ => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOBUFS) => {
+                    Self::Local
+                }
+                _ => Self::Unreachable,
+            },
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The load injector: users, not just requests, and an answer that can be trusted.
+//!
+//! It is the runtime's second application: a user is a task on a color of its own, thousands of them share a core. A run is
+//! a plan ([`SimplePlan`]) and ends in an [`Outcome`]; what happens to single requests is counted by kind ([`Fault`]), never
+//! returned. Never imports the server: what it finds out about HTTP it finds out on the wire.
+
+mod error;
+mod fault;
+mod limits;
+mod link;
+pub mod measure;
+pub mod pace;
+mod plan;
+mod random;
+mod run;
+mod sets;
+mod simple;
+mod url;
+pub mod wire;
+
+pub use error::LoadError;
+pub use fault::Fault;
+pub use plan::{Ground, Loop, Phases, SimplePlan};
+pub use run::{Interval, Outcome, Phase, Progress, Watch};
+pub use sets::{Choice, Set};
+pub use simple::run_simple;
+pub use url::{Scheme, Url, UrlError};

@@ -1,0 +1,142 @@
+//! One connection to a server: requests out, answers in.
+//!
+//! Received bytes go through one buffer per core and are read at once; a connection keeps only what is cut, so thousands
+//! of thinking users hold no memory for it. Leaves out time limits and what to do about faults (`user`). Tested through
+//! the servers of `tests/`.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use vermeil::{ConnectOptions, More, TcpStream};
+
+use crate::fault::Fault;
+use crate::wire::{Answer, Malformed, ResponseReader, Sink};
+
+/// Requests up to this size are copied behind each other; longer ones are handed over. A guess: a page.
+const COPIED_BYTES_MAX: usize = 4096;
+/// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.
+const READS_MAX: u32 = 64;
+
+thread_local! {
+    /// What a core has just received.
+    static ARRIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A connection.
+pub(crate) struct Link {
+    stream: TcpStream,
+    reader: ResponseReader,
+    /// Received and not read: a head that is cut, or answers that were not asked for yet.
+    pending: Vec<u8>,
+    /// Answers read.
+    answers: u32,
+    /// Bytes of the present answer.
+    received: u64,
+    /// Whether anything has come since the last request was sent.
+    heard: bool,
+}
+
+impl Link {
+    /// Connects.
+    pub(crate) async fn open(addr: std::net::SocketAddr, options: &ConnectOptions) -> Result<Self, Fault> {
+        let stream = TcpStream::connect_with(addr, options).await?;
+        let (reader, pending) = (ResponseReader::default(), Vec::new());
+        Ok(Self { stream, reader, pending, answers: 0, received: 0, heard: false })
+    }
+
+    /// Whether the server ended an idle connection: it was used before, and nothing came for this request.
+    pub(crate) fn was_idle(&self) -> bool {
+        self.answers > 0 && !self.heard
+    }
+
+    /// Sends `request`; an answer may be waited for at once.
+    pub(crate) async fn send(&mut self, request: &Bytes) -> Result<(), Fault> {
+        self.heard = false;
+        let mut head = self.stream.sent().await?;
+        let mut body = Bytes::new();
+        if request.len() <= COPIED_BYTES_MAX {
+            head.extend_from_slice(request);
+        } else {
+            body = request.clone();
+        }
+        Ok(self.stream.send(head, body, More::No)?)
+    }
+
+    /// Reads one answer, and the number of bytes it had on the wire.
+    pub(crate) async fn answer(
+        &mut self,
+        is_head: bool,
+        sink: &mut impl Sink,
+    ) -> Result<(Answer, u64), Fault> {
+        let mut fresh = false;
+        let answer = poll_fn(|context| {
+            for _ in 0..READS_MAX {
+                if let Some(answer) = ready!(self.poll_part(context, is_head, sink, fresh))? {
+                    return Poll::Ready(Ok::<_, Fault>(answer));
+                }
+                fresh = true;
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await?;
+        self.answers += 1;
+        Ok((answer, std::mem::take(&mut self.received)))
+    }
+
+    /// Reads what is pending, unless it waits for something `fresh`, or what arrives next.
+    fn poll_part(
+        &mut self,
+        context: &mut Context<'_>,
+        is_head: bool,
+        sink: &mut impl Sink,
+        fresh: bool,
+    ) -> Poll<Result<Option<Answer>, Fault>> {
+        if self.pending.is_empty() {
+            return ARRIVED.with_borrow_mut(|arrived| {
+                arrived.clear();
+                if ready!(self.stream.poll_recv(context, arrived))? == 0 {
+                    return Poll::Ready(self.closed());
+                }
+                self.heard = true;
+                let read = self.reader.read(arrived, is_head, sink)?;
+                self.received += read.consumed as u64;
+                if read.consumed < arrived.len() {
+                    self.pending.extend_from_slice(&arrived[read.consumed..]);
+                }
+                Poll::Ready(Ok(read.answer))
+            });
+        }
+        if fresh && ready!(self.stream.poll_recv(context, &mut self.pending))? == 0 {
+            return Poll::Ready(Err(Fault::Reset));
+        }
+        let read = self.reader.read(&self.pending, is_head, sink)?;
+        self.received += read.consumed as u64;
+        if read.consumed == self.pending.len() {
+            self.pending = Vec::new();
+        } else {
+            self.pending.drain(..read.consumed);
+        }
+        Poll::Ready(Ok(read.answer))
+    }
+
+    fn closed(&mut self) -> Result<Option<Answer>, Fault> {
+        match self.reader.close()? {
+            Some(answer) => Ok(Some(answer)),
+            None => Err(Fault::Reset),
+        }
+    }
+
+    /// Whether more has come than was asked for.
+    pub(crate) fn settle(&self) -> Result<(), Malformed> {
+        if self.pending.is_empty() { Ok(()) } else { Err(Malformed::Unasked) }
+    }
+
+    /// Waits until the server closes, so that the port stays with the side that closed first.
+    pub(crate) async fn closed_by_peer(&mut self) {
+        let mut rest = Vec::new();
+        while rest.is_empty() && !matches!(self.stream.recv(&mut rest).await, Ok(0) | Err(_)) {}
+    }
+}

@@ -1,0 +1,9 @@
+//! What a run counts: times, answers and faults per core, collected in intervals.
+
+mod ledger;
+mod tally;
+mod times;
+
+pub use ledger::Ledger;
+pub use tally::{Part, Tally, part};
+pub use times::Times;

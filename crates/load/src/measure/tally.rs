@@ -1,0 +1,188 @@
+//! What one core has counted in one interval, and sums of such.
+//!
+//! Leaves out when an interval begins and ends (`run`). Tested here.
+
+use std::time::Duration;
+
+use super::Times;
+use crate::fault::Fault;
+
+/// What is counted for a part of the requests: those of one page, or of one set of addresses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Requests with a whole answer of an expected status and content.
+    pub good: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes received in whole answers.
+    pub bytes: u64,
+    /// Times from the intended start to the end.
+    pub response: Times,
+    /// Answers whose bytes came slower than a good download, and slower than a tolerable one.
+    pub slow: [u64; 2],
+}
+
+impl Part {
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.good += other.good;
+        self.failed += other.failed;
+        self.bytes += other.bytes;
+        self.response.merge(&other.response);
+        self.slow[0] += other.slow[0];
+        self.slow[1] += other.slow[1];
+    }
+}
+
+/// The part at `index`, made if it is not there yet.
+pub fn part(parts: &mut Vec<Part>, index: usize) -> &mut Part {
+    if parts.len() <= index {
+        parts.resize_with(index + 1, Part::default);
+    }
+    &mut parts[index]
+}
+
+/// Counts of one core, or of many.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Requests begun: in a closed loop as many as are sent, in an open one those whose time had come.
+    pub begun: u64,
+    /// Requests with a whole answer of an expected status and content.
+    pub good: u64,
+    /// Bytes received, heads and framing included.
+    pub bytes: u64,
+    /// Bytes of content received in whole answers.
+    pub content_bytes: u64,
+    /// Answers by the first digit of their status; the first place is for digits out of range.
+    pub statuses: [u64; 6],
+    /// Requests that failed, by [`Fault`].
+    pub faults: [u64; Fault::ALL.len()],
+    /// Connections made.
+    pub connections: u64,
+    /// Idle connections that the server had closed when they were to be used again; the request went over a new one.
+    pub reopened: u64,
+    /// From the intended start of a request to the end of its answer.
+    pub response: Times,
+    /// From sending a request to the end of its answer; open loops only, elsewhere the same as `response`.
+    pub service: Times,
+    /// From the beginning of a connection to its standing.
+    pub connect: Times,
+    /// How late requests began that had a time to begin at: the injector's own delay.
+    pub late: Times,
+    /// How late a timer was that every core sets for itself again and again: the delay of its loop.
+    pub delay: Times,
+    /// By page, in the order of the workload; empty if there is only one.
+    pub pages: Vec<Part>,
+    /// By set of addresses; empty if there is only one.
+    pub sets: Vec<Part>,
+}
+
+impl Tally {
+    /// Counts a failed request.
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults[fault as usize] += 1;
+    }
+
+    /// Counts a whole answer by its status.
+    pub fn status(&mut self, status: u16) {
+        let class = usize::from(status / 100);
+        self.statuses[if class < self.statuses.len() { class } else { 0 }] += 1;
+    }
+
+    /// How often a request failed that way.
+    pub fn faults_of(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+
+    /// Requests that failed, in whatever way.
+    pub fn failed(&self) -> u64 {
+        self.faults.iter().sum()
+    }
+
+    /// Requests that have ended.
+    pub fn ended(&self) -> u64 {
+        self.good + self.failed()
+    }
+
+    /// The share of ended requests that failed, 0 to 1.
+    pub fn failed_share(&self) -> f64 {
+        if self.ended() == 0 { 0.0 } else { self.failed() as f64 / self.ended() as f64 }
+    }
+
+    /// Good answers per second of `window`.
+    pub fn rate(&self, window: Duration) -> f64 {
+        per_second(self.good, window)
+    }
+
+    /// Bytes received per second of `window`.
+    pub fn byte_rate(&self, window: Duration) -> f64 {
+        per_second(self.bytes, window)
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        let plain = |own: &mut u64, other: u64| *own += other;
+        plain(&mut self.begun, other.begun);
+        plain(&mut self.good, other.good);
+        plain(&mut self.bytes, other.bytes);
+        plain(&mut self.content_bytes, other.content_bytes);
+        plain(&mut self.connections, other.connections);
+        plain(&mut self.reopened, other.reopened);
+        for (own, other) in self.statuses.iter_mut().zip(other.statuses) {
+            *own += other;
+        }
+        for (own, other) in self.faults.iter_mut().zip(other.faults) {
+            *own += other;
+        }
+        self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.connect.merge(&other.connect);
+        self.late.merge(&other.late);
+        self.delay.merge(&other.delay);
+        for (index, page) in other.pages.iter().enumerate() {
+            part(&mut self.pages, index).merge(page);
+        }
+        for (index, set) in other.sets.iter().enumerate() {
+            part(&mut self.sets, index).merge(set);
+        }
+    }
+
+    /// Moves everything counted so far into `into`, and begins anew.
+    pub fn drain_into(&mut self, into: &mut Self) {
+        into.merge(self);
+        let all = [&mut self.response, &mut self.service, &mut self.connect, &mut self.late, &mut self.delay];
+        let [response, service, connect, late, delay] = all.map(|times| {
+            let mut kept = std::mem::take(times);
+            kept.clear();
+            kept
+        });
+        *self = Self { response, service, connect, late, delay, ..Self::default() };
+    }
+}
+
+fn per_second(count: u64, window: Duration) -> f64 {
+    if window.is_zero() { 0.0 } else { count as f64 / window.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_between_intervals() {
+        let (mut core, mut sum) = (Tally::default(), Tally::default());
+        for round in 0..3u64 {
+            core.begun += 1;
+            core.good += round;
+            core.fault(Fault::Timeout);
+            core.status(if round == 2 { 999 } else { 200 });
+            core.response.record(Duration::from_millis(round));
+            core.drain_into(&mut sum);
+            assert_eq!(core.ended(), 0);
+            assert_eq!(core.response.count(), 0);
+        }
+        assert_eq!((sum.begun, sum.good, sum.failed(), sum.response.count()), (3, 3, 3, 3));
+        assert_eq!((sum.statuses[2], sum.statuses[0]), (2, 1));
+        assert_eq!(sum.failed_share(), 0.5);
+    }
+}

@@ -1,0 +1,156 @@
+//! A histogram of times: all of them, to three digits, mergeable without loss.
+//!
+//! HDR histograms of one shape: buckets of 64 ns up to 131 µs, of a thousandth beyond. Merging, and sending to another
+//! machine, moves counts of buckets, so it loses nothing. Tested here.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// Digits that are kept.
+const DIGITS: u8 = 3;
+/// The finest difference, in nanoseconds: what the clock can tell, about.
+const FINEST_NS: u64 = 64;
+
+/// Times, counted by size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        let mut histogram =
+            Histogram::new_with_bounds(FINEST_NS, 2 * FINEST_NS, DIGITS).expect("bounds of one octave");
+        histogram.auto(true);
+        Self(histogram)
+    }
+}
+
+impl Times {
+    /// Counts one time.
+    #[inline]
+    pub fn record(&mut self, time: Duration) {
+        self.record_n(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
+    }
+
+    /// Counts `count` times of `ns` nanoseconds.
+    #[inline]
+    pub fn record_n(&mut self, ns: u64, count: u64) {
+        // Beyond a day it is all the same, and the memory stays bounded.
+        const LONGEST_NS: u64 = 86_400_000_000_000;
+        self.0.record_n(ns.min(LONGEST_NS), count).expect("the histogram grows");
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("histograms of one shape");
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time that `percent` of all were not above. Zero if nothing was counted.
+    pub fn percentile(&self, percent: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_percentile(percent))
+    }
+
+    /// The longest, to three digits.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.0.max())
+    }
+
+    /// The shortest, to three digits.
+    pub fn min(&self) -> Duration {
+        Duration::from_nanos(self.0.min())
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> Duration {
+        Duration::from_nanos(self.0.mean() as u64)
+    }
+
+    /// The standard deviation.
+    pub fn deviation(&self) -> Duration {
+        Duration::from_nanos(self.0.stdev() as u64)
+    }
+
+    /// The share, 0 to 1, of times not above `limit`. One if nothing was counted.
+    pub fn share_within(&self, limit: Duration) -> f64 {
+        if self.0.is_empty() {
+            return 1.0;
+        }
+        self.count_within(limit) as f64 / self.0.len() as f64
+    }
+
+    /// How many are not above `limit`, to three digits of it.
+    pub fn count_within(&self, limit: Duration) -> u64 {
+        self.0.count_between(0, u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Every bucket that is not empty: its highest time in nanoseconds and its count, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+    }
+
+    /// The reverse of [`Times::buckets`].
+    pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut times = Self::default();
+        for (ns, count) in buckets {
+            times.record_n(ns, count);
+        }
+        times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(seed: u64, count: u64) -> Times {
+        let mut times = Times::default();
+        let mut value = seed;
+        for _ in 0..count {
+            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            times.record_n(value >> (20 + value % 30), 1);
+        }
+        times
+    }
+
+    #[test]
+    fn merging_loses_nothing() {
+        let (one, other) = (some(1, 10_000), some(2, 10_000));
+        let mut merged = one.clone();
+        merged.merge(&other);
+        let both: Vec<_> = one.buckets().chain(other.buckets()).collect();
+        assert_eq!(Times::from_buckets(both), merged);
+        assert_eq!(merged.count(), 20_000);
+    }
+
+    #[test]
+    fn buckets_make_the_same_histogram() {
+        let times = some(3, 5_000);
+        let again = Times::from_buckets(times.buckets());
+        assert!(again.buckets().eq(times.buckets()));
+        for percent in [0.0, 50.0, 99.9, 100.0] {
+            assert_eq!(again.percentile(percent), times.percentile(percent));
+        }
+    }
+
+    #[test]
+    fn times_keep_three_digits() {
+        let mut times = Times::default();
+        times.record(Duration::from_micros(50));
+        times.record(Duration::from_secs(3));
+        assert!(times.percentile(50.0).abs_diff(Duration::from_micros(50)) <= Duration::from_nanos(64));
+        assert!(times.max().abs_diff(Duration::from_secs(3)) <= Duration::from_millis(3));
+        assert_eq!(times.share_within(Duration::from_secs(1)), 0.5);
+        times.record_n(u64::MAX, 1);
+        assert_eq!(times.count(), 3);
+    }
+}

@@ -1,0 +1,261 @@
+//! Arrivals of an open loop, and their division among cores.
+//!
+//! Written `1000` (Poisson, per second), `poisson:1000`, `constant:1000`, `steps:10s@100,20s@500,10s@1000` (each a Poisson
+//! process), or `FILE` with one time in seconds per line. A core draws its part by itself: a Poisson process thinned
+//! evenly is Poisson, and every n-th of a row is a row again. Tested here.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::think::time;
+use crate::random::Random;
+
+/// When requests or sessions arrive.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Independently of each other, so many a second on average.
+    Poisson(f64),
+    /// Evenly, so many a second.
+    Constant(f64),
+    /// Poisson processes, one after the other; the last goes on.
+    Steps(Vec<Step>),
+    /// At these times after the start, ascending.
+    Recorded(Arc<[Duration]>),
+}
+
+/// A part of [`Arrivals::Steps`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// Arrivals per second.
+    pub rate: f64,
+}
+
+/// A text that tells no arrivals.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArrivalsError {
+    /// The text has another form.
+    #[error(
+        "{0:?} tells no arrivals: write a rate per second (1000, poisson:1000, constant:1000) or steps:10s@100,10s@500"
+    )]
+    Form(String),
+    /// A line of a record is no time.
+    #[error("line {line}: {text:?} is no time in seconds that is not before the one above")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+}
+
+impl Arrivals {
+    /// Recorded arrivals, from text with one time in seconds per line. Empty lines and those after `#` are passed over.
+    ///
+    /// # Errors
+    /// [`ArrivalsError::Line`] for a line that is no time, or before the one above.
+    pub fn recorded(text: &str) -> Result<Self, ArrivalsError> {
+        let mut times: Vec<Duration> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let wrong = || ArrivalsError::Line { line: index + 1, text: line.to_owned() };
+            let seconds: f64 = line.parse().map_err(|_| wrong())?;
+            let at = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+            if times.last().is_some_and(|&before| at < before) {
+                return Err(wrong());
+            }
+            times.push(at);
+        }
+        Ok(Self::Recorded(times.into()))
+    }
+
+    /// Arrivals expected in a second, at most.
+    pub fn rate_max(&self) -> f64 {
+        match self {
+            Self::Poisson(rate) | Self::Constant(rate) => *rate,
+            Self::Steps(steps) => steps.iter().map(|step| step.rate).fold(0.0, f64::max),
+            Self::Recorded(times) => {
+                let seconds = times.last().map_or(1.0, |last| last.as_secs_f64().max(1e-3));
+                times.len() as f64 / seconds
+            }
+        }
+    }
+
+    /// The arrivals of part `part` of `parts`, drawn from `seed`.
+    pub fn schedule(&self, part: usize, parts: usize, seed: u64) -> Schedule {
+        Schedule {
+            arrivals: self.clone(),
+            parts: parts as f64,
+            stride: parts,
+            next_index: part,
+            // Among the streams of users, which count from 0, these stand at the other end.
+            random: Random::new(seed, u64::MAX - part as u64),
+            at: Duration::ZERO,
+        }
+    }
+}
+
+/// The arrivals of one core, drawn one after the other.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    parts: f64,
+    stride: usize,
+    next_index: usize,
+    random: Random,
+    /// The last arrival.
+    at: Duration,
+}
+
+impl Schedule {
+    /// The next arrival, from the start; nothing after the last of a record.
+    pub fn draw(&mut self) -> Option<Duration> {
+        let index = self.next_index;
+        self.next_index += self.stride;
+        self.at = match &self.arrivals {
+            Arrivals::Poisson(rate) => self.at + exponential(&mut self.random, rate / self.parts),
+            Arrivals::Constant(rate) => Duration::from_secs_f64(index as f64 / rate),
+            Arrivals::Steps(steps) => step_on(steps, self.parts, self.at, &mut self.random),
+            Arrivals::Recorded(times) => *times.get(index)?,
+        };
+        Some(self.at)
+    }
+}
+
+fn exponential(random: &mut Random, rate: f64) -> Duration {
+    Duration::try_from_secs_f64(random.exponential(1.0 / rate)).unwrap_or(Duration::MAX / 4)
+}
+
+/// The next arrival after `at`: an exponential variate of mean one is spent over the steps, each at its rate.
+fn step_on(steps: &[Step], parts: f64, at: Duration, random: &mut Random) -> Duration {
+    let (mut left, mut now, mut begins) = (random.exponential(1.0), at.as_secs_f64(), 0.0);
+    for (index, step) in steps.iter().enumerate() {
+        let ends = begins + step.lasts.as_secs_f64();
+        let (rate, is_last) = (step.rate / parts, index + 1 == steps.len());
+        if now < ends || is_last {
+            now = now.max(begins);
+            let needed = left / rate;
+            if is_last || now + needed <= ends {
+                return Duration::try_from_secs_f64(now + needed).unwrap_or(Duration::MAX / 4);
+            }
+            left -= (ends - now) * rate;
+            now = ends;
+        }
+        begins = ends;
+    }
+    Duration::MAX / 4
+}
+
+impl FromStr for Arrivals {
+    type Err = ArrivalsError;
+
+    fn from_str(text: &str) -> Result<Self, ArrivalsError> {
+        let wrong = || ArrivalsError::Form(text.to_owned());
+        let rate = |text: &str| text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+        match text.split_once(':') {
+            None => rate(text).map(Self::Poisson).ok_or_else(wrong),
+            Some(("poisson", text)) => rate(text).map(Self::Poisson).ok_or_else(wrong),
+            Some(("constant", text)) => rate(text).map(Self::Constant).ok_or_else(wrong),
+            Some(("steps", text)) => {
+                let step = |step: &str| {
+                    let (lasts, per_second) = step.split_once('@')?;
+                    Some(Step { lasts: time(lasts)?, rate: rate(per_second)? })
+                };
+                let steps: Option<Vec<_>> = text.split(',').map(step).collect();
+                steps.map(Self::Steps).ok_or_else(wrong)
+            }
+            Some(_) => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poisson(rate) => write!(f, "poisson:{rate}"),
+            Self::Constant(rate) => write!(f, "constant:{rate}"),
+            Self::Steps(steps) => {
+                let steps: Vec<_> =
+                    steps.iter().map(|step| format!("{:?}@{}", step.lasts, step.rate)).collect();
+                write!(f, "steps:{}", steps.join(","))
+            }
+            Self::Recorded(times) => write!(f, "{} recorded arrivals", times.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arrivals of all parts within `seconds`, in order.
+    fn all(arrivals: &Arrivals, parts: usize, seconds: u64) -> Vec<Duration> {
+        let mut times: Vec<_> = (0..parts)
+            .flat_map(|part| {
+                let mut schedule = arrivals.schedule(part, parts, 5);
+                std::iter::from_fn(move || schedule.draw())
+                    .take_while(|&at| at < Duration::from_secs(seconds))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        times.sort();
+        times
+    }
+
+    #[test]
+    fn every_part_count_gives_the_rate() {
+        for parts in [1, 2, 7] {
+            let poisson = all(&"1000".parse().unwrap(), parts, 100);
+            assert!((98_000..102_000).contains(&poisson.len()), "{}", poisson.len());
+            let constant = all(&"constant:1000".parse().unwrap(), parts, 10);
+            assert_eq!(constant.len(), 10_000);
+            let gaps = constant.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(gaps.into_iter().all(|gap| gap.abs_diff(Duration::from_millis(1)).as_nanos() < 10));
+        }
+    }
+
+    /// The gaps of a Poisson process vary as much as they are long.
+    #[test]
+    fn poisson_gaps_are_exponential() {
+        let times = all(&Arrivals::Poisson(100.0), 3, 1000);
+        let gaps: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn steps_have_their_rates() {
+        let arrivals: Arrivals = "steps:10s@100,10s@1000,10s@50".parse().unwrap();
+        let times = all(&arrivals, 2, 60);
+        let between = |from, to| times.iter().filter(|at| (from..to).contains(&at.as_secs())).count() as f64;
+        assert!((between(0, 10) / 1000.0 - 1.0).abs() < 0.1);
+        assert!((between(10, 20) / 10_000.0 - 1.0).abs() < 0.05);
+        assert!((between(20, 60) / 2000.0 - 1.0).abs() < 0.1, "the last step goes on");
+    }
+
+    #[test]
+    fn records_are_replayed() {
+        let arrivals = Arrivals::recorded("# seconds\n0\n0.5\n0.5\n\n2\n").unwrap();
+        let expected = [0.0, 0.5, 0.5, 2.0].map(Duration::from_secs_f64);
+        assert_eq!(all(&arrivals, 3, 10), expected);
+        let wrong = Arrivals::recorded("1\n0.5\n").unwrap_err().to_string();
+        assert!(wrong.starts_with("line 2"), "{wrong}");
+    }
+
+    #[test]
+    fn what_is_printed_is_read() {
+        for text in ["poisson:1000", "constant:0.5", "steps:10s@100,200ms@5"] {
+            assert_eq!(text.parse::<Arrivals>().unwrap().to_string(), text);
+        }
+        for text in ["", "0", "-1", "x:1", "steps:", "steps:1s", "inf"] {
+            assert!(text.parse::<Arrivals>().unwrap_err().to_string().contains("steps:10s@100"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Think times: how long a user waits between an answer and the next request.
+//!
+//! Written `5s` (constant), `exp:5s` or `exp:5s:75s` (exponential, cut off by drawing again), `uniform:1s:3s`, `lognormal:5s:1.2`
+//! (median and sigma). Tested here.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// A distribution of think times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Think {
+    /// Always the same; zero for none.
+    Constant(Duration),
+    /// Exponential with this mean, none above `max`.
+    Exponential {
+        /// The mean before cutting.
+        mean: Duration,
+        /// The longest; `None` for no bound.
+        max: Option<Duration>,
+    },
+    /// Any between the two, evenly.
+    Uniform(Duration, Duration),
+    /// Log-normal.
+    LogNormal {
+        /// Half think longer.
+        median: Duration,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+}
+
+/// A text that is no distribution of think times.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no think time: write 5s, exp:5s, exp:5s:75s (mean, longest), uniform:1s:3s or lognormal:5s:1.2 (median, sigma)"
+)]
+pub struct ThinkError(String);
+
+impl Default for Think {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Think {
+    /// No thinking.
+    pub const NONE: Self = Self::Constant(Duration::ZERO);
+
+    /// Whether nobody ever thinks.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// A think time.
+    pub fn draw(&self, random: &mut Random) -> Duration {
+        match *self {
+            Self::Constant(time) => time,
+            Self::Exponential { mean, max } => {
+                let mut drawn = random.exponential(mean.as_secs_f64());
+                if let Some(max) = max {
+                    // The bound is several means in practice; against one that is not, draw no more than so often.
+                    for _ in 0..16 {
+                        if drawn <= max.as_secs_f64() {
+                            break;
+                        }
+                        drawn = random.exponential(mean.as_secs_f64());
+                    }
+                    drawn = drawn.min(max.as_secs_f64());
+                }
+                Duration::from_secs_f64(drawn)
+            }
+            Self::Uniform(low, high) => low + (high - low).mul_f64(random.unit()),
+            Self::LogNormal { median, sigma } => {
+                let factor = (sigma * random.normal()).exp();
+                Duration::try_from_secs_f64(median.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+            }
+        }
+    }
+
+    /// The same distribution in a world that runs `factor` times as fast.
+    pub fn compressed(self, factor: f64) -> Self {
+        let shorter = |time: Duration| time.div_f64(factor);
+        match self {
+            Self::Constant(time) => Self::Constant(shorter(time)),
+            Self::Exponential { mean, max } => {
+                Self::Exponential { mean: shorter(mean), max: max.map(shorter) }
+            }
+            Self::Uniform(low, high) => Self::Uniform(shorter(low), shorter(high)),
+            Self::LogNormal { median, sigma } => Self::LogNormal { median: shorter(median), sigma },
+        }
+    }
+}
+
+impl FromStr for Think {
+    type Err = ThinkError;
+
+    fn from_str(text: &str) -> Result<Self, ThinkError> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let parsed = match parts[..] {
+            ["exp", mean] => time(mean).map(|mean| Self::Exponential { mean, max: None }),
+            ["exp", mean, max] => time(mean)
+                .zip(time(max))
+                .filter(|(mean, max)| mean <= max)
+                .map(|(mean, max)| Self::Exponential { mean, max: Some(max) }),
+            ["uniform", low, high] => time(low)
+                .zip(time(high))
+                .filter(|(low, high)| low <= high)
+                .map(|(low, high)| Self::Uniform(low, high)),
+            ["lognormal", median, sigma] => time(median)
+                .zip(sigma.parse().ok())
+                .filter(|(_, sigma): &(_, f64)| (0.0..=10.0).contains(sigma))
+                .map(|(median, sigma)| Self::LogNormal { median, sigma }),
+            [constant] => time(constant).map(Self::Constant),
+            _ => None,
+        };
+        parsed.ok_or_else(|| ThinkError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Think {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(time) => write!(f, "{time:?}"),
+            Self::Exponential { mean, max: None } => write!(f, "exp:{mean:?}"),
+            Self::Exponential { mean, max: Some(max) } => write!(f, "exp:{mean:?}:{max:?}"),
+            Self::Uniform(low, high) => write!(f, "uniform:{low:?}:{high:?}"),
+            Self::LogNormal { median, sigma } => write!(f, "lognormal:{median:?}:{sigma}"),
+        }
+    }
+}
+
+/// A time such as `5s`, `1.5s`, `200ms`, `100us`, `2m`; a bare number is seconds.
+pub(crate) fn time(text: &str) -> Option<Duration> {
+    let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let seconds = match unit {
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let seconds = number.parse::<f64>().ok()? * seconds;
+    // A year: beyond it a time is a mistake.
+    (seconds <= 3.2e7).then(|| Duration::try_from_secs_f64(seconds).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(think: &str) -> f64 {
+        let think: Think = think.parse().unwrap();
+        let mut random = Random::new(1, 1);
+        (0..100_000).map(|_| think.draw(&mut random).as_secs_f64()).sum::<f64>() / 100_000.0
+    }
+
+    #[test]
+    fn means_are_those_of_the_distributions() {
+        assert_eq!(mean("0"), 0.0);
+        assert!((mean("200ms") - 0.2).abs() < 1e-9);
+        assert!((mean("exp:5s:75s") - 5.0).abs() < 0.1);
+        assert!((mean("uniform:1s:3s") - 2.0).abs() < 0.02);
+        let expected = 2.0 * (0.5f64 * 0.5 / 2.0).exp();
+        assert!((mean("lognormal:2s:0.5") - expected).abs() < 0.03);
+    }
+
+    #[test]
+    fn nothing_passes_the_bound() {
+        let think: Think = "exp:5s:6s".parse().unwrap();
+        let mut random = Random::new(3, 1);
+        assert!((0..10_000).all(|_| think.draw(&mut random) <= Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn what_is_printed_is_read() {
+        for text in ["0ns", "5s", "exp:5s:75s", "exp:100ms", "uniform:1s:3s", "lognormal:5s:1.2"] {
+            assert_eq!(text.replace("0ns", "0").parse::<Think>().unwrap().to_string(), text);
+        }
+        for text in ["", "exp", "exp:5s:1s", "uniform:3s:1s", "5x", "-1s", "lognormal:1s:x", "1e99s"] {
+            let said = text.parse::<Think>().unwrap_err().to_string();
+            assert!(said.contains("write 5s"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_faster_world_thinks_less() {
+        let think: Think = "exp:5s:75s".parse().unwrap();
+        assert_eq!(think.compressed(5.0).to_string(), "exp:1s:15s");
+    }
+}

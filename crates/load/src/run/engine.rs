@@ -1,0 +1,287 @@
+//! Starts the cores and the users of a run, keeps its time, collects what they count.
+//!
+//! The thread that calls waits and collects; everything else happens on the cores. Leaves out what users do (`Supply`).
+//! Tested through `tests/`.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use vermeil::{DriverOptions, Handle, Runtime};
+
+use super::field::Field;
+use super::outcome::{Interval, Outcome, Phase, Progress};
+use super::pulse::{CpuNs, pulse};
+use crate::error::LoadError;
+use crate::measure::{Ledger, Tally};
+use crate::pace::{Arrivals, Schedule};
+use crate::plan::{Ground, Phases};
+use crate::sets::{Set, Sets};
+
+/// Whoever follows a run: called about once per interval, and may end it.
+pub trait Watch {
+    /// How the run stands.
+    fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(Progress<'_>) -> ControlFlow<()>> Watch for F {
+    fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
+        self(progress)
+    }
+}
+
+/// Where the users of a run come from.
+pub(crate) trait Supply {
+    /// Spawns them all; gives their number. Each calls [`Field::user_begins`] before it is spawned.
+    fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize;
+    /// When requests or sessions arrive, if they do by themselves.
+    fn arrivals(&self) -> Option<&Arrivals>;
+    /// Requests after which the run ends.
+    fn requests_max(&self) -> Option<u64>;
+    /// Sockets open at once, at most.
+    fn sockets_max(&self) -> u64;
+}
+
+/// Intervals of a run: at most so many, none shorter and none longer than these. A page is some hundred points wide, and
+/// a live line that moves twice a second is alive.
+const INTERVALS: u32 = 200;
+const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Receive buffers of a core, and their size: large enough that one system call takes what a large body has ready.
+const RECV_BUFFERS: u16 = 512;
+const RECV_BUFFER_BYTES: u32 = 16 * 1024;
+
+/// A run that has begun.
+pub(crate) struct Engine<'a> {
+    ground: &'a Ground,
+    runtime: Runtime,
+    field: Arc<Field>,
+    cpu_ns: CpuNs,
+    users: usize,
+    is_open: bool,
+}
+
+impl<'a> Engine<'a> {
+    /// Starts the cores and the users.
+    pub(crate) fn start(ground: &'a Ground, sets: Vec<Set>, supply: &dyn Supply) -> Result<Self, LoadError> {
+        crate::limits::check(supply.sockets_max(), &sets)?;
+        let io = DriverOptions {
+            choice: ground.io,
+            recv_buffers: RECV_BUFFERS,
+            recv_buffer_bytes: RECV_BUFFER_BYTES,
+            ..DriverOptions::default()
+        };
+        let mut builder = Runtime::builder().io(io);
+        if !ground.cpus.is_empty() {
+            builder = builder.cpus(ground.cpus.iter().copied());
+        }
+        let runtime = builder.build()?;
+        let handle = runtime.handle();
+        let cores = handle.cores().len();
+        let schedules: Vec<Schedule> = supply.arrivals().map_or_else(Vec::new, |arrivals| {
+            (0..cores).map(|core| arrivals.schedule(core, cores, ground.seed)).collect()
+        });
+        let is_open = !schedules.is_empty();
+        let sets = Sets::new(sets, ground.choice);
+        let tickets = supply.requests_max();
+        let ledger = Ledger::new(cores);
+        let field = Arc::new(Field::new(ledger, sets, schedules, tickets, ground.timeout, ground.seed));
+        let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
+        for core in handle.cores() {
+            let beat = pulse(field.clone(), core.0 as usize, cpu_ns.clone());
+            drop(handle.spawn_on(&handle.color_on(core), beat));
+        }
+        let users = supply.spawn(&handle, &field);
+        Ok(Self { ground, runtime, field, cpu_ns, users, is_open })
+    }
+
+    /// Waits for the end of the run, or of its watching.
+    pub(crate) fn finish(self, watch: &mut dyn Watch) -> Outcome {
+        let phases = self.ground.phases;
+        let mut course = Course::new(&self.field, &phases);
+        let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
+        let mut ended = ControlFlow::Continue(());
+        for (phase, lasts) in [
+            (Phase::RampUp, phases.ramp_up),
+            (Phase::WarmUp, phases.warm_up),
+            (Phase::Window, phases.window),
+            (Phase::RampDown, phases.ramp_down),
+        ] {
+            if ended.is_break() || lasts.is_zero() {
+                continue;
+            }
+            if phase == Phase::Window {
+                used.0 = Readings::take(&self.cpu_ns);
+            }
+            ended = course.pass(phase, lasts, watch);
+            if phase == Phase::Window {
+                used.1 = Readings::take(&self.cpu_ns);
+            }
+        }
+        self.field.stop();
+        let io = self.runtime.handle().snapshot().cores.first().map(|core| core.io.clone());
+        let outcome = Outcome {
+            unfinished: course.begun.saturating_sub(course.ended),
+            total: course.total,
+            window: course.window,
+            planned: phases.window,
+            intervals: course.intervals,
+            cpu: used.1.process.saturating_sub(used.0.process),
+            cores_busy: used.1.busy_since(&used.0),
+            stolen: used.1.stolen_since(&used.0),
+            users: self.users,
+            is_open: self.is_open,
+            interrupted: course.interrupted,
+            io: io.unwrap_or_default(),
+        };
+        drop(self.runtime);
+        outcome
+    }
+}
+
+/// What a run has come to so far.
+struct Course<'a> {
+    field: &'a Field,
+    began: Instant,
+    planned: Duration,
+    interval: Duration,
+    total: Tally,
+    window: Duration,
+    intervals: Vec<Interval>,
+    /// Requests begun and ended, in all phases up to the end of the window.
+    begun: u64,
+    ended: u64,
+    interrupted: bool,
+}
+
+impl<'a> Course<'a> {
+    fn new(field: &'a Field, phases: &Phases) -> Self {
+        let planned = phases.total();
+        Self {
+            field,
+            began: field.epoch,
+            planned,
+            interval: (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1),
+            total: Tally::default(),
+            window: Duration::ZERO,
+            intervals: Vec::new(),
+            begun: 0,
+            ended: 0,
+            interrupted: false,
+        }
+    }
+
+    /// Collects until the phase is over, all users are gone, or the watcher has seen enough.
+    fn pass(&mut self, phase: Phase, lasts: Duration, watch: &mut dyn Watch) -> ControlFlow<()> {
+        let phase_began = Instant::now();
+        let phase_ends = phase_began + lasts;
+        let mut begins = phase_began;
+        loop {
+            let ends = (begins + self.interval).min(phase_ends);
+            self.wait_until(ends);
+            let tally = self.field.ledger.collect();
+            let now = Instant::now();
+            self.add(phase, &tally, begins, now);
+            if phase == Phase::Window {
+                self.window = now - phase_began;
+            }
+            begins = now;
+            let interval = self.intervals.last().expect("just added");
+            let elapsed = now - self.began;
+            let progress = Progress { elapsed, planned: self.planned, interval, total: &self.total };
+            if watch.see(progress).is_break() {
+                self.interrupted = true;
+                return ControlFlow::Break(());
+            }
+            if self.field.users() == 0 {
+                return ControlFlow::Break(());
+            }
+            if now >= phase_ends {
+                return ControlFlow::Continue(());
+            }
+        }
+    }
+
+    fn wait_until(&self, at: Instant) {
+        while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            && self.field.users() > 0
+        {
+            std::thread::park_timeout(left);
+        }
+    }
+
+    fn add(&mut self, phase: Phase, tally: &Tally, begins: Instant, now: Instant) {
+        self.intervals.push(Interval {
+            begins: begins - self.began,
+            lasts: now - begins,
+            phase,
+            good: tally.good,
+            failed: tally.failed(),
+            bytes: tally.bytes,
+            users: self.field.users(),
+            percentiles: Interval::percentiles_of(&tally.response),
+        });
+        if phase != Phase::RampDown {
+            self.begun += tally.begun;
+            self.ended += tally.ended();
+        }
+        if phase == Phase::Window {
+            self.total.merge(tally);
+        }
+    }
+}
+
+/// Clocks of this process and this machine at one moment.
+struct Readings {
+    at: Instant,
+    process: Duration,
+    cores_ns: Vec<u64>,
+    /// Ticks stolen by the hypervisor, and all ticks, of the machine.
+    stolen: (u64, u64),
+}
+
+impl Readings {
+    fn take(cpu_ns: &CpuNs) -> Self {
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        Self {
+            at: Instant::now(),
+            process: Duration::new(used.tv_sec as u64, used.tv_nsec as u32),
+            cores_ns: cpu_ns.iter().map(|ns| ns.load(Ordering::Relaxed)).collect(),
+            stolen: fs::read_to_string("/proc/stat").map_or((0, 0), |stat| stolen_ticks(&stat)),
+        }
+    }
+
+    fn busy_since(&self, earlier: &Self) -> Vec<f64> {
+        let passed = (self.at - earlier.at).as_nanos().max(1) as f64;
+        let used = |(now, before): (&u64, &u64)| (now.saturating_sub(*before) as f64 / passed).min(1.0);
+        self.cores_ns.iter().zip(&earlier.cores_ns).map(used).collect()
+    }
+
+    fn stolen_since(&self, earlier: &Self) -> f64 {
+        let all = self.stolen.1.saturating_sub(earlier.stolen.1);
+        if all == 0 { 0.0 } else { self.stolen.0.saturating_sub(earlier.stolen.0) as f64 / all as f64 }
+    }
+}
+
+/// Ticks of steal and of everything in the first line of `/proc/stat` (proc(5)).
+fn stolen_ticks(stat: &str) -> (u64, u64) {
+    let line = stat.lines().next().unwrap_or_default();
+    // Guest time, behind steal, is part of user time already.
+    let ticks: Vec<u64> =
+        line.split_whitespace().skip(1).take(8).map(|tick| tick.parse().unwrap_or(0)).collect();
+    (ticks.get(7).copied().unwrap_or(0), ticks.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_of_the_ticks() {
+        assert_eq!(stolen_ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n"), (8, 36));
+        assert_eq!(stolen_ticks(""), (0, 0));
+    }
+}

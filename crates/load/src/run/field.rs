@@ -1,0 +1,115 @@
+//! What all users of a run share.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use vermeil::ConnectOptions;
+
+use crate::measure::Ledger;
+use crate::pace::Schedule;
+use crate::sets::Sets;
+
+/// Shared by the users of a run.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) ledger: Ledger,
+    pub(crate) sets: Sets,
+    pub(crate) timeout: Duration,
+    pub(crate) seed: u64,
+    pub(crate) connect: ConnectOptions,
+    /// What times of the run are counted from.
+    pub(crate) epoch: Instant,
+    /// The arrivals of each core, if the loop is open.
+    pub(crate) schedules: Box<[CachePadded<Mutex<Schedule>>]>,
+    /// Requests that may still be begun, if they are counted.
+    tickets: Option<AtomicU64>,
+    stopping: AtomicBool,
+    users: AtomicUsize,
+    /// Who waits for the last user.
+    main: Thread,
+}
+
+impl Field {
+    pub(crate) fn new(
+        ledger: Ledger,
+        sets: Sets,
+        schedules: Vec<Schedule>,
+        tickets: Option<u64>,
+        timeout: Duration,
+        seed: u64,
+    ) -> Self {
+        Self {
+            ledger,
+            sets,
+            timeout,
+            seed,
+            connect: ConnectOptions::default(),
+            epoch: Instant::now(),
+            schedules: schedules.into_iter().map(|schedule| CachePadded::new(Mutex::new(schedule))).collect(),
+            tickets: tickets.map(AtomicU64::new),
+            stopping: AtomicBool::new(false),
+            users: AtomicUsize::new(0),
+            main: std::thread::current(),
+        }
+    }
+
+    /// Whether users go on.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes up to `count` of the requests that may still be begun; gives how many there were.
+    pub(crate) fn tickets(&self, count: u64) -> u64 {
+        let Some(tickets) = &self.tickets else { return count };
+        let take = |left: u64| Some(left - left.min(count));
+        let before = tickets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.unwrap_or_else(|left| left).min(count)
+    }
+
+    /// The next arrival on the calling core.
+    pub(crate) fn arrival(&self) -> Option<Instant> {
+        let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
+        let at = self.schedules[core].lock().expect("drawing does not panic").draw()?;
+        self.epoch.checked_add(at)
+    }
+
+    /// Where the next connection of `user` goes.
+    pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
+        self.sets.choose(user)
+    }
+
+    pub(crate) fn user_begins(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn user_ends(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.main.unpark();
+        }
+    }
+
+    pub(crate) fn users(&self) -> usize {
+        self.users.load(Ordering::Acquire)
+    }
+}
+
+/// Sleeps until `at`, and gives how late it became. Coming early, by as much as a turn of the core has lasted, does not
+/// count as being there.
+pub(crate) async fn until(at: Instant) -> Duration {
+    loop {
+        let now = Instant::now();
+        match at.checked_duration_since(now) {
+            None => return now - at,
+            Some(left) if left.is_zero() => return left,
+            Some(left) => vermeil::sleep(left).await,
+        }
+    }
+}

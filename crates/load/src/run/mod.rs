@@ -1,0 +1,14 @@
+//! A run: cores, users, phases, collecting.
+//!
+//! `field` is what all users share, `engine` starts them and keeps the time, `pulse` watches the cores, `outcome` is what
+//! comes of it.
+
+mod engine;
+mod field;
+mod outcome;
+mod pulse;
+
+pub use engine::Watch;
+pub(crate) use engine::{Engine, Supply};
+pub(crate) use field::{Field, until};
+pub use outcome::{Interval, Outcome, Phase, Progress};

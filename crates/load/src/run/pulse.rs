@@ -1,0 +1,30 @@
+//! The pulse of a core: a timer that is set again and again, how late it comes, and the cpu time of the thread.
+//!
+//! What is late here is late for every user of the core: the measured times contain it. Tested through `tests/`.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::field::{Field, until};
+
+/// Between two beats. A guess: a hundred a second show what a percentile needs and cost nothing.
+const BEAT: Duration = Duration::from_millis(10);
+
+/// Nanoseconds of cpu time that the thread of each core has used.
+pub(crate) type CpuNs = Arc<[AtomicU64]>;
+
+/// Beats until the run ends.
+pub(crate) async fn pulse(field: Arc<Field>, core: usize, cpu: CpuNs) {
+    // The kernel may deliver timers of a normal thread 50 µs late to save wake-ups. If it refuses, the delay shows.
+    let _precision = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    loop {
+        let late = until(Instant::now() + BEAT).await;
+        field.ledger.here().delay.record(late);
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        cpu[core].store(used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64, Ordering::Relaxed);
+    }
+}

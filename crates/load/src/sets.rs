@@ -1,0 +1,131 @@
+//! Sets of addresses, and which of them a new connection goes to.
+//!
+//! A set is what serves alike: the network cards of a memory node, an instance, a machine. The choice is made for each
+//! connection; *least pending* takes the set with the fewest requests of this injector under way, which balances nodes of
+//! unequal speed (Gaud, Lachaize, Lepers, Muller, Quéma, "Application-Level Optimizations on NUMA Multicore
+//! Architectures: the Apache Case Study"). Tested here.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// How a connection finds its set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// A user keeps to one set.
+    Fixed,
+    /// Connections take turns.
+    #[default]
+    RoundRobin,
+    /// The set with the fewest requests under way.
+    LeastPending,
+}
+
+/// Addresses that serve alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// What results call it.
+    pub name: String,
+    /// Connections to the set take these in turn; at least one.
+    pub addrs: Vec<SocketAddr>,
+}
+
+/// The sets of a run, and what is under way to each.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    sets: Vec<Set>,
+    choice: Choice,
+    pending: Box<[CachePadded<AtomicUsize>]>,
+    turn: AtomicUsize,
+    addr_turn: AtomicUsize,
+}
+
+impl Sets {
+    pub(crate) fn new(sets: Vec<Set>, choice: Choice) -> Self {
+        assert!(!sets.is_empty() && sets.iter().all(|set| !set.addrs.is_empty()), "nowhere to connect to");
+        let pending = sets.iter().map(|_| CachePadded::default()).collect();
+        Self { sets, choice, pending, turn: AtomicUsize::new(0), addr_turn: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Where the next connection of `user` goes: set and address.
+    pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
+        let count = self.sets.len();
+        let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
+        let set = match self.choice {
+            _ if count == 1 => 0,
+            Choice::Fixed => user % count,
+            Choice::RoundRobin => turn() % count,
+            Choice::LeastPending => {
+                // Equals take turns, or the first would get every connection of an idle start.
+                let first = turn();
+                let pending = |set: &usize| self.pending[*set].load(Ordering::Relaxed);
+                (0..count).map(|at| (first + at) % count).min_by_key(pending).unwrap_or(0)
+            }
+        };
+        let addrs = &self.sets[set].addrs;
+        let addr = match addrs.len() {
+            1 => addrs[0],
+            many if self.choice == Choice::Fixed => addrs[user / count % many],
+            many => addrs[self.addr_turn.fetch_add(1, Ordering::Relaxed) % many],
+        };
+        (set, addr)
+    }
+
+    /// A request to `set` begins. Counted only where it is asked for.
+    pub(crate) fn begin(&self, set: usize) -> Under<'_> {
+        let pending = (self.choice == Choice::LeastPending).then(|| &*self.pending[set]);
+        if let Some(pending) = pending {
+            pending.fetch_add(1, Ordering::Relaxed);
+        }
+        Under(pending)
+    }
+}
+
+/// A request under way; ends when dropped.
+pub(crate) struct Under<'a>(Option<&'a AtomicUsize>);
+
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        if let Some(pending) = self.0 {
+            pending.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sets(choice: Choice) -> Sets {
+        let set = |name: &str, ports: &[u16]| Set {
+            name: name.to_owned(),
+            addrs: ports.iter().map(|&port| SocketAddr::from(([127, 0, 0, 1], port))).collect(),
+        };
+        Sets::new(vec![set("slow", &[1]), set("fast", &[2, 3])], choice)
+    }
+
+    #[test]
+    fn fixed_and_in_turn() {
+        let fixed = sets(Choice::Fixed);
+        let of = |user| fixed.choose(user).1.port();
+        assert_eq!([of(0), of(1), of(2), of(3), of(1)], [1, 2, 1, 3, 2]);
+        let turns = sets(Choice::RoundRobin);
+        assert_eq!([(); 4].map(|()| turns.choose(0).0), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn the_least_loaded_set_gets_the_connection() {
+        let sets = sets(Choice::LeastPending);
+        let slow: Vec<_> = (0..3).map(|_| sets.begin(0)).collect();
+        assert!((0..5).all(|user| sets.choose(user).0 == 1));
+        let _fast: Vec<_> = (0..4).map(|_| sets.begin(1)).collect();
+        assert_eq!(sets.choose(0).0, 0);
+        drop(slow);
+        assert_eq!([(); 2].map(|()| sets.choose(0).0), [0, 0]);
+    }
+}

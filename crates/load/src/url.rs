@@ -1,0 +1,175 @@
+//! Where to send requests: a URL, and the address it stands for.
+//!
+//! Only what an injector needs of RFC 3986: scheme, authority, path and query. Names are looked up once, before a run,
+//! so that no run measures a resolver. Tested here.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// What a URL says about the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain TCP.
+    Http,
+    /// TLS over TCP.
+    Https,
+}
+
+/// A URL of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Url {
+    /// Plain or TLS.
+    pub scheme: Scheme,
+    /// Name or address, without brackets.
+    pub host: String,
+    /// The port, given or the scheme's.
+    pub port: u16,
+    /// Path and query, as sent; begins with `/`.
+    pub target: String,
+}
+
+/// Why a text is no URL that can be loaded, or leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// The text has another form.
+    #[error("{text:?} is no URL that can be loaded: {why}; write one such as http://127.0.0.1:8080/page")]
+    Form {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The host cannot be looked up.
+    #[error("{host}: the name cannot be resolved: {source}; write an address instead")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The host has no address.
+    #[error("{host}: the name has no address; write an address instead")]
+    NoAddress {
+        /// The name.
+        host: String,
+    },
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let wrong = |why| UrlError::Form { text: text.to_owned(), why };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        let (scheme, default_port) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => (Scheme::Http, 80),
+            "https" => (Scheme::Https, 443),
+            _ => return Err(wrong("its scheme is neither http nor https")),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(wrong("it has a user name: use -H 'Authorization: …'"));
+        }
+        let (host, port) = authority_parts(authority, default_port).map_err(wrong)?;
+        if target.bytes().any(|byte| byte <= b' ' || byte >= 0x7F) {
+            return Err(wrong("its path has spaces or characters that must be percent-encoded"));
+        }
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        Ok(Self { scheme, host, port, target })
+    }
+}
+
+fn authority_parts(authority: &str, default_port: u16) -> Result<(String, u16), &'static str> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(inner) => inner.split_once(']').ok_or("its bracket is not closed")?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|&port| port > 0).ok_or("its port is no number to 65535")?,
+        None if rest.is_empty() => default_port,
+        None => return Err("something stands behind its bracket"),
+    };
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte);
+    if host.is_empty() || !host.bytes().all(allowed) {
+        return Err("it has no host");
+    }
+    Ok((host.to_owned(), port))
+}
+
+impl Url {
+    /// Host and port as `Host:` has them: the scheme's own port is left out.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match (self.scheme, self.port) {
+            (Scheme::Http, 80) | (Scheme::Https, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// Looks the host up; the first address counts.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn resolve(&self) -> Result<SocketAddr, UrlError> {
+        let host = || self.host.clone();
+        let mut found = (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .map_err(|source| UrlError::Resolve { host: host(), source })?;
+        found.next().ok_or_else(|| UrlError::NoAddress { host: host() })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.scheme == Scheme::Https { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (String, u16, String) {
+        let url: Url = text.parse().unwrap();
+        (url.host, url.port, url.target)
+    }
+
+    #[test]
+    fn urls_come_apart() {
+        assert_eq!(parts("http://a"), ("a".into(), 80, "/".into()));
+        assert_eq!(parts("HTTPS://a.b?x#y"), ("a.b".into(), 443, "/?x".into()));
+        assert_eq!(parts("http://[::1]:8080/p?q=/"), ("::1".into(), 8080, "/p?q=/".into()));
+        for text in ["http://a:8080/", "https://[::1]/x?y", "http://a/"] {
+            assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_says_why() {
+        let wrong = [
+            ("localhost:80", "no scheme"),
+            ("ftp://a/", "neither http"),
+            ("http://", "no host"),
+            ("http://a:x/", "port"),
+            ("http://a:0/", "port"),
+            ("http://[::1/", "bracket"),
+            ("http://u@a/", "user name"),
+            ("http://a/b c", "percent-encoded"),
+        ];
+        for (text, why) in wrong {
+            let said = text.parse::<Url>().unwrap_err().to_string();
+            assert!(said.contains(why) && said.contains("such as http://"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn addresses_need_no_resolver() {
+        let url: Url = "http://127.0.0.1:81/".parse().unwrap();
+        assert_eq!(url.resolve().unwrap().to_string(), "127.0.0.1:81");
+    }
+}

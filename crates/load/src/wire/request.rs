@@ -1,0 +1,138 @@
+//! A request as bytes: method, target, fields and content, checked once and sent many times.
+//!
+//! Refuses what would make the request mean something else than was asked (line breaks in fields, a second
+//! `Content-Length`). Tested here.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+/// What to ask for. Fields are sent in the order of their adding, after `Host`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    method: String,
+    fields: Vec<(String, String)>,
+    content: Bytes,
+}
+
+/// Why a request cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The method is no token.
+    #[error("{0:?} is no HTTP method: write letters, such as GET or POST")]
+    Method(String),
+    /// The text has no colon, or its name is no token, or its value has line breaks.
+    #[error("{0:?} is no header field: write \"Name: value\", in one line")]
+    Field(String),
+    /// The field belongs to the injector.
+    #[error("the field {0} is written by the injector: {1}")]
+    Reserved(String, &'static str),
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { method: "GET".to_owned(), fields: Vec::new(), content: Bytes::new() }
+    }
+}
+
+impl Request {
+    /// A request with another method.
+    ///
+    /// # Errors
+    /// [`RequestError::Method`] for what is no token (RFC 9110 §5.6.2).
+    pub fn method(mut self, method: &str) -> Result<Self, RequestError> {
+        if method.is_empty() || !method.bytes().all(is_token) {
+            return Err(RequestError::Method(method.to_owned()));
+        }
+        self.method = method.to_owned();
+        Ok(self)
+    }
+
+    /// A request with one field more, written `Name: value`.
+    ///
+    /// # Errors
+    /// For what is no field, and for those that frame the message.
+    pub fn field(mut self, field: &str) -> Result<Self, RequestError> {
+        let wrong = || RequestError::Field(field.to_owned());
+        let (name, value) = field.split_once(':').ok_or_else(wrong)?;
+        let value = value.trim_matches([' ', '\t']);
+        let is_text = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7F);
+        if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(is_text) {
+            return Err(wrong());
+        }
+        let reserved = [
+            ("content-length", "it follows from --body"),
+            ("transfer-encoding", "content is sent with its length"),
+            ("connection", "use --no-keepalive"),
+        ];
+        if let Some((_, instead)) = reserved.iter().find(|(reserved, _)| name.eq_ignore_ascii_case(reserved))
+        {
+            return Err(RequestError::Reserved(name.to_owned(), instead));
+        }
+        self.fields.push((name.to_owned(), value.to_owned()));
+        Ok(self)
+    }
+
+    /// A request with content.
+    pub fn content(mut self, content: impl Into<Bytes>) -> Self {
+        self.content = content.into();
+        self
+    }
+
+    /// Whether the answer has no content, whatever its fields say.
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// The bytes on the wire, for `target` (path and query) at `host` (authority). `reuse` says what becomes of the
+    /// connection.
+    pub fn bytes(&self, host: &str, target: &str, reuse: super::Reuse) -> Bytes {
+        let mut head = format!("{} {target} HTTP/1.1\r\n", self.method);
+        if !self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            let _infallible = write!(head, "Host: {host}\r\n");
+        }
+        for (name, value) in &self.fields {
+            let _infallible = write!(head, "{name}: {value}\r\n");
+        }
+        if reuse == super::Reuse::Close {
+            head.push_str("Connection: close\r\n");
+        }
+        if !self.content.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH") {
+            let _infallible = write!(head, "Content-Length: {}\r\n", self.content.len());
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(&self.content);
+        bytes.into()
+    }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reuse;
+    use super::*;
+
+    #[test]
+    fn requests_are_what_was_asked() {
+        let plain = Request::default();
+        assert_eq!(plain.bytes("a:1", "/x?y", Reuse::Keep), "GET /x?y HTTP/1.1\r\nHost: a:1\r\n\r\n");
+        let full = Request::default().method("POST").unwrap();
+        let full = full.field("Host: other").unwrap().field("X-A:\t1 ").unwrap().content("abc");
+        assert_eq!(
+            full.bytes("a", "/", Reuse::Close),
+            "POST / HTTP/1.1\r\nHost: other\r\nX-A: 1\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"
+        );
+    }
+
+    #[test]
+    fn what_would_break_the_request_is_refused() {
+        assert!(Request::default().method("GET /x").is_err());
+        for field in ["novalue", ": x", "a b: x", "a: x\r\nb: y", "Content-Length: 3", "connection: close"] {
+            assert!(Request::default().field(field).is_err(), "{field}");
+        }
+    }
+}

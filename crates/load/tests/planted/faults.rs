@@ -1,0 +1,90 @@
+//! Misdeeds of servers: each is counted under its name, and nothing crashes or hangs.
+
+use std::time::Duration;
+
+use vermeil_load::{Fault, Outcome, run_simple};
+
+use super::server::{Act, Server, answer};
+use super::{go_on, on_both_drivers, plan};
+
+/// A run of 40 requests against a server that does `act` every fourth time.
+fn every_fourth(act: fn() -> Act, fault: Fault) {
+    let server = Server::start(move |seen| match seen.index % 4 {
+        3 => act(),
+        _ => Act::Send(answer(200, "fine")),
+    });
+    on_both_drivers(
+        || {
+            let mut plan = plan(&server, 1, 40);
+            plan.ground.timeout = Duration::from_millis(200);
+            plan
+        },
+        |outcome: Outcome| {
+            let faults: Vec<_> =
+                Fault::ALL.into_iter().filter(|&fault| outcome.total.faults_of(fault) > 0).collect();
+            assert_eq!(faults, [fault]);
+            assert_eq!((outcome.total.good, outcome.total.failed()), (30, 10));
+        },
+    );
+}
+
+#[test]
+fn a_status_of_failure() {
+    every_fourth(|| Act::Send(answer(503, "sorry")), Fault::Status);
+}
+
+#[test]
+fn bytes_that_are_no_answer() {
+    every_fourth(|| Act::Send(b"\x16\x03\x01garbage\r\n\r\n".to_vec()), Fault::Malformed);
+}
+
+#[test]
+fn more_than_was_asked_for() {
+    every_fourth(|| Act::Send([answer(200, "a"), answer(200, "b")].concat()), Fault::Malformed);
+}
+
+#[test]
+fn an_answer_cut_short() {
+    every_fourth(
+        || Act::SendAndClose(b"HTTP/1.1 200 X\r\nContent-Length: 9\r\n\r\nabc".to_vec()),
+        Fault::Reset,
+    );
+}
+
+#[test]
+fn a_head_cut_short() {
+    every_fourth(|| Act::SendAndClose(b"HTTP/1.1 200 X\r\nConte".to_vec()), Fault::Reset);
+}
+
+#[test]
+fn no_answer() {
+    every_fourth(|| Act::Silence, Fault::Timeout);
+}
+
+/// A connection that was never used is reset: no request can be lost in an idle connection here.
+#[test]
+fn resets_of_fresh_connections() {
+    let server = Server::start(|_| Act::Reset);
+    on_both_drivers(|| plan(&server, 4, 40), |outcome| assert_eq!(outcome.total.faults_of(Fault::Reset), 40));
+}
+
+#[test]
+fn nobody_listens() {
+    let server = Server::start(|_| Act::Reset);
+    let mut plan = plan(&server, 3, 9);
+    drop(server);
+    plan.ground.timeout = Duration::from_secs(5);
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    assert_eq!((outcome.total.faults_of(Fault::Refused), outcome.total.failed()), (9, 9));
+}
+
+/// Every tenth answer, by a seed, is a failure: the share comes out exactly.
+#[test]
+fn a_seeded_share_of_errors() {
+    let fails = |index: usize| (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60 == 0;
+    let expected = (0..2000).filter(|&index| fails(index)).count() as u64;
+    let server = Server::start(move |seen| Act::Send(answer(if fails(seen.index) { 500 } else { 200 }, "x")));
+    let outcome = run_simple(&plan(&server, 16, 2000), &mut go_on).unwrap();
+    assert_eq!((outcome.total.failed(), outcome.total.good), (expected, 2000 - expected));
+    assert_eq!(outcome.total.statuses[5], expected);
+}

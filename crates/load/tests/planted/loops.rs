@@ -1,0 +1,89 @@
+//! Loops: thinking, arrivals, and the stall that a closed loop hides.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use vermeil_load::pace::{Arrivals, Think};
+use vermeil_load::{Loop, Phases, run_simple};
+
+use super::server::{Act, Server, answer};
+use super::{go_on, plan};
+
+const DELAY: Duration = Duration::from_millis(20);
+
+#[test]
+fn a_fixed_delay_is_found() {
+    let server = Server::start(|_| Act::Delay(DELAY, answer(200, "x")));
+    let outcome = run_simple(&plan(&server, 8, 200), &mut go_on).unwrap();
+    let times = &outcome.total.response;
+    assert!(times.min() >= DELAY.mul_f64(0.999), "{:?}", times.min());
+    assert_eq!(times.count(), 200);
+}
+
+/// With Z thinking and R answering, N users ask N / (R + Z) times a second at most (Little's law).
+#[test]
+fn thinking_users_ask_no_more_than_they_can() {
+    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let mut plan = plan(&server, 20, 100);
+    plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    assert_eq!(outcome.total.good, 100);
+    assert!(outcome.window >= Duration::from_millis(5 * 50).mul_f64(0.9), "{:?}", outcome.window);
+    assert_eq!(outcome.total.late.count(), 100 + 20, "every user thinks once more and finds the run over");
+}
+
+#[test]
+fn recorded_arrivals_come_when_they_came() {
+    let times = Mutex::new(Vec::new());
+    let times: &'static Mutex<Vec<Instant>> = Box::leak(Box::new(times));
+    let server = Server::start(|_| {
+        times.lock().unwrap().push(Instant::now());
+        Act::Send(answer(200, "x"))
+    });
+    let mut plan = plan(&server, 4, u64::MAX);
+    plan.requests_max = None;
+    let record = "0.1\n0.15\n0.15\n0.4\n0.4\n0.4\n";
+    plan.pace = Loop::Open { arrivals: Arrivals::recorded(record).unwrap() };
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    assert!(outcome.is_open);
+    assert_eq!((outcome.total.good, outcome.total.begun), (6, 6));
+    let times = times.lock().unwrap();
+    let gap = |from: usize, to: usize| times[to] - times[from];
+    assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
+}
+
+/// The server does nothing for a second. An open loop's requests come all the same and wait, and their times say so; of
+/// a closed loop's, only those under way notice.
+#[test]
+fn a_stall_of_a_second_shows() {
+    const STALL: Duration = Duration::from_secs(1);
+    let stalling = || {
+        let stall: &'static Mutex<Option<Instant>> = Box::leak(Box::new(Mutex::new(None)));
+        Server::start(move |seen| {
+            if seen.index == 100 {
+                *stall.lock().unwrap() = Some(Instant::now() + STALL);
+            }
+            let until = *stall.lock().unwrap();
+            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            Act::Delay(left, answer(200, "x"))
+        })
+    };
+    let server = stalling();
+    let mut open = plan(&server, 4, 1000);
+    open.pace = Loop::Open { arrivals: Arrivals::Constant(500.0) };
+    let open = run_simple(&open, &mut go_on).unwrap();
+    let waited = |limit| open.total.response.count() - open.total.response.count_within(limit);
+    // 500 a second arrive in the stall, evenly: half of them wait longer than half of it.
+    assert_eq!(open.total.good, 1000);
+    assert!(waited(STALL / 2) >= 240, "{}", waited(STALL / 2));
+    assert!(open.total.response.max() >= STALL.mul_f64(0.99));
+    let stalled = open.total.service.count() - open.total.service.count_within(STALL / 2);
+    assert!(stalled <= 4 + 60, "the service times of all but those under way are short: {stalled}");
+
+    let server = stalling();
+    let mut closed = plan(&server, 4, 1000);
+    closed.ground.phases = Phases::window(Duration::from_secs(30));
+    let closed = run_simple(&closed, &mut go_on).unwrap();
+    let stalled = closed.total.response.count() - closed.total.response.count_within(STALL / 2);
+    assert!(stalled <= 4, "{stalled}");
+}

@@ -1,0 +1,135 @@
+//! A server that does what a test says: per request, an answer or a misdeed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A request as the server saw it.
+pub(crate) struct Seen {
+    /// Counted over all connections, from 0.
+    pub(crate) index: usize,
+    /// Counted on its connection, from 0.
+    pub(crate) on_connection: usize,
+    /// Request line and fields.
+    pub(crate) head: String,
+    /// Its content.
+    pub(crate) content: Vec<u8>,
+}
+
+/// What to do about a request.
+pub(crate) enum Act {
+    /// Send these bytes.
+    Send(Vec<u8>),
+    /// Send these bytes and close.
+    SendAndClose(Vec<u8>),
+    /// Wait, then send.
+    Delay(Duration, Vec<u8>),
+    /// Close with a reset.
+    Reset,
+    /// Say nothing more.
+    Silence,
+}
+
+/// A running server; ends when dropped.
+pub(crate) struct Server {
+    addr: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    accepted: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// An answer with this status and content.
+pub(crate) fn answer(status: u16, content: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
+}
+
+impl Server {
+    /// A server on a free port.
+    pub(crate) fn start(act: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let addr = listener.local_addr().expect("bound");
+        let (stopping, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (act, count) = (Arc::new(act), Arc::new(AtomicUsize::new(0)));
+        let (stops, accepts) = (stopping.clone(), accepted.clone());
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stops.load(Ordering::Acquire) {
+                    return;
+                }
+                accepts.fetch_add(1, Ordering::Relaxed);
+                let (act, count) = (act.clone(), count.clone());
+                let stream = stream.expect("accept");
+                thread::spawn(move || converse(&stream, &*act, &count));
+            }
+        });
+        Self { addr, stopping, accepted, thread: Some(thread) }
+    }
+
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addr)
+    }
+
+    /// Connections accepted.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        let _wake = TcpStream::connect(self.addr);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the server failed");
+        }
+    }
+}
+
+/// Serves one connection until it ends; how it ends is the peer's business.
+fn converse(stream: &TcpStream, act: &dyn Fn(&Seen) -> Act, count: &AtomicUsize) {
+    stream.set_nodelay(true).expect("nodelay");
+    let mut reader = BufReader::new(stream);
+    for on_connection in 0.. {
+        let Some((head, content)) = request(&mut reader) else { return };
+        let index = count.fetch_add(1, Ordering::Relaxed);
+        let mut stream = stream;
+        let sent = match act(&Seen { index, on_connection, head, content }) {
+            Act::Send(bytes) => stream.write_all(&bytes),
+            Act::SendAndClose(bytes) => {
+                let _gone = stream.write_all(&bytes);
+                return;
+            }
+            Act::Delay(time, bytes) => {
+                thread::sleep(time);
+                stream.write_all(&bytes)
+            }
+            Act::Reset => {
+                let linger = Some(Duration::ZERO);
+                rustix::net::sockopt::set_socket_linger(stream.as_fd(), linger).expect("linger");
+                return;
+            }
+            Act::Silence => Ok(()),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let length = |line: &str| line.strip_prefix("Content-Length: ")?.parse().ok();
+    let mut content = vec![0; head.lines().find_map(length).unwrap_or(0)];
+    reader.read_exact(&mut content).ok()?;
+    Some((head, content))
+}
