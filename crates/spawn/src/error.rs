@@ -1,0 +1,283 @@
+//! What can go wrong, for whom, and what to do about it.
+//!
+//! [`StartError`] and [`DefineError`] come before a server serves, [`SpawnError`] with each program. Why a program was
+//! not started is a [`Fault`], which crosses from the spawner to the server as numbers (`reply.rs`).
+
+use crate::{check::Refusal, request::REQUEST_BYTES_MAX};
+use std::{io, path::PathBuf};
+use thiserror::Error;
+
+/// The keeper or the spawner could not be started.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Forking copies only the thread that calls it; what others were doing would stay half done.
+    #[error(
+        "cannot fork the keeper: this process has {threads} threads already; start it before any other thread"
+    )]
+    Threads {
+        /// How many there are.
+        threads: usize,
+    },
+    /// A system call failed.
+    #[error(
+        "cannot start the spawner: {step}: {source}; are the limits of processes and open files reached?"
+    )]
+    System {
+        /// What was being done.
+        step: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    pub(crate) fn at<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System { step, source: source.into() }
+    }
+}
+
+/// A profile was refused.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DefineError {
+    /// Programs would run as the superuser.
+    #[error(
+        "cannot run programs of {root} as the superuser, which this server is; name another user for them, or run the \
+         server as one"
+    )]
+    Superuser {
+        /// The folder of the programs.
+        root: PathBuf,
+    },
+    /// Only the superuser may change who it is.
+    #[error(
+        "cannot run programs of {root} as user {uid}: only the superuser may change users; run the server as root, or \
+         name no user"
+    )]
+    Identity {
+        /// The folder of the programs.
+        root: PathBuf,
+        /// Who they should run as.
+        uid: u32,
+    },
+    /// The root or a listed program.
+    #[error("cannot use {path}: {fault}")]
+    Path {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// Profiles are small; lists of thousands of programs or groups are not.
+    #[error("cannot define the programs of {root}: {bytes} bytes, at most {REQUEST_BYTES_MAX}; list less")]
+    TooLong {
+        /// The folder of the programs.
+        root: PathBuf,
+        /// Bytes of the message.
+        bytes: usize,
+    },
+    /// The keeper does not answer.
+    #[error("cannot define programs: the keeper does not answer: {0}; start the server again")]
+    Keeper(io::Error),
+}
+
+/// A program was not started, or nothing more will be heard of it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// It was refused, or a step of starting it failed.
+    #[error("cannot start {path}: {fault}")]
+    Failed {
+        /// What the step was about, mostly the program.
+        path: PathBuf,
+        /// Why.
+        fault: Fault,
+    },
+    /// The request does not fit a message.
+    #[error(
+        "cannot ask for a program: arguments and environment have {bytes} bytes, at most {REQUEST_BYTES_MAX} are sent; \
+         send fewer or shorter ones"
+    )]
+    TooLong {
+        /// Bytes of the message.
+        bytes: usize,
+    },
+    /// The request cannot be said to the kernel.
+    #[error("cannot ask for a program: {what} has a zero byte, or a name is empty or has an equals sign")]
+    Invalid {
+        /// Which part.
+        what: &'static str,
+    },
+    /// Too many requests wait for the spawner.
+    #[error("cannot ask for a program: {waiting} requests wait for the spawner already; ask again later")]
+    Busy {
+        /// How many.
+        waiting: usize,
+    },
+    /// It was to be killed before the spawner had taken the request.
+    #[error("not started: the request was withdrawn")]
+    Withdrawn,
+    /// The spawner died, and the program with it.
+    #[error("lost a program: the spawner was killed; the next one takes requests, ask again")]
+    Lost,
+    /// Neither spawner nor keeper are left.
+    #[error("cannot ask for a program: the spawner and its keeper are gone; restart the server")]
+    Gone,
+}
+
+impl SpawnError {
+    /// Whether the program is not there.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Failed { fault: Fault::Step { step: Step::Look, source }, .. } => {
+                matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a rule or a permission forbids the program.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Failed { fault: Fault::Refused(_), .. } => true,
+            Self::Failed { fault: Fault::Step { step: Step::Look | Step::Execute, source }, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Lost | Self::Gone => true,
+            Self::Failed { fault: Fault::Step { source, .. }, .. } => matches!(
+                source.raw_os_error(),
+                Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ETXTBSY)
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// Why a program was not started.
+#[derive(Debug, Error)]
+pub enum Fault {
+    /// A rule forbids it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A step failed.
+    #[error("{}: {source}{}", step.doing(), step.cure(source))]
+    Step {
+        /// Which.
+        step: Step,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What was being done when starting a program failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Step {
+    /// Understanding the request.
+    Request = 1,
+    /// Finding the profile.
+    Profile,
+    /// Opening the folder of programs.
+    Root,
+    /// Looking at the names on the way to the program.
+    Look,
+    /// Opening the folder to run in.
+    Folder,
+    /// Making or opening the cgroup.
+    Cgroup,
+    /// Preparing the confinement.
+    Confinement,
+    /// Making the process.
+    Clone,
+    /// Becoming a session of its own.
+    Session,
+    /// Putting the descriptors in place.
+    Descriptors,
+    /// Setting limits.
+    Limits,
+    /// Taking user and groups on.
+    Identity,
+    /// Going into the folder.
+    Enter,
+    /// Giving up new privileges.
+    Privileges,
+    /// Confining itself.
+    Confine,
+    /// Asking to die with the spawner.
+    Parent,
+    /// Executing.
+    Execute,
+}
+
+impl Step {
+    const ALL: [Self; 17] = [
+        Self::Request,
+        Self::Profile,
+        Self::Root,
+        Self::Look,
+        Self::Folder,
+        Self::Cgroup,
+        Self::Confinement,
+        Self::Clone,
+        Self::Session,
+        Self::Descriptors,
+        Self::Limits,
+        Self::Identity,
+        Self::Enter,
+        Self::Privileges,
+        Self::Confine,
+        Self::Parent,
+        Self::Execute,
+    ];
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| *step as u8 == code)
+    }
+
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Request => "understanding the request",
+            Self::Profile => "finding its profile",
+            Self::Root => "opening the folder of programs",
+            Self::Look => "looking for it",
+            Self::Folder => "opening the folder to run in",
+            Self::Cgroup => "making or opening its cgroup",
+            Self::Confinement => "preparing its confinement",
+            Self::Clone => "making a process",
+            Self::Session => "starting a session",
+            Self::Descriptors => "putting its descriptors in place",
+            Self::Limits => "setting its limits",
+            Self::Identity => "taking on its user and groups",
+            Self::Enter => "entering the folder to run in",
+            Self::Privileges => "giving up new privileges",
+            Self::Confine => "confining it",
+            Self::Parent => "tying it to the spawner",
+            Self::Execute => "executing it",
+        }
+    }
+
+    fn cure(self, source: &io::Error) -> &'static str {
+        match (self, source.raw_os_error()) {
+            (Self::Execute, Some(libc::EACCES)) => {
+                "; make it executable (chmod +x), and every folder on the way enterable, for its user"
+            }
+            (Self::Execute, Some(libc::ENOENT)) => "; does the interpreter named in its first line exist?",
+            (Self::Execute, Some(libc::ENOEXEC)) => "; begin a script with #! and its interpreter",
+            (Self::Execute | Self::Clone, Some(libc::EAGAIN)) => "; raise the limit of processes of its user",
+            (Self::Cgroup, Some(libc::ENOENT)) => {
+                "; make its parent, and add the controllers that its bounds need to the parent's cgroup.subtree_control"
+            }
+            (Self::Confinement, Some(libc::EOPNOTSUPP)) => "; this kernel has no Landlock: confine nothing",
+            (_, Some(libc::EMFILE)) => "; raise the limit of open files",
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The keeper: takes profiles and channels, forks the spawner, and another when it is killed.
+//!
+//! It keeps the spawner's ends of the channels open, so that a channel outlives spawners: the next one continues it and
+//! says so. Orphans of programs come to the keeper (`PR_SET_CHILD_SUBREAPER`), not to init: when a spawner dies, and when
+//! the server does, all that is left of what they started is killed. Tested with real processes (`tests/processes.rs`).
+
+use crate::{
+    error::DefineError,
+    process::{self, Forked},
+    profile::Profile,
+    ready::Ready,
+    reply::{read_fault, write_fault},
+    request::REQUEST_BYTES_MAX,
+    socket, spawner,
+    wire::{Malformed, Reader, Writer},
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{CWD, Mode, OFlags, openat},
+    io::Errno,
+    process::{
+        Pid, Signal, WaitOptions, getegid, geteuid, getpid, kill_process, set_child_subreaper, setsid, wait,
+    },
+    stdio::{dup2_stdin, dup2_stdout},
+    thread::{CapabilitySet, capabilities},
+};
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Between the deaths of two spawners, or two attempts to fork one. Guess: short for who waits, long for a machine on
+/// which every spawner dies at once.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a spawner lives that is replaced without a pause.
+const SOUND_LIFE: Duration = Duration::from_secs(1);
+
+/// How long what was killed may take to end. Longer takes only what waits in the kernel for a disk that does not answer.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often what is left is killed again, in case it has new children or none of them has told. Guess.
+const KILL_AGAIN: Duration = Duration::from_millis(10);
+
+/// Words from the server to the keeper; profiles follow the first in the same message.
+pub(crate) const DEFINE: u8 = b'D';
+/// A channel comes with it.
+pub(crate) const CHANNEL: u8 = b'C';
+/// Everything is said; fork the spawner.
+pub(crate) const SERVE: u8 = b'S';
+
+/// What the keeper says to a profile.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Defined(u32),
+    Refused(DefineError),
+}
+
+struct Keeper {
+    control: OwnedFd,
+    signals: OwnedFd,
+    profiles: Vec<Profile>,
+    channels: Vec<OwnedFd>,
+    generation: u32,
+}
+
+/// Whose end was waited for.
+#[derive(PartialEq, Eq)]
+enum Gone {
+    Spawner,
+    Server,
+}
+
+/// What the keeper's process does.
+pub(crate) fn run(control: OwnedFd) -> ! {
+    process::settle(c"vermeil-keeper");
+    let kept = keep(control);
+    process::exit(kept.is_err().into())
+}
+
+fn keep(control: OwnedFd) -> Result<(), Errno> {
+    stand_alone(&control)?;
+    let signals = process::child_signals().map_err(|error| errno(&error))?;
+    let mut keeper = Keeper { control, signals, profiles: Vec::new(), channels: Vec::new(), generation: 0 };
+    if keeper.prepare()? {
+        while keeper.serve()? {}
+    }
+    keeper.kill_descendants();
+    Ok(())
+}
+
+/// Keeps nothing of the server but the control socket and standard error, and a session that no terminal signals.
+fn stand_alone(control: &OwnedFd) -> Result<(), Errno> {
+    // A child is never the leader of its group.
+    setsid()?;
+    set_child_subreaper(Some(getpid()))?;
+    let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    drop(null);
+    process::close_all_but([control]).map_err(|error| errno(&error))
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+impl Keeper {
+    /// Takes profiles and channels until the spawner is to be forked; says whether it is.
+    fn prepare(&mut self) -> Result<bool, Errno> {
+        let mut buffer = vec![0; REQUEST_BYTES_MAX];
+        loop {
+            wait_for(&[&self.control], None)?;
+            let received = match socket::receive(self.control.as_fd(), &mut buffer) {
+                Ok(Some(received)) => received,
+                Err(Errno::AGAIN) => continue,
+                Ok(None) | Err(_) => return Ok(false),
+            };
+            match buffer[..received.bytes].split_first() {
+                Some((&DEFINE, profile)) => {
+                    let verdict = self.define(profile);
+                    socket::send(self.control.as_fd(), &verdict.to_bytes(), &[])?;
+                }
+                Some((&CHANNEL, _)) => self.channels.extend(received.descriptors),
+                Some((&SERVE, _)) => return Ok(true),
+                _ => return Err(Errno::INVAL),
+            }
+        }
+    }
+
+    fn define(&mut self, bytes: &[u8]) -> Verdict {
+        let Ok(profile) = Profile::read(&mut Reader::new(bytes)) else {
+            return Verdict::Refused(DefineError::Keeper(Errno::INVAL.into()));
+        };
+        if let Err(error) = permitted(&profile) {
+            return Verdict::Refused(error);
+        }
+        if let Err((path, fault)) = Ready::new(profile.clone()).verify() {
+            return Verdict::Refused(DefineError::Path { path, fault });
+        }
+        self.profiles.push(profile);
+        Verdict::Defined(u32::try_from(self.profiles.len() - 1).expect("as many as fit memory"))
+    }
+
+    /// Forks a spawner and waits for its end; says whether another is needed.
+    fn serve(&mut self) -> Result<bool, Errno> {
+        self.generation = self.generation.wrapping_add(1);
+        let start = Instant::now();
+        // Without room for a process now, there may be some after a pause.
+        if let Ok(spawner) = self.fork_spawner() {
+            if self.watch(spawner)? == Gone::Server {
+                return Ok(false);
+            }
+            self.kill_descendants();
+        }
+        if start.elapsed() < SOUND_LIFE {
+            thread::sleep(RESTART_PAUSE);
+        }
+        Ok(true)
+    }
+
+    fn fork_spawner(&self) -> io::Result<Pid> {
+        match process::fork()? {
+            Forked::Parent(pid) => Ok(pid),
+            Forked::Child => {
+                process::settle(c"vermeil-spawn");
+                let served = self.be_spawner();
+                process::exit(served.is_err().into())
+            }
+        }
+    }
+
+    fn be_spawner(&self) -> io::Result<()> {
+        let channels = self.channels.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>()?;
+        // The keeper's own, whose values this process never drops.
+        process::close_all_but(&channels)?;
+        Ok(spawner::run(self.profiles.clone(), channels, self.generation)?)
+    }
+
+    /// Waits until the spawner or the server has gone.
+    fn watch(&self, spawner: Pid) -> Result<Gone, Errno> {
+        loop {
+            wait_for(&[&self.control, &self.signals], None)?;
+            // Nothing more is said: what can be read is the end.
+            let mut byte = [0];
+            match socket::receive(self.control.as_fd(), &mut byte) {
+                Err(Errno::AGAIN) => {}
+                _ => return Ok(Gone::Server),
+            }
+            self.drain_signals();
+            while let Ok(Some((ended, _))) = wait(WaitOptions::NOHANG) {
+                if ended == spawner {
+                    return Ok(Gone::Spawner);
+                }
+            }
+        }
+    }
+
+    /// Kills all that is left below this process, until nothing is or [`KILL_PATIENCE`] is over.
+    fn kill_descendants(&self) {
+        let deadline = Instant::now() + KILL_PATIENCE;
+        loop {
+            // Orphans come one generation after the other.
+            for child in process::children() {
+                let _ = kill_process(child, Signal::KILL);
+            }
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) if Instant::now() < deadline => {
+                    let _ = wait_for(&[&self.signals], Some(KILL_AGAIN));
+                    self.drain_signals();
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn drain_signals(&self) {
+        let mut signals = [0; 1024];
+        while rustix::io::read(&self.signals, &mut signals).is_ok_and(|read| read > 0) {}
+    }
+}
+
+/// Waits until one of them is readable.
+fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Errno> {
+    let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)).collect();
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match poll(&mut polled, limit.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether this process may start programs as the profile says.
+fn permitted(profile: &Profile) -> Result<(), DefineError> {
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let root = profile.root.clone();
+    match &profile.identity {
+        None if uid == 0 => Err(DefineError::Superuser { root }),
+        None => Ok(()),
+        Some(identity) if (identity.uid, identity.gid) == (uid, gid) || may_change_users() => Ok(()),
+        Some(identity) => Err(DefineError::Identity { root, uid: identity.uid }),
+    }
+}
+
+fn may_change_users() -> bool {
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+impl Verdict {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        match self {
+            Self::Defined(number) => {
+                to.u8(0);
+                to.u32(*number);
+            }
+            Self::Refused(DefineError::Superuser { root }) => {
+                to.u8(1);
+                to.path(root);
+            }
+            Self::Refused(DefineError::Identity { root, uid }) => {
+                to.u8(2);
+                to.path(root);
+                to.u32(*uid);
+            }
+            Self::Refused(DefineError::Path { path, fault }) => {
+                to.u8(3);
+                to.path(path);
+                write_fault(&mut to, fault);
+            }
+            Self::Refused(DefineError::Keeper(_) | DefineError::TooLong { .. }) => to.u8(4),
+        }
+        to.into_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut from = Reader::new(bytes);
+        Ok(Self::Refused(match from.u8()? {
+            0 => return Ok(Self::Defined(from.u32()?)),
+            1 => DefineError::Superuser { root: from.path()? },
+            2 => DefineError::Identity { root: from.path()?, uid: from.u32()? },
+            3 => DefineError::Path { path: from.path()?, fault: read_fault(&mut from)? },
+            _ => return Err(Malformed),
+        }))
+    }
+}

@@ -1,0 +1,50 @@
+//! The small process that starts other processes, and its client.
+//!
+//! `fork` copies the page tables of the process that calls it, and even `vfork` copies its table of descriptors: a server
+//! that holds gigabytes and thousands of connections pays milliseconds for each program. So a server calls [`start`]
+//! before it grows. That forks the **keeper**, which waits for [`Profile`]s and then forks the **spawner**:
+//!
+//! ```text
+//! server ── control ──▶ keeper ── forks, and forks again when it is killed ──▶ spawner ── clone, exec ──▶ program
+//!    └───────────────────────── one channel per core, outlives spawners ─────────▶┘
+//! ```
+//!
+//! A [`Request`] names a profile, never a user or a limit: what programs may be is said once, before the server listens
+//! to anybody, so that whoever takes the server over cannot start what was never allowed. Descriptors for standard input,
+//! output and error travel with the request. A program is the leader of a session of its own; its process group ends
+//! with it, when it is killed, when its time is up, and with the server.
+//!
+//! Forked rather than executed anew: a fork shares the pages of the program that are already relocated, needs no
+//! protocol of its own for what it inherits, and its private memory is smaller by the size of those relocations.
+//!
+//! Reading order: [`Profile`] (who and within what), [`Request`], [`Channel`] (the client), `spawner` (the loop), `child`
+//! (between clone and exec), [`check`] (which programs are refused), `keeper`. Must never hold what a server holds.
+//! Tested with real processes in `tests/processes.rs`.
+
+mod cgroup;
+mod channel;
+pub mod check;
+mod child;
+mod confine;
+mod error;
+mod jobs;
+mod keeper;
+mod look;
+mod process;
+mod profile;
+mod ready;
+mod reply;
+mod request;
+mod socket;
+mod spawner;
+mod start;
+mod user;
+mod wire;
+
+pub use channel::{Channel, Event, JobId, Stdio};
+pub use error::{DefineError, Fault, SpawnError, StartError, Step};
+pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};
+pub use reply::{End, Exit, Usage};
+pub use request::{Directory, Program, REQUEST_BYTES_MAX, Request};
+pub use start::{Keeper, Preparation, start};
+pub use user::UserError;

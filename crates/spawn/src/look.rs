@@ -1,0 +1,109 @@
+//! Finding a program below the root and judging every name on the way (`check.rs`), without following links.
+//!
+//! The folder that was judged is held open, and is the one the program starts in. The program itself is executed by its
+//! path: between the judgement and that, only those may have changed it who may change it anyway.
+
+use crate::{
+    check::{self, Found, Kind, Refusal},
+    error::{Fault, Step},
+    reply::at,
+};
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, fstat, openat},
+    io::{Errno, Result},
+};
+use std::{
+    ffi::OsStr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+/// A program that may be started.
+pub(crate) struct Program {
+    /// The folder it stands in.
+    pub(crate) folder: OwnedFd,
+    /// What to execute.
+    pub(crate) path: PathBuf,
+}
+
+/// A program that may not, with the path of what is in its way.
+pub(crate) type Refused = (PathBuf, Fault);
+
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens a folder that is trusted by its name.
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd> {
+    openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Finds the program `name` below `root` for user `runs_as`.
+pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Result<Program, Refused> {
+    let mut path = root.to_owned();
+    let names = match check::names(name) {
+        Ok(names) => names,
+        Err(refusal) => return Err((name.to_owned(), refusal.into())),
+    };
+    let (last, folders) = names.split_last().expect("checked: at least one name");
+    let mut folder = match open_folder(root) {
+        Ok(folder) => folder,
+        Err(errno) => return Err((path, at(Step::Root)(errno))),
+    };
+    if let Err(fault) = judge(folder.as_fd(), |found| check::folder(found, runs_as)) {
+        return Err((path, fault));
+    }
+    for name in folders {
+        path.push(name);
+        let next = open(folder.as_fd(), name);
+        match next.and_then(|next| {
+            judge(next.as_fd(), |found| check::folder(found, runs_as))?;
+            Ok(next)
+        }) {
+            Ok(next) => folder = next,
+            Err(fault) => return Err((path, fault)),
+        }
+    }
+    path.push(last);
+    let program = open(folder.as_fd(), last)
+        .and_then(|program| judge(program.as_fd(), |found| check::program(found, runs_as)));
+    match program {
+        Ok(()) => Ok(Program { folder, path }),
+        Err(fault) => Err((path, fault)),
+    }
+}
+
+/// Finds a program that is trusted by its name, links and all, and judges what it is.
+pub(crate) fn listed(path: &Path, runs_as: u32) -> std::result::Result<Program, Refused> {
+    let real =
+        path.canonicalize().map_err(|source| (path.to_owned(), Fault::Step { step: Step::Look, source }))?;
+    let name = real.strip_prefix("/").expect("canonical paths are absolute");
+    program(Path::new("/"), name, runs_as).map(|found| Program { path: path.to_owned(), ..found })
+}
+
+/// Opens the folder `name` below `root` to run in, not following links.
+pub(crate) fn folder(root: &Path, name: &Path) -> std::result::Result<OwnedFd, Refused> {
+    let names = check::names(name).map_err(|refusal| (name.to_owned(), refusal.into()))?;
+    let failed = |errno| (root.join(name), at(Step::Folder)(errno));
+    let mut folder = open_folder(root).map_err(failed)?;
+    for name in names {
+        folder = openat(&folder, name, LOOK | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
+    }
+    Ok(folder)
+}
+
+fn open(folder: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<OwnedFd, Fault> {
+    openat(folder, name, LOOK, Mode::empty()).map_err(at(Step::Look))
+}
+
+fn judge(
+    found: BorrowedFd<'_>,
+    rule: impl FnOnce(Found) -> std::result::Result<(), Refusal>,
+) -> std::result::Result<(), Fault> {
+    let stat = fstat(found).map_err(|errno: Errno| at(Step::Look)(errno))?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Folder,
+        FileType::RegularFile => Kind::File,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    };
+    Ok(rule(Found { kind, mode: stat.st_mode & 0o7777, uid: stat.st_uid })?)
+}

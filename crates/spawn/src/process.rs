@@ -1,0 +1,146 @@
+//! What a process does to itself and its children beside starting programs: forking, signals, ends.
+
+#![allow(unsafe_code)]
+
+use crate::reply::{End, Usage};
+use rustix::{
+    io::Errno,
+    process::{Pid, getpid},
+};
+use std::{
+    ffi::{CStr, c_int},
+    fs, io, mem,
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    ptr,
+    time::Duration,
+};
+
+/// Standard input, output and error: the first three.
+const STANDARD_DESCRIPTORS: u32 = 3;
+
+/// The highest signal number of Linux.
+const SIGNAL_MAX: c_int = 64;
+/// Bytes of the kernel's set of signals.
+const SIGNAL_SET_BYTES: usize = 8;
+/// Words of the kernel's `struct sigaction`: handler, flags, restorer, mask. All zeroes is the default.
+const KERNEL_SIGACTION_WORDS: usize = 4;
+
+/// Which of two processes this is.
+pub(crate) enum Forked {
+    Parent(Pid),
+    Child,
+}
+
+/// Forks.
+///
+/// # Errors
+/// What the system says.
+///
+/// # Panics
+/// In a process that has other threads, of which the child would have none.
+pub(crate) fn fork() -> io::Result<Forked> {
+    assert_eq!(threads()?, 1, "only a process of one thread is forked");
+    // SAFETY: this process has one thread, so nothing of it is left behind half done in the child.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => Ok(Forked::Parent(Pid::from_raw(pid).expect("a child has a number above zero"))),
+    }
+}
+
+/// Threads of this process.
+pub(crate) fn threads() -> io::Result<usize> {
+    Ok(fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Closes every descriptor above the standard ones but these. Whoever owned the others must not use or drop them.
+pub(crate) fn close_all_but<'a>(kept: impl IntoIterator<Item = &'a OwnedFd>) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.into_iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    kept.sort_unstable();
+    let mut first = STANDARD_DESCRIPTORS;
+    for fd in kept {
+        if first < fd {
+            close_range(first, fd - 1)?;
+        }
+        first = fd + 1;
+    }
+    close_range(first, u32::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> io::Result<()> {
+    // SAFETY: the caller of `close_all_but` has a process of its own, in which nobody uses them.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Ends this process at once, running nothing that its parent left registered.
+pub(crate) fn exit(code: c_int) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// Takes on a name for `ps`, blocks all signals, which children must unblock, and sets all to their defaults, which
+/// programs inherit.
+pub(crate) fn settle(name: &CStr) {
+    // A name is a courtesy.
+    let _ = rustix::thread::set_name(name);
+    // SAFETY: the set is filled before it is read; dispositions are those the kernel starts processes with.
+    unsafe {
+        let mut all: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, ptr::null_mut());
+        // Not by the C library, which leaves the two that it uses itself as they are.
+        let default = [0u64; KERNEL_SIGACTION_WORDS];
+        for signal in 1..=SIGNAL_MAX {
+            // Refused for those that cannot be handled anyway.
+            libc::syscall(libc::SYS_rt_sigaction, signal, &raw const default, 0, SIGNAL_SET_BYTES);
+        }
+    }
+}
+
+/// A descriptor that is readable when a child has ended. The signal must be blocked.
+pub(crate) fn child_signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is filled before it is read; the descriptor is new and nobody else's.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+/// Waits for the end of a child that has ended, or will at once.
+pub(crate) fn reap(pid: Pid) -> Result<(End, Usage), Errno> {
+    let mut status = 0;
+    // SAFETY: all zeroes is a value of it.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    let reaped = rustix::io::retry_on_intr(|| {
+        // SAFETY: both are ours to be written to.
+        match unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) } {
+            -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+            _ => Ok(()),
+        }
+    });
+    reaped?;
+    let end = if libc::WIFSIGNALED(status) {
+        End::Signal(libc::WTERMSIG(status))
+    } else {
+        End::Code(libc::WEXITSTATUS(status))
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
+    let memory_bytes_max = usage.ru_maxrss.unsigned_abs() * 1024;
+    Ok((end, Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), memory_bytes_max }))
+}
+
+/// Children of this process, orphans it has adopted included; none where the kernel does not list them.
+pub(crate) fn children() -> Vec<Pid> {
+    let pid = getpid().as_raw_nonzero();
+    let listed = fs::read_to_string(format!("/proc/self/task/{pid}/children")).unwrap_or_default();
+    listed.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}

@@ -1,0 +1,231 @@
+//! Who a program runs as and within what: the part of starting a program that is decided before a server serves.
+//!
+//! Plain data, sent once to the keeper (`wire.rs`). Leaves out making it true (`child.rs`, `cgroup.rs`, `confine.rs`).
+
+use crate::wire::{Malformed, Reader, Writer};
+use rustix::process::Resource;
+use std::path::PathBuf;
+
+/// Number of a [`Profile`] that was defined; requests name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProfileId(pub(crate) u32);
+
+/// Who programs run as and within what, for one site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The folder below which programs stand, absolute.
+    pub root: PathBuf,
+    /// Programs elsewhere that may be started too, absolute, such as interpreters. Named by their position.
+    pub listed: Vec<PathBuf>,
+    /// Who programs run as; as the spawner itself if nothing is said, which is refused to the superuser.
+    pub identity: Option<Identity>,
+    /// Bounds the kernel enforces for each process.
+    pub limits: ResourceLimits,
+    /// The cgroup programs are born in.
+    pub cgroup: Option<Cgroup>,
+    /// Whether programs may gain privileges by executing others.
+    pub new_privileges: NewPrivileges,
+    /// The part of the file system that programs reach, if it is bounded.
+    pub confinement: Option<Confinement>,
+    /// Permissions that files made by programs lack. Default 0o022, as suexec has it.
+    pub umask: u32,
+}
+
+impl Profile {
+    /// Programs below `root`, as the process that defines it, with default bounds.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            listed: Vec::new(),
+            identity: None,
+            limits: ResourceLimits::default(),
+            cgroup: None,
+            new_privileges: NewPrivileges::Refused,
+            confinement: None,
+            umask: 0o022,
+        }
+    }
+}
+
+/// User and groups by number. [`Identity::of_user`] finds them by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub uid: u32,
+    /// The primary group.
+    pub gid: u32,
+    /// All supplementary groups; those of the server are dropped.
+    pub groups: Vec<u32>,
+}
+
+/// Bounds of one process by `setrlimit(2)`, soft and hard alike; nothing leaves what the server was started with. A
+/// bound above what the server itself may have is lowered to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceLimits {
+    /// Bytes of address space (`RLIMIT_AS`).
+    pub address_space_bytes: Option<u64>,
+    /// Seconds of processor time (`RLIMIT_CPU`).
+    pub cpu_seconds: Option<u64>,
+    /// Bytes of the largest file it writes (`RLIMIT_FSIZE`).
+    pub file_bytes: Option<u64>,
+    /// Descriptors (`RLIMIT_NOFILE`). Default 1,024, the kernel's own: servers raise theirs, and programs that use
+    /// `select(2)` or close all they may have should not pay for it.
+    pub descriptors: Option<u64>,
+    /// Processes of its user, all programs together (`RLIMIT_NPROC`).
+    pub processes: Option<u64>,
+    /// Bytes of a core dump (`RLIMIT_CORE`). Default 0: dumps of programs belong into no site.
+    pub core_bytes: Option<u64>,
+}
+
+impl Default for ResourceLimits {
+    fn default() -> Self {
+        Self {
+            address_space_bytes: None,
+            cpu_seconds: None,
+            file_bytes: None,
+            descriptors: Some(1024),
+            processes: None,
+            core_bytes: Some(0),
+        }
+    }
+}
+
+impl ResourceLimits {
+    /// In the order in which they are sent, with the kernel's names.
+    pub(crate) fn each(&self) -> [(Resource, Option<u64>); 6] {
+        [
+            (Resource::As, self.address_space_bytes),
+            (Resource::Cpu, self.cpu_seconds),
+            (Resource::Fsize, self.file_bytes),
+            (Resource::Nofile, self.descriptors),
+            (Resource::Nproc, self.processes),
+            (Resource::Core, self.core_bytes),
+        ]
+    }
+}
+
+/// A cgroup (version 2). It is made when first needed; its parent must exist and have the controllers that the bounds
+/// need in its `cgroup.subtree_control`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Its folder, such as `/sys/fs/cgroup/vermeil/example.org`.
+    pub folder: PathBuf,
+    /// Bytes of memory, all programs together (`memory.max`).
+    pub memory_bytes: Option<u64>,
+    /// Processor time in thousandths of a cpu (`cpu.max`, periods of 100 ms).
+    pub cpu_thousandths: Option<u32>,
+    /// Processes and threads, all programs together (`pids.max`).
+    pub processes: Option<u64>,
+}
+
+/// Whether programs may gain privileges by executing others (`no_new_privs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewPrivileges {
+    /// Set-user-ID programs and file capabilities give nothing.
+    Refused,
+    /// They work as from a shell, such as `sendmail` in some installations.
+    Allowed,
+}
+
+/// What programs reach of the file system, by Landlock; all else is refused to them. Folders count with all below.
+/// [`NewPrivileges`] are then refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// Read and executed.
+    pub read: Vec<PathBuf>,
+    /// Read, executed, written, made and removed.
+    pub write: Vec<PathBuf>,
+}
+
+impl Profile {
+    pub(crate) fn write(&self, to: &mut Writer) {
+        to.path(&self.root);
+        to.paths(&self.listed);
+        to.option(self.identity.as_ref(), |to, identity| {
+            to.u32(identity.uid);
+            to.u32(identity.gid);
+            to.list(&identity.groups, |to, gid| to.u32(*gid));
+        });
+        for (_, limit) in self.limits.each() {
+            to.option(limit, Writer::u64);
+        }
+        to.option(self.cgroup.as_ref(), |to, cgroup| {
+            to.path(&cgroup.folder);
+            to.option(cgroup.memory_bytes, Writer::u64);
+            to.option(cgroup.cpu_thousandths, Writer::u32);
+            to.option(cgroup.processes, Writer::u64);
+        });
+        to.u8(u8::from(self.new_privileges == NewPrivileges::Allowed));
+        to.option(self.confinement.as_ref(), |to, confinement| {
+            to.paths(&confinement.read);
+            to.paths(&confinement.write);
+        });
+        to.u32(self.umask);
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            root: from.path()?,
+            listed: from.paths()?,
+            identity: from.option(|from| {
+                Ok(Identity { uid: from.u32()?, gid: from.u32()?, groups: from.list(Reader::u32)? })
+            })?,
+            limits: ResourceLimits {
+                address_space_bytes: from.option(Reader::u64)?,
+                cpu_seconds: from.option(Reader::u64)?,
+                file_bytes: from.option(Reader::u64)?,
+                descriptors: from.option(Reader::u64)?,
+                processes: from.option(Reader::u64)?,
+                core_bytes: from.option(Reader::u64)?,
+            },
+            cgroup: from.option(|from| {
+                Ok(Cgroup {
+                    folder: from.path()?,
+                    memory_bytes: from.option(Reader::u64)?,
+                    cpu_thousandths: from.option(Reader::u32)?,
+                    processes: from.option(Reader::u64)?,
+                })
+            })?,
+            new_privileges: match from.u8()? {
+                0 => NewPrivileges::Refused,
+                _ => NewPrivileges::Allowed,
+            },
+            confinement: from.option(|from| Ok(Confinement { read: from.paths()?, write: from.paths()? }))?,
+            umask: from.u32()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_arrives() {
+        let plain = Profile::new("/srv/www");
+        let full = Profile {
+            listed: vec!["/usr/bin/php-cgi".into(), "/bin/sh".into()],
+            identity: Some(Identity { uid: 7, gid: 8, groups: vec![9, 10] }),
+            limits: ResourceLimits { cpu_seconds: Some(3), core_bytes: None, ..Default::default() },
+            cgroup: Some(Cgroup {
+                folder: "/sys/fs/cgroup/x".into(),
+                memory_bytes: Some(1 << 40),
+                cpu_thousandths: Some(1500),
+                processes: None,
+            }),
+            new_privileges: NewPrivileges::Allowed,
+            confinement: Some(Confinement { read: vec!["/usr".into()], write: vec!["/tmp".into()] }),
+            umask: 0o077,
+            ..plain.clone()
+        };
+        for profile in [plain, full] {
+            let mut writer = Writer::default();
+            profile.write(&mut writer);
+            let bytes = writer.into_bytes();
+            assert_eq!(Profile::read(&mut Reader::new(&bytes)), Ok(profile.clone()));
+            for cut in 0..bytes.len() {
+                assert!(Profile::read(&mut Reader::new(&bytes[..cut])).is_err(), "cut at {cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A profile ready for use: with it an order becomes a [`Plan`], and the plan a process.
+//!
+//! Everything that can be looked up, opened and allocated is, before the child exists. Folders, cgroup and confinement
+//! are opened for each program rather than kept: a server may have thousands of profiles, most of them idle.
+
+use crate::{
+    cgroup,
+    child::{self, Membership, Plan, Stack, Strings},
+    confine,
+    error::Step,
+    look::{self, Refused},
+    profile::{Identity, NewPrivileges, Profile},
+    reply::at,
+    request::{Directory, Order, Program},
+};
+use rustix::{
+    io::Errno,
+    process::{Pid, Resource, getegid, geteuid, getpid, getrlimit},
+    thread::Gid,
+};
+use std::{
+    ffi::CString,
+    iter,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::PathBuf,
+};
+
+/// A profile with what is worked out once.
+pub(crate) struct Ready {
+    profile: Profile,
+    /// Nothing if programs run as the spawner itself.
+    identity: Option<Identity>,
+    groups: Vec<Gid>,
+    limits: Vec<(Resource, u64)>,
+    runs_as: u32,
+}
+
+/// Memory that starting a program needs, used again for each.
+pub(crate) struct Room {
+    pub(crate) stack: Stack,
+    pub(crate) arguments: Strings,
+    pub(crate) variables: Strings,
+}
+
+impl Ready {
+    pub(crate) fn new(profile: Profile) -> Self {
+        let (own_uid, own_gid) = (geteuid().as_raw(), getegid().as_raw());
+        let identity = profile.identity.clone().filter(|identity| {
+            // Whoever is it already, and may not change groups, need not try.
+            own_uid == 0 || identity.uid != own_uid || identity.gid != own_gid
+        });
+        let groups = identity.iter().flat_map(|identity| &identity.groups);
+        let limits = profile.limits.each().into_iter().filter_map(|(resource, limit)| {
+            let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+            Some((resource, limit?.min(highest)))
+        });
+        Self {
+            groups: groups.map(|gid| Gid::from_raw(*gid)).collect(),
+            limits: limits.collect(),
+            runs_as: identity.as_ref().map_or(own_uid, |identity| identity.uid),
+            identity,
+            profile,
+        }
+    }
+
+    /// Starts what `order` asks for; gives its process, and a descriptor of that.
+    pub(crate) fn start(
+        &self,
+        order: &Order<'_>,
+        stdio: [BorrowedFd<'_>; 3],
+        room: &mut Room,
+    ) -> Result<(Pid, OwnedFd), Refused> {
+        let found = self.find(order.program)?;
+        let folder = self.folder(order.directory)?;
+        let failed = |step, errno| (found.path.clone(), at(step)(errno));
+        let path = CString::new(found.path.as_os_str().as_bytes())
+            .map_err(|_| failed(Step::Request, Errno::INVAL))?;
+        room.arguments.fill(iter::once(path.as_c_str()).chain(order.arguments()));
+        room.variables.fill(order.variables());
+        let ruleset = self.profile.confinement.as_ref().map(confine::ruleset).transpose();
+        let ruleset = ruleset.map_err(|(path, errno)| (path, at(Step::Confinement)(errno)))?;
+        let cgroup = self.profile.cgroup.as_ref().map(|cgroup| {
+            cgroup::open(cgroup).map_err(|errno| (cgroup.folder.clone(), at(Step::Cgroup)(errno)))
+        });
+        let cgroup = cgroup.transpose()?;
+        let refuses = self.profile.new_privileges == NewPrivileges::Refused;
+        let plan = Plan {
+            path: &path,
+            arguments: &room.arguments,
+            variables: &room.variables,
+            stdio,
+            folder: folder.as_ref().unwrap_or(&found.folder).as_fd(),
+            limits: &self.limits,
+            identity: self.identity.as_ref(),
+            groups: &self.groups,
+            umask: self.profile.umask,
+            no_new_privileges: refuses || ruleset.is_some(),
+            ruleset: ruleset.as_ref().map(AsFd::as_fd),
+            cgroup: cgroup
+                .as_ref()
+                .map(|(folder, members)| Membership { folder: folder.as_fd(), members: members.as_fd() }),
+            parent: getpid(),
+        };
+        child::start(&plan, &mut room.stack).map_err(|(step, errno)| failed(step, errno))
+    }
+
+    fn find(&self, program: Program<'_>) -> Result<look::Program, Refused> {
+        match program {
+            Program::Below(name) => look::program(&self.profile.root, name, self.runs_as),
+            Program::Listed(position) => match self.profile.listed.get(position as usize) {
+                Some(path) => look::listed(path, self.runs_as),
+                None => Err((PathBuf::from("a listed program"), at(Step::Profile)(Errno::NOENT))),
+            },
+        }
+    }
+
+    /// The folder to run in, if it is another than the program's.
+    fn folder(&self, directory: Directory<'_>) -> Result<Option<OwnedFd>, Refused> {
+        let root = &self.profile.root;
+        match directory {
+            Directory::OfProgram => Ok(None),
+            Directory::Root => {
+                look::open_folder(root).map(Some).map_err(|errno| (root.clone(), at(Step::Folder)(errno)))
+            }
+            Directory::Below(name) => look::folder(root, name).map(Some),
+        }
+    }
+
+    /// Judges the listed programs and the folder of the others, as for each program later.
+    pub(crate) fn verify(&self) -> Result<(), Refused> {
+        let root = &self.profile.root;
+        look::open_folder(root).map_err(|errno| (root.clone(), at(Step::Root)(errno)))?;
+        for path in &self.profile.listed {
+            look::listed(path, self.runs_as)?;
+        }
+        Ok(())
+    }
+}

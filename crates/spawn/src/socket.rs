@@ -1,0 +1,67 @@
+//! Messages with descriptors over `SOCK_SEQPACKET`: each arrives whole or not at all, and ends are noticed.
+//!
+//! Tested by everything that is built on it.
+
+use rustix::{
+    io::{Errno, IoSlice, IoSliceMut, Result, retry_on_intr},
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
+        socketpair,
+    },
+};
+use std::{
+    mem::MaybeUninit,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+/// Descriptors of one message: standard input, output and error.
+pub(crate) const DESCRIPTORS_MAX: usize = 3;
+
+/// Two ends that do not block and that no program inherits.
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+/// Sends one message.
+pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "at most three descriptors");
+    }
+    // A peer that has gone is an error, not a signal.
+    let flags = SendFlags::NOSIGNAL;
+    let sent = retry_on_intr(|| sendmsg(to, &[IoSlice::new(bytes)], &mut ancillary, flags))?;
+    debug_assert_eq!(sent, bytes.len(), "messages are sent whole");
+    Ok(())
+}
+
+/// A message that was received; its descriptors are closed unless taken.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) bytes: usize,
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// Receives one message into `buffer`; nothing if the other end is closed. What does not fit is [`Errno::MSGSIZE`].
+pub(crate) fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Received>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let message = retry_on_intr(|| recvmsg(from, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags))?;
+    let mut descriptors = Vec::new();
+    for content in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = content {
+            descriptors.extend(rights);
+        }
+    }
+    if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(Errno::MSGSIZE);
+    }
+    // Nobody here sends empty messages.
+    if message.bytes == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Received { bytes: message.bytes, descriptors }))
+}

@@ -1,0 +1,105 @@
+//! Users by name: numbers and groups, as the system's user database has them.
+//!
+//! Looked up once, by the server, when a profile is made. Tested below.
+
+#![allow(unsafe_code)]
+
+use crate::profile::Identity;
+use std::{
+    ffi::{CStr, CString},
+    io, mem, ptr,
+};
+use thiserror::Error;
+
+/// Bytes for the strings of an entry. Longer ones are tried with twice as much, up to this many times.
+const ENTRY_BYTES: usize = 4096;
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// Groups of a user; Linux allows as many (`NGROUPS_MAX`).
+const GROUPS_MAX: usize = 65_536;
+
+/// A user could not be found.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UserError {
+    /// There is none of this name.
+    #[error("cannot find user {0}: the system knows none of this name; `getent passwd` lists them")]
+    Unknown(String),
+    /// The system could not say.
+    #[error("cannot find user {name}: {source}")]
+    System {
+        /// The name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Identity {
+    /// The user of this name, with its groups.
+    ///
+    /// # Errors
+    /// When there is none, or the user database cannot be read.
+    pub fn of_user(name: &str) -> Result<Self, UserError> {
+        let failed = |source| UserError::System { name: name.to_owned(), source };
+        let unknown = || UserError::Unknown(name.to_owned());
+        let text = CString::new(name).map_err(|_| unknown())?;
+        let (uid, gid) = entry(&text).map_err(failed)?.ok_or_else(unknown)?;
+        let groups = groups(&text, gid).map_err(failed)?;
+        Ok(Self { uid, gid, groups })
+    }
+}
+
+fn entry(name: &CStr) -> io::Result<Option<(u32, u32)>> {
+    let mut bytes = ENTRY_BYTES;
+    loop {
+        let mut strings = vec![0; bytes];
+        // SAFETY: all zeroes is a value of it.
+        let mut entry: libc::passwd = unsafe { mem::zeroed() };
+        let mut found = ptr::null_mut();
+        // SAFETY: the name ends with a zero byte, and the others are ours to be written to, of the length that is said.
+        let error = unsafe {
+            libc::getpwnam_r(name.as_ptr(), &raw mut entry, strings.as_mut_ptr(), bytes, &raw mut found)
+        };
+        match error {
+            0 if found.is_null() => return Ok(None),
+            0 => return Ok(Some((entry.pw_uid, entry.pw_gid))),
+            libc::ERANGE if bytes < ENTRY_BYTES_MAX => bytes *= 2,
+            libc::ENOENT | libc::ESRCH => return Ok(None),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn groups(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = i32::try_from(groups.len()).expect("at most 65,536");
+        // SAFETY: the name ends with a zero byte, and as many groups may be written as there is room for.
+        let listed = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
+        let needed = usize::try_from(count).unwrap_or(0);
+        if listed >= 0 {
+            groups.truncate(needed);
+            return Ok(groups);
+        }
+        if needed <= groups.len() || needed > GROUPS_MAX {
+            return Err(io::Error::other("its groups cannot be listed"));
+        }
+        groups.resize(needed, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_superuser_is_known_and_others_are_not() {
+        let root = Identity::of_user("root").expect("every system has one");
+        assert_eq!((root.uid, root.gid), (0, 0));
+        assert!(root.groups.contains(&0));
+        for unknown in ["no such user", "", "ro\0ot"] {
+            assert!(matches!(Identity::of_user(unknown), Err(UserError::Unknown(_))), "{unknown:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Numbers, texts and lists as bytes, for messages between processes that were forked from one program.
+//!
+//! Byte order is the machine's own. Reading judges everything: what comes from the server is not trusted.
+//! Tested in `profile.rs`, `reply.rs` and `request.rs`.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// A message that is not one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+#[derive(Default)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.u32(u32::try_from(bytes.len()).expect("shorter than a message"));
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn path(&mut self, path: &Path) {
+        self.bytes(path.as_os_str().as_bytes());
+    }
+
+    pub(crate) fn paths(&mut self, paths: &[PathBuf]) {
+        self.list(paths, |to, path| to.path(path));
+    }
+
+    pub(crate) fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
+        self.u32(u32::try_from(items.len()).expect("shorter than a message"));
+        for item in items {
+            write(self, item);
+        }
+    }
+
+    pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.u8(u8::from(value.is_some()));
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+}
+
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// What has not been read.
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.0
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        self.take().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+        self.take().map(u64::from_ne_bytes)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()? as usize;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(crate) fn path(&mut self) -> Result<PathBuf, Malformed> {
+        Ok(OsStr::from_bytes(self.bytes()?).into())
+    }
+
+    pub(crate) fn paths(&mut self) -> Result<Vec<PathBuf>, Malformed> {
+        self.list(Self::path)
+    }
+
+    pub(crate) fn list<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        (0..self.u32()?).map(|_| read(self)).collect()
+    }
+
+    pub(crate) fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Malformed> {
+        match self.u8()? {
+            0 => Ok(None),
+            1 => read(self).map(Some),
+            _ => Err(Malformed),
+        }
+    }
+}

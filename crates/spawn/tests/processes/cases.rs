@@ -1,0 +1,53 @@
+//! The list of cases.
+
+use crate::{ends, programs, rights};
+
+/// A case: it gets the arguments behind its name, and panics when it fails.
+pub(crate) type Case = fn(&[String]);
+
+macro_rules! cases {
+    ($($module:ident: $($name:ident),* $(,)?);* $(;)?) => {
+        /// Every case with its name.
+        pub(crate) const ALL: &[(&str, Case)] =
+            &[$($((concat!(stringify!($module), "::", stringify!($name)), $module::$name as Case),)*)*];
+    };
+}
+
+cases! {
+    programs:
+        arguments_environment_and_folder_arrive,
+        standard_descriptors_arrive_and_no_others,
+        signals_are_as_a_program_expects_them,
+        a_listening_socket_can_be_descriptor_0,
+        every_failure_says_its_step_and_its_cure,
+        refused_programs_are_not_started,
+        nothing_leaks_in_ten_thousand_starts,
+        a_full_socket_makes_requests_wait,
+        answers_wait_for_who_does_not_read;
+    rights:
+        user_and_groups_are_taken_on,
+        limits_hold,
+        new_privileges_are_refused_unless_allowed,
+        programs_reach_what_they_are_confined_to,
+        the_umask_is_set,
+        the_superuser_is_not_taken_for_granted,
+        programs_are_born_in_their_cgroup;
+    ends:
+        the_exit_status_and_its_usage_are_told,
+        a_killed_program_takes_its_children_along,
+        a_program_that_ends_takes_its_children_along,
+        time_is_up_for_the_whole_group,
+        requests_not_sent_are_withdrawn,
+        a_killed_spawner_is_replaced,
+        programs_die_with_their_spawner,
+        without_keeper_the_spawner_goes_on,
+        without_both_nothing_is_left_to_ask,
+        programs_die_with_the_server,
+        a_stopped_keeper_leaves_nothing,
+        server;
+}
+
+/// Whether a case is a part of another one, which starts it.
+pub(crate) fn is_part(name: &str) -> bool {
+    name == "ends::server"
+}

@@ -1,0 +1,230 @@
+//! How programs end: by themselves, killed, late, and with the processes they depend on.
+
+use crate::fixture::{Asked, Site, Spawner, line, name_of, pid, runs, until};
+use rustix::process::{Signal, kill_process};
+use std::{
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+use vermeil_spawn::{End, Event, SpawnError};
+
+/// Starts a child in the background that starts one in turn, says their numbers, and waits for ever.
+const FAMILY: &str = "sh -c 'sleep 1000 & echo $!; wait' & echo $!; echo $$; wait";
+
+/// The processes of a program made of [`FAMILY`].
+fn family(asked: &mut Asked) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..3).map(|_| line(&mut asked.stdout).parse().expect("a number")).collect();
+    numbers.sort_unstable();
+    assert!(numbers.iter().all(|number| runs(*number)), "{numbers:?}");
+    numbers
+}
+
+#[track_caller]
+fn all_end(numbers: &[u32]) {
+    until("all have ended", || (!numbers.iter().any(|number| runs(*number))).then_some(()));
+}
+
+pub(crate) fn the_exit_status_and_its_usage_are_told(_: &[String]) {
+    let site = Site::new();
+    site.script("code", "exit 7");
+    site.script("signal", "kill -SEGV $$");
+    site.script("work", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done");
+    let mut spawner = Spawner::start(&site.profile());
+    assert_eq!(spawner.run(spawner.request("code")).exit.end, End::Code(7));
+    assert_eq!(spawner.run(spawner.request("signal")).exit.end, End::Signal(11));
+    let usage = spawner.run(spawner.request("work")).exit.usage;
+    assert!(usage.user + usage.system > Duration::ZERO && usage.memory_bytes_max > 100_000, "{usage:?}");
+}
+
+pub(crate) fn a_killed_program_takes_its_children_along(_: &[String]) {
+    let site = Site::new();
+    site.script("family", FAMILY);
+    let mut spawner = Spawner::start(&site.profile());
+    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    spawner.started(&asked);
+    let family = family(&mut asked);
+    spawner.channel.kill(asked.job);
+    assert_eq!(spawner.exited(&asked).end, End::Signal(9));
+    all_end(&family);
+    spawner.channel.kill(asked.job);
+    assert!(spawner.channel.receive().expect("a sound socket").is_none(), "nobody is killed twice");
+}
+
+pub(crate) fn a_program_that_ends_takes_its_children_along(_: &[String]) {
+    let site = Site::new();
+    site.script("leave", "sleep 1000 >/dev/null 2>&1 & echo $!");
+    let mut spawner = Spawner::start(&site.profile());
+    let output = spawner.run(spawner.request("leave"));
+    assert_eq!(output.exit.end, End::Code(0));
+    all_end(&[output.stdout.trim().parse().expect("a number")]);
+}
+
+pub(crate) fn time_is_up_for_the_whole_group(_: &[String]) {
+    let site = Site::new();
+    site.script("family", FAMILY);
+    site.script("quick", "exit 0");
+    let mut spawner = Spawner::start(&site.profile());
+    let mut request = spawner.request("family");
+    request.time_limit(Duration::from_millis(300));
+    let mut asked = spawner.ask(request).expect("asked");
+    spawner.started(&asked);
+    let family = family(&mut asked);
+    assert_eq!(spawner.exited(&asked).end, End::Late);
+    all_end(&family);
+    let mut request = spawner.request("quick");
+    request.time_limit(Duration::from_secs(1000));
+    assert_eq!(spawner.run(request).exit.end, End::Code(0));
+}
+
+/// With the spawner stopped, requests stay unsent once the socket is full.
+pub(crate) fn requests_not_sent_are_withdrawn(_: &[String]) {
+    let site = Site::new();
+    site.script("quick", "exit 0");
+    let mut spawner = Spawner::start(&site.profile());
+    let process = pid(spawner.pid());
+    kill_process(process, Signal::STOP).expect("our own");
+    let mut asked = Vec::new();
+    while let Ok(one) = spawner.ask({
+        let mut request = spawner.request("quick");
+        request.argument(&[b'x'; 60_000]);
+        request
+    }) {
+        asked.push(one.job);
+    }
+    let last = *asked.last().expect("some were taken");
+    spawner.channel.kill(last);
+    match spawner.event() {
+        Event::Failed { job, error: SpawnError::Withdrawn } => assert_eq!(job, last),
+        other => panic!("{other:?}"),
+    }
+    kill_process(process, Signal::CONT).expect("our own");
+    let mut ended = 0;
+    while ended < asked.len() - 1 {
+        ended += usize::from(matches!(spawner.event(), Event::Exited { .. }));
+    }
+    assert_eq!(spawner.channel.unfinished(), 0);
+}
+
+pub(crate) fn a_killed_spawner_is_replaced(_: &[String]) {
+    let site = Site::new();
+    site.script("hello", "echo hello");
+    site.script("family", FAMILY);
+    let mut spawner = Spawner::start(&site.profile());
+    for round in 0..3 {
+        let running = spawner.ask(spawner.request("family")).expect("asked");
+        spawner.started(&running);
+        let process = spawner.pid();
+        kill_process(pid(process), Signal::STOP).expect("our own");
+        let pending = spawner.ask(spawner.request("hello")).expect("asked");
+        kill_process(pid(process), Signal::KILL).expect("our own");
+        for asked in [running, pending] {
+            let error = spawner.failed(&asked);
+            assert!(matches!(error, SpawnError::Lost) && error.is_passing(), "round {round}: {error}");
+        }
+        assert_eq!(spawner.run(spawner.request("hello")).stdout, "hello\n", "round {round}");
+        assert_ne!(spawner.pid(), process);
+    }
+}
+
+pub(crate) fn programs_die_with_their_spawner(_: &[String]) {
+    let site = Site::new();
+    site.script("family", FAMILY);
+    site.script("stray", "setsid sh -c 'echo $$; exec sleep 1000' & wait");
+    let mut spawner = Spawner::start(&site.profile());
+    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    spawner.started(&asked);
+    let mut processes = family(&mut asked);
+    let mut stray = spawner.ask(spawner.request("stray")).expect("asked");
+    spawner.started(&stray);
+    processes.push(line(&mut stray.stdout).parse().expect("a number"));
+    kill_process(pid(spawner.pid()), Signal::KILL).expect("our own");
+    all_end(&processes);
+    spawner.failed(&asked);
+    spawner.failed(&stray);
+}
+
+pub(crate) fn without_keeper_the_spawner_goes_on(_: &[String]) {
+    let site = Site::new();
+    site.script("hello", "echo hello");
+    let mut spawner = Spawner::start(&site.profile());
+    let process = spawner.pid();
+    kill_process(pid(spawner.keeper.pid()), Signal::KILL).expect("our own");
+    until("the keeper has ended", || (!runs(spawner.keeper.pid())).then_some(()));
+    assert_eq!(spawner.run(spawner.request("hello")).stdout, "hello\n");
+    kill_process(pid(process), Signal::KILL).expect("our own");
+    until("its end is noticed", || {
+        assert!(spawner.channel.receive().expect("a sound socket").is_none());
+        spawner.channel.is_gone().then_some(())
+    });
+    assert!(matches!(spawner.ask(spawner.request("hello")), Err(SpawnError::Gone)));
+}
+
+pub(crate) fn without_both_nothing_is_left_to_ask(_: &[String]) {
+    let site = Site::new();
+    site.script("family", FAMILY);
+    let mut spawner = Spawner::start(&site.profile());
+    let asked = spawner.ask(spawner.request("family")).expect("asked");
+    spawner.started(&asked);
+    let process = spawner.pid();
+    kill_process(pid(spawner.keeper.pid()), Signal::KILL).expect("our own");
+    kill_process(pid(process), Signal::KILL).expect("our own");
+    let error = spawner.failed(&asked);
+    assert!(matches!(error, SpawnError::Gone) && error.is_passing(), "{error}");
+}
+
+/// The part of `programs_die_with_the_server` that is the server: it starts a family, says the numbers of all
+/// processes, and waits to be killed.
+pub(crate) fn server(arguments: &[String]) {
+    let site = Path::new(&arguments[0]);
+    let identity = crate::fixture::Site::new().profile().identity;
+    let profile = vermeil_spawn::Profile { identity, ..vermeil_spawn::Profile::new(site) };
+    let mut spawner = Spawner::start(&profile);
+    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    spawner.started(&asked);
+    for number in family(&mut asked).into_iter().chain([spawner.pid(), spawner.keeper.pid()]) {
+        println!("{number}");
+    }
+    println!();
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+pub(crate) fn programs_die_with_the_server(_: &[String]) {
+    let site = Site::new();
+    site.script("family", FAMILY);
+    let mut server = Command::new(env::current_exe().expect("this program"))
+        .args(["--case", "ends::server"])
+        .arg(site.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program again");
+    let said = BufReader::new(server.stdout.take().expect("piped")).lines();
+    let numbers = said.map_while(|line| line.ok()?.parse().ok());
+    let numbers: Vec<u32> = numbers.collect();
+    assert_eq!(numbers.len(), 5, "{numbers:?}");
+    assert_eq!((name_of(numbers[3]), name_of(numbers[4])), ("vermeil-spawn".into(), "vermeil-keeper".into()));
+    assert!(numbers.iter().all(|number| runs(*number)));
+    server.kill().expect("our own");
+    server.wait().expect("our own");
+    all_end(&numbers);
+}
+
+pub(crate) fn a_stopped_keeper_leaves_nothing(_: &[String]) {
+    let site = Site::new();
+    site.script("family", FAMILY);
+    site.script("stray", "setsid sh -c 'echo $$; exec sleep 1000' & wait");
+    let mut spawner = Spawner::start(&site.profile());
+    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    spawner.started(&asked);
+    let mut processes = family(&mut asked);
+    let mut stray = spawner.ask(spawner.request("stray")).expect("asked");
+    spawner.started(&stray);
+    processes.push(line(&mut stray.stdout).parse().expect("a number"));
+    processes.extend([spawner.pid(), spawner.keeper.pid()]);
+    spawner.keeper.stop();
+    assert!(!processes.iter().any(|number| runs(*number)), "stop waits for all");
+    assert!(fs::metadata(format!("/proc/{}", processes[4])).is_err(), "and leaves no dead process behind");
+}

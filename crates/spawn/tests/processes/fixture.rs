@@ -1,0 +1,253 @@
+//! A site of programs, a spawner for it, and waiting for what becomes of them.
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, geteuid, test_kill_process},
+};
+use std::{
+    fs::{self, File, Permissions},
+    io::Read as _,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt as _},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use vermeil_spawn::{
+    Channel, Event, Exit, Identity, JobId, Keeper, Profile, ProfileId, Program, Request, SpawnError, Stdio,
+};
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The user without rights, by convention.
+pub(crate) const NOBODY: u32 = 65_534;
+
+/// A folder of programs.
+pub(crate) struct Site(TempDir);
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its mode");
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a shell script; its folders are made.
+    pub(crate) fn script(&self, name: &str, lines: &str) {
+        self.file(name, &format!("#!/bin/sh\n{lines}\n"), 0o755);
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str, mode: u32) {
+        let path = self.path(name);
+        let folder = path.parent().expect("it has one");
+        fs::create_dir_all(folder).expect("folders");
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("their mode");
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its mode");
+    }
+
+    /// A profile for its programs: as nobody where that can be chosen.
+    pub(crate) fn profile(&self) -> Profile {
+        let identity = is_root().then(|| Identity { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] });
+        Profile { identity, ..Profile::new(self.0.path()) }
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// Says that a case cannot be shown on this machine.
+pub(crate) fn skip(why: &str) {
+    println!("SKIPPED: {why}");
+}
+
+/// A spawner with one channel and one profile.
+pub(crate) struct Spawner {
+    pub(crate) keeper: Keeper,
+    pub(crate) channel: Channel,
+    pub(crate) profile: ProfileId,
+}
+
+/// A program that was asked for, and the other ends of its output.
+pub(crate) struct Asked {
+    pub(crate) job: JobId,
+    pub(crate) stdout: File,
+    pub(crate) stderr: File,
+}
+
+/// What a program said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) exit: Exit,
+}
+
+impl Spawner {
+    pub(crate) fn start(profile: &Profile) -> Self {
+        let mut preparation = vermeil_spawn::start().expect("a keeper");
+        let profile = preparation.define(profile).expect("a sound profile");
+        let (keeper, mut channels) = preparation.serve(1).expect("a spawner");
+        Self { keeper, channel: channels.remove(0), profile }
+    }
+
+    pub(crate) fn request(&self, program: &str) -> Request {
+        Request::new(self.profile, Program::Below(Path::new(program)))
+    }
+
+    /// Asks for a program that reads nothing.
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Asked, SpawnError> {
+        self.ask_with(File::open("/dev/null").expect("it is there").into(), request)
+    }
+
+    pub(crate) fn ask_with(&mut self, stdin: OwnedFd, request: Request) -> Result<Asked, SpawnError> {
+        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let stdio = Stdio { stdin, stdout: their_stdout, stderr: their_stderr };
+        let job = self.channel.spawn(request, stdio)?;
+        Ok(Asked { job, stdout: stdout.into(), stderr: stderr.into() })
+    }
+
+    /// The next thing that happens.
+    #[track_caller]
+    pub(crate) fn event(&mut self) -> Event {
+        let deadline = Instant::now() + PATIENCE;
+        let readiness = self.channel.readiness().expect("a descriptor");
+        loop {
+            if let Some(event) = self.channel.receive().expect("a sound socket") {
+                return event;
+            }
+            assert!(Instant::now() < deadline, "nothing happens: {:?}", self.channel);
+            let mut polled = [PollFd::new(&readiness, PollFlags::IN)];
+            let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
+            poll(&mut polled, Some(&tick)).expect("polled");
+        }
+    }
+
+    /// Waits until it runs; gives its process.
+    #[track_caller]
+    pub(crate) fn started(&mut self, asked: &Asked) -> u32 {
+        match self.event() {
+            Event::Started { job, pid, .. } if job == asked.job => pid,
+            other => panic!("not started: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn exited(&mut self, asked: &Asked) -> Exit {
+        match self.event() {
+            Event::Exited { job, exit } if job == asked.job => exit,
+            other => panic!("not ended: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn failed(&mut self, asked: &Asked) -> SpawnError {
+        match self.event() {
+            Event::Failed { job, error } if job == asked.job => error,
+            other => panic!("it did not fail: {other:?}"),
+        }
+    }
+
+    /// Runs a program to its end.
+    #[track_caller]
+    pub(crate) fn run(&mut self, request: Request) -> Output {
+        let mut asked = self.ask(request).expect("asked");
+        match self.event() {
+            Event::Started { .. } => {}
+            other => panic!("not started: {other:?}"),
+        }
+        let (stdout, stderr) = (text(&mut asked.stdout), text(&mut asked.stderr));
+        Output { stdout, stderr, exit: self.exited(&asked) }
+    }
+
+    /// Runs a program that must not start.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, request: Request) -> SpawnError {
+        let asked = self.ask(request).expect("asked");
+        self.failed(&asked)
+    }
+
+    /// The process of the spawner that serves now.
+    #[track_caller]
+    pub(crate) fn pid(&self) -> u32 {
+        let keeper = self.keeper.pid();
+        until("the keeper has a spawner", || {
+            children(keeper).into_iter().find(|child| name_of(*child) == "vermeil-spawn")
+        })
+    }
+}
+
+fn text(file: &mut File) -> String {
+    let mut text = String::new();
+    file.read_to_string(&mut text).expect("text");
+    text
+}
+
+/// One line of a program's output.
+#[track_caller]
+pub(crate) fn line(file: &mut File) -> String {
+    let mut line = String::new();
+    let mut byte = [0];
+    while file.read(&mut byte).expect("readable") == 1 && byte[0] != b'\n' {
+        line.push(byte[0].into());
+    }
+    line
+}
+
+/// Looks until `condition` gives something.
+#[track_caller]
+pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+pub(crate) fn pid(number: u32) -> Pid {
+    Pid::from_raw(number.cast_signed()).expect("a number above zero")
+}
+
+/// Whether a process runs: neither gone nor ended and not waited for.
+pub(crate) fn runs(number: u32) -> bool {
+    test_kill_process(pid(number)).is_ok() && state_of(number).is_some_and(|state| state != 'Z')
+}
+
+fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+pub(crate) fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_ascii_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+}
+
+/// A field of `/proc/PID/status`.
+#[track_caller]
+pub(crate) fn status(pid: u32, field: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {field}: {status}")).trim().to_owned()
+}
+
+/// Open descriptors of a process.
+#[track_caller]
+pub(crate) fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count()
+}
