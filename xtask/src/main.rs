@@ -6,6 +6,7 @@
 
 mod architecture;
 mod bench;
+mod bpf;
 mod check;
 mod docs;
 mod error;
@@ -38,6 +39,8 @@ enum Command {
     Test,
     /// Measure against real servers and floors.
     Bench(bench::Args),
+    /// Write the kernel programs' instructions from their C sources.
+    Bpf(bpf::Args),
     /// Write the man pages and shell completions into docs/.
     Docs(docs::Args),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Test => test::run(),
         Command::Bench(args) => bench::run(&args),
+        Command::Bpf(args) => bpf::run(&args),
         Command::Docs(args) => docs::run(&args),
     };
     match result {

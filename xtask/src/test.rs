@@ -10,7 +10,7 @@ use crate::bench::{self, Name};
 use crate::error::{Error, Result};
 use crate::steps::{self, Steps, Tally};
 use crate::workspace::{Workspace, cargo};
-use crate::{check, packages};
+use crate::{bpf, check, packages};
 
 /// How many times a model's thread may be switched away from while it could go on. Two finds nearly all bugs that are
 /// found at all (CHESS, OSDI 2008); three takes seconds here, four takes minutes.
@@ -22,6 +22,7 @@ pub(crate) fn run() -> Result<()> {
     let mut steps = Steps::default();
     steps.run("packages", packages::install);
     check::run_steps(&mut steps, &workspace.root);
+    steps.run("kernel programs", bpf::check);
     steps.run_tests("models (loom)", |tally| models(&workspace, tally));
     for name in Name::ALL {
         steps.run_tests(name.smoke_step(), |tally| {

@@ -9,7 +9,7 @@
 //! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`Plan`] of [`Change`]s out, each with
 //!   its reason.
 //! - [`Steering`] saves what was, then carries a plan out wholly or not at all, and brings back exactly what was.
-//! - `meter` says, under traffic, how many receives happened on the cpu that had handled the packets.
+//! - [`verify()`] says, under traffic, how many reads happened on the cpu that had handled the packets.
 //!
 //! Must never know HTTP. Unsafe code stands in `ethtool` (ioctl) and `bpf` (bpf(2)) alone.
 
@@ -30,14 +30,23 @@ mod plan;
 mod apply;
 mod state;
 
+mod bpf;
+mod btf;
+mod meter;
+mod verify;
+
+pub mod render;
+
 pub use apply::{Applied, Recovered, Restored, Steering};
 pub use error::Error;
 pub use kernel::{Kernel, Live, Recorded};
+pub use meter::{Meter, Reads};
 pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, RxQueue, TxQueue};
 pub use plan::{Change, Class, NicPlan, Plan, QueuePlan, Queues, Request, plan};
 pub use read::read;
 pub use setting::{Setting, Settings, System};
 pub use state::{Phase, STATE_FOLDER, Saved, State, Store, now};
+pub use verify::{Drift, Traffic, Verified, verify};
 
 #[cfg(test)]
 mod fixture;

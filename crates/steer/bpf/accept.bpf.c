@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Which core is given a new connection (BPF_PROG_TYPE_SK_REUSEPORT). Sockets are known by their core's number, so their
+ * order in the kernel's group does not matter and cores may come and go.
+ *
+ * Maps: 0 the sockets by core; 1 one `plan`; 2 one `cpu` per cpu; 3 one `core` per core. The last is shared with the
+ * server, which writes what its cores do: so a core that is stuck is seen as such without its help.
+ * Whatever fails, the kernel's own choice by hash stands.
+ */
+#include "vermeil.h"
+
+#define NEAR_MAX 8
+
+enum mode { HASH, FIXED, ROUND_ROBIN, LOCAL, LOAD_AWARE };
+
+struct plan {
+  u32 mode;
+  u32 cores;
+  u64 next;      /* of round-robin */
+  u64 bound_ns;  /* pending work above which a core's connections go elsewhere; below half of it they stay again */
+};
+
+struct cpu {
+  u32 home;      /* the core that takes this cpu's connections */
+};
+
+struct core {
+  u64 busy_since_ns;  /* when its turn began, 0 while it waits; written by the core */
+  u64 pending_ns;     /* the work that waits, as time; written by the core */
+  u64 weight_1024;    /* how much longer than on the fastest node work takes here, in 1024ths */
+  u64 elsewhere;      /* whether its connections go elsewhere; written here */
+  u64 sent_away;      /* connections that went elsewhere; written here */
+  u32 near_count;
+  u32 near[NEAR_MAX]; /* other cores, nearest first */
+  u32 unused[13];
+};
+
+/* The time a new connection waits before this core looks at it. */
+static u64 wait_ns(const struct core *core, u64 now) {
+  u64 since = core->busy_since_ns;
+  u64 busy = since && now > since ? now - since : 0;
+  return (core->pending_ns + busy) * core->weight_1024 >> 10;
+}
+
+static u32 by_load(struct plan *plan, u32 home) {
+  struct core *core = lookup(MAP(3), &home);
+  if (!core)
+    return home;
+  u64 now = now_ns();
+  u64 wait = wait_ns(core, now);
+  u64 bound = core->elsewhere ? plan->bound_ns / 2 : plan->bound_ns;
+  if (wait <= bound) {
+    if (core->elsewhere)
+      core->elsewhere = 0;
+    return home;
+  }
+  u32 best = home;
+  /* Twice as good at least, or connections would go to and fro between cores that are busy alike. */
+  u64 least = wait / 2;
+  u32 count = core->near_count;
+  for (u32 at = 0; at < NEAR_MAX; at++) {
+    if (at >= count)
+      break;
+    u32 key = core->near[at];
+    struct core *other = lookup(MAP(3), &key);
+    if (!other)
+      break;
+    u64 theirs = wait_ns(other, now);
+    if (theirs < least) {
+      least = theirs;
+      best = key;
+    }
+  }
+  if (best != home) {
+    core->elsewhere = 1;
+    __sync_fetch_and_add(&core->sent_away, 1);
+  }
+  return best;
+}
+
+struct sk_reuseport_md {
+  void *data;
+  void *data_end;
+  u32 length;
+  u32 eth_protocol;
+  u32 ip_protocol;
+  u32 bind_inany;
+  u32 hash;
+};
+
+#define FROM_NETWORK_HEADER 1
+#define ETH_IPV4 0x0008 /* in network order */
+
+/* The same core for all connections of an address. */
+static u32 by_address(struct sk_reuseport_md *md, u32 cores) {
+  u32 address[4] = {};
+  if (md->eth_protocol == ETH_IPV4)
+    load_bytes_relative(md, 12, address, 4, FROM_NETWORK_HEADER);
+  else
+    load_bytes_relative(md, 8, address, 16, FROM_NETWORK_HEADER);
+  u32 mixed = address[0] ^ address[1] ^ address[2] ^ address[3];
+  /* Fibonacci hashing: neighbours are spread. */
+  mixed *= 2654435769u;
+  return (u32)(((u64)mixed * cores) >> 32);
+}
+
+SEC("program") int accept(struct sk_reuseport_md *md) {
+  u32 zero = 0;
+  struct plan *plan = lookup(MAP(1), &zero);
+  if (!plan || plan->mode == HASH || !plan->cores)
+    return 1;
+  u32 core;
+  if (plan->mode == FIXED) {
+    core = by_address(md, plan->cores);
+  } else if (plan->mode == ROUND_ROBIN) {
+    core = __sync_fetch_and_add(&plan->next, 1) % plan->cores;
+  } else {
+    u32 number = this_cpu();
+    struct cpu *cpu = lookup(MAP(2), &number);
+    if (!cpu)
+      return 1;
+    core = cpu->home;
+    if (plan->mode == LOAD_AWARE)
+      core = by_load(plan, core);
+  }
+  select_socket(md, MAP(0), &core, 0);
+  return 1;
+}

@@ -1,0 +1,231 @@
+//! bpf(2): maps, programs, and where they are attached; nothing but the system call.
+//!
+//! The programs stand in `bpf/*.bpf.c`; their instructions are generated into `programs.rs` by `cargo xtask bpf`, which
+//! the tests of the project repeat, so that nobody needs a compiler. Maps and numbers that are known only here are marked
+//! immediates that [`load`] fills in. Loading takes CAP_BPF, and CAP_PERFMON for what reads kernel memory; whoever calls
+//! falls back in words. Tested here and through the meter and the accept steering.
+
+#![allow(unsafe_code)]
+
+mod programs;
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub(crate) use programs::{ACCEPT, METER};
+
+/// Of `linux/bpf.h`.
+mod number {
+    pub(super) const MAP_CREATE: u32 = 0;
+    pub(super) const MAP_LOOKUP: u32 = 1;
+    pub(super) const MAP_UPDATE: u32 = 2;
+    pub(super) const PROG_LOAD: u32 = 5;
+    pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
+    /// `BPF_LD | BPF_DW | BPF_IMM`: the only instruction of two words.
+    pub(super) const LOAD_WIDE: u8 = 0x18;
+    pub(super) const PSEUDO_MAP_FD: u64 = 1;
+    pub(super) const SO_ATTACH_REUSEPORT_EBPF: i32 = 52;
+}
+
+/// The marks in the upper half of an immediate (`bpf/vermeil.h`).
+const MARK_MAP: u32 = 0x7e57_aa00;
+const MARK_NUMBER: u32 = 0x7e57_bb00;
+
+/// What a map is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapKind {
+    /// Values by index.
+    Array = 2,
+    /// Values by index, one per cpu.
+    ArrayPerCpu = 6,
+    /// Sockets of a group that shares an address.
+    Sockets = 20,
+}
+
+/// What a program is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramKind {
+    /// Runs at a tracepoint of the kernel.
+    RawTracepoint = 17,
+    /// Chooses the socket of a new connection.
+    Reuseport = 21,
+}
+
+/// Whether user space may map a map's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mappable {
+    No = 0,
+    /// `BPF_F_MMAPABLE`, since Linux 5.5.
+    Yes = 1 << 10,
+}
+
+/// `union bpf_attr`, as words of 64 bits; longer than any command here reads.
+type Attributes = [u64; 16];
+
+/// Two halves as the kernel lays out two `u32` members.
+fn pair(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+fn handle(fd: impl AsFd) -> u32 {
+    fd.as_fd().as_raw_fd().cast_unsigned()
+}
+
+/// # Safety
+/// Addresses in `attributes` must be valid for what `command` reads and writes there.
+unsafe fn bpf(command: u32, attributes: &Attributes) -> io::Result<i32> {
+    // SAFETY: the caller answers for the addresses; the structure itself is as long as we say.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of::<Attributes>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
+}
+
+/// As [`bpf`], for commands that open a descriptor.
+///
+/// # Safety
+/// As [`bpf`].
+unsafe fn bpf_open(command: u32, attributes: &Attributes) -> io::Result<OwnedFd> {
+    // SAFETY: handed on to the caller.
+    let fd = unsafe { bpf(command, attributes)? };
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A map whose keys are `u32`.
+pub(crate) fn create_map(
+    kind: MapKind,
+    value_bytes: u32,
+    entries: u32,
+    mappable: Mappable,
+) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 16];
+    attributes[0] = pair(kind as u32, 4);
+    attributes[1] = pair(value_bytes, entries);
+    attributes[2] = pair(mappable as u32, 0);
+    // SAFETY: the command reads numbers only.
+    unsafe { bpf_open(number::MAP_CREATE, &attributes) }
+}
+
+/// Sets the value of `key`, which must be as long as the map's values.
+pub(crate) fn update(map: BorrowedFd<'_>, key: u32, value: &[u8]) -> io::Result<()> {
+    let attributes = entry(map, &key, value.as_ptr() as u64);
+    // SAFETY: the key lives on the stack for the call, and the kernel reads as many bytes of the value as the map was
+    // made with, which the callers in this crate hand over.
+    unsafe { bpf(number::MAP_UPDATE, &attributes).map(drop) }
+}
+
+/// Reads the value of `key` into `value`, which must be as long as the map's values, for all cpus where they are per
+/// cpu.
+pub(crate) fn lookup(map: BorrowedFd<'_>, key: u32, value: &mut [u8]) -> io::Result<()> {
+    let attributes = entry(map, &key, value.as_mut_ptr() as u64);
+    // SAFETY: as for `update`, with the kernel writing.
+    unsafe { bpf(number::MAP_LOOKUP, &attributes).map(drop) }
+}
+
+fn entry(map: BorrowedFd<'_>, key: &u32, value: u64) -> Attributes {
+    let mut attributes = [0; 16];
+    attributes[0] = pair(handle(map), 0);
+    attributes[1] = std::ptr::from_ref(key) as u64;
+    attributes[2] = value;
+    attributes
+}
+
+/// Loads a program with its maps and numbers filled in.
+pub(crate) fn load(
+    kind: ProgramKind,
+    instructions: &[u64],
+    maps: &[BorrowedFd<'_>],
+    numbers: &[u32],
+) -> io::Result<OwnedFd> {
+    let instructions = fill(instructions, maps, numbers);
+    // Helpers that read kernel memory are for programs under such a licence only.
+    let licence = c"Dual MIT/GPL";
+    let mut attributes = [0; 16];
+    attributes[0] = pair(kind as u32, instructions.len() as u32);
+    attributes[1] = instructions.as_ptr() as u64;
+    attributes[2] = licence.as_ptr() as u64;
+    // No log: with one that is too small the kernel refuses programs that are fine.
+    // SAFETY: instructions and licence live until the end of this function.
+    unsafe { bpf_open(number::PROG_LOAD, &attributes) }
+}
+
+/// Replaces marked immediates.
+fn fill(instructions: &[u64], maps: &[BorrowedFd<'_>], numbers: &[u32]) -> Vec<u64> {
+    let mut filled = instructions.to_vec();
+    let mut at = 0;
+    while at < filled.len() {
+        // On both supported architectures the opcode is the lowest byte, the immediate the upper half.
+        let wide = filled[at] as u8 == number::LOAD_WIDE && at + 1 < filled.len();
+        if wide {
+            let (which, mark) = ((filled[at] >> 32) as usize, (filled[at + 1] >> 32) as u32);
+            let opcode = filled[at] & 0xffff_ffff;
+            let (source, value) = match mark {
+                // The source register, bits 12 to 15, says that the immediate is a map's descriptor.
+                MARK_MAP => (number::PSEUDO_MAP_FD << 12, Some(handle(maps[which]))),
+                MARK_NUMBER => (0, Some(numbers[which])),
+                _ => (0, None),
+            };
+            if let Some(value) = value {
+                filled[at] = opcode | source | u64::from(value) << 32;
+                filled[at + 1] = 0;
+            }
+        }
+        at += if wide { 2 } else { 1 };
+    }
+    filled
+}
+
+/// Runs `program` at the tracepoint `name` until the descriptor is closed.
+pub(crate) fn attach_raw_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 16];
+    attributes[0] = name.as_ptr() as u64;
+    attributes[1] = pair(handle(program), 0);
+    // SAFETY: the name outlives the call.
+    unsafe { bpf_open(number::RAW_TRACEPOINT_OPEN, &attributes) }
+}
+
+/// Lets `program` choose among the sockets that share the address of `socket`.
+pub(crate) fn attach_reuseport(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    // SAFETY: the option reads one descriptor number.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            number::SO_ATTACH_REUSEPORT_EBPF,
+            (&raw const program).cast(),
+            size_of_val(&program) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_filled_in_and_nothing_else() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let map = file.as_fd();
+        let wide = u64::from(number::LOAD_WIDE) | 0x0100;
+        let program = [
+            wide | 1 << 32,
+            u64::from(MARK_NUMBER) << 32,
+            0x95,
+            wide,
+            u64::from(MARK_MAP) << 32,
+            wide | 7 << 32,
+            5 << 32,
+        ];
+        let filled = fill(&program, &[map], &[10, 11]);
+        assert_eq!(filled[..3], [wide | 11 << 32, 0, 0x95]);
+        assert_eq!(filled[3], wide | 0x1000 | u64::from(handle(map)) << 32);
+        assert_eq!(filled[4], 0);
+        assert_eq!(filled[5..], program[5..], "an immediate without a mark");
+    }
+}

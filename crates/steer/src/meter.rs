@@ -1,0 +1,110 @@
+//! Where packets are handled and where they are read: a program at a tracepoint counts, for every read from a TCP socket
+//! on this machine or on one port, whether the reading cpu had handled the socket's last packet.
+//!
+//! Needs no help from the server it watches. Owns finding the kernel's offsets and adding up the counts. Where rights, the
+//! tracepoint or the kernel's description of itself are missing, [`Meter::start`] says so. Tested here, where allowed.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+
+use serde::Serialize;
+use vermeil_topology::{CpuId, CpuSet};
+
+use crate::bpf::{self, MapKind, Mappable, ProgramKind};
+use crate::btf::Btf;
+
+/// The tracepoint that every read that got bytes passes.
+const TRACEPOINT: &std::ffi::CStr = c"tcp_rcv_space_adjust";
+
+/// Counts while it lives.
+#[derive(Debug)]
+pub struct Meter {
+    counts: OwnedFd,
+    /// Cpus that there could be: the kernel keeps a count for each.
+    possible: usize,
+    _running: OwnedFd,
+}
+
+/// The reads of one cpu.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Reads {
+    /// The cpu that read.
+    pub cpu: CpuId,
+    /// Reads of bytes whose packets this cpu had handled.
+    pub here: u64,
+    /// Reads of bytes whose packets another had handled.
+    pub elsewhere: u64,
+}
+
+impl Meter {
+    /// Starts counting reads from sockets of `port`, or of all.
+    ///
+    /// # Errors
+    /// Why that cannot be measured here, in words.
+    pub fn start(port: Option<u16>) -> Result<Meter, String> {
+        let kernel = fs::read("/sys/kernel/btf/vmlinux").map_err(|error| {
+            format!("the kernel does not describe its types (/sys/kernel/btf/vmlinux: {error})")
+        })?;
+        let offsets = Btf::parse(&kernel).and_then(|btf| {
+            Some([btf.offset("sock_common", "skc_incoming_cpu")?, btf.offset("sock_common", "skc_num")?])
+        });
+        let [incoming, local_port] = offsets.ok_or("the kernel's sockets do not name their cpu")?;
+        let possible: CpuSet = fs::read_to_string("/sys/devices/system/cpu/possible")
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .ok_or("/sys/devices/system/cpu/possible cannot be read")?;
+        let possible = possible.iter().last().map_or(1, |cpu| cpu.0 as usize + 1);
+        let start = || {
+            let counts = bpf::create_map(MapKind::ArrayPerCpu, 8, 2, Mappable::No)?;
+            let numbers = [incoming, local_port, u32::from(port.unwrap_or(0))];
+            let program = bpf::load(ProgramKind::RawTracepoint, &bpf::METER, &[counts.as_fd()], &numbers)?;
+            let running = bpf::attach_raw_tracepoint(TRACEPOINT, program.as_fd())?;
+            Ok(Meter { counts, possible, _running: running })
+        };
+        start().map_err(|error: std::io::Error| {
+            format!("the kernel does not take the program that counts (CAP_BPF and CAP_PERFMON may): {error}")
+        })
+    }
+
+    /// The counts so far of cpus that have read.
+    pub fn reads(&self) -> Vec<Reads> {
+        let mut words = [0, 1].map(|which| {
+            let mut bytes = vec![0; self.possible * 8];
+            // The map exists as long as we do.
+            bpf::lookup(self.counts.as_fd(), which, &mut bytes).expect("a map of two counts");
+            let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight")));
+            words.collect::<Vec<u64>>().into_iter()
+        });
+        let [here, elsewhere] = &mut words;
+        let reads = here.zip(elsewhere).zip(0..);
+        reads
+            .map(|((here, elsewhere), cpu)| Reads { cpu: CpuId(cpu), here, elsewhere })
+            .filter(|reads| reads.here + reads.elsewhere > 0)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn reads_of_one_port_are_counted_where_that_is_allowed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let meter = match Meter::start(Some(addr.port())) {
+            Ok(meter) => meter,
+            Err(why) => return assert!(why.contains("kernel"), "{why}"),
+        };
+        let mut client = TcpStream::connect(addr).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        for _ in 0..10 {
+            client.write_all(b"x").unwrap();
+            server.read_exact(&mut [0]).unwrap();
+        }
+        let reads: u64 = meter.reads().iter().map(|reads| reads.here + reads.elsewhere).sum();
+        assert_eq!(reads, 10);
+    }
+}
