@@ -16,6 +16,7 @@ mod run;
 mod sets;
 mod simple;
 mod url;
+mod verdict;
 pub mod wire;
 
 pub use error::LoadError;
@@ -25,3 +26,4 @@ pub use run::{Interval, Outcome, Phase, Progress, Watch};
 pub use sets::{Choice, Set};
 pub use simple::run_simple;
 pub use url::{Scheme, Url, UrlError};
+pub use verdict::{Doubt, Gates};

@@ -3,18 +3,17 @@
 //! The thread that calls waits and collects; everything else happens on the cores. Leaves out what users do (`Supply`).
 //! Tested through `tests/`.
 
-use std::fs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use vermeil::{DriverOptions, Handle, Runtime};
 
 use super::field::Field;
 use super::outcome::{Interval, Outcome, Phase, Progress};
 use super::pulse::{CpuNs, pulse};
+use super::readings::Readings;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
@@ -132,6 +131,8 @@ impl<'a> Engine<'a> {
             cpu: used.1.process.saturating_sub(used.0.process),
             cores_busy: used.1.busy_since(&used.0),
             stolen: used.1.stolen_since(&used.0),
+            resent: used.1.resent_since(&used.0),
+            card: used.1.card_since(&used.0),
             users: self.users,
             is_open: self.is_open,
             interrupted: course.interrupted,
@@ -231,57 +232,5 @@ impl<'a> Course<'a> {
         if phase == Phase::Window {
             self.total.merge(tally);
         }
-    }
-}
-
-/// Clocks of this process and this machine at one moment.
-struct Readings {
-    at: Instant,
-    process: Duration,
-    cores_ns: Vec<u64>,
-    /// Ticks stolen by the hypervisor, and all ticks, of the machine.
-    stolen: (u64, u64),
-}
-
-impl Readings {
-    fn take(cpu_ns: &CpuNs) -> Self {
-        let used = clock_gettime(ClockId::ProcessCPUTime);
-        Self {
-            at: Instant::now(),
-            process: Duration::new(used.tv_sec as u64, used.tv_nsec as u32),
-            cores_ns: cpu_ns.iter().map(|ns| ns.load(Ordering::Relaxed)).collect(),
-            stolen: fs::read_to_string("/proc/stat").map_or((0, 0), |stat| stolen_ticks(&stat)),
-        }
-    }
-
-    fn busy_since(&self, earlier: &Self) -> Vec<f64> {
-        let passed = (self.at - earlier.at).as_nanos().max(1) as f64;
-        let used = |(now, before): (&u64, &u64)| (now.saturating_sub(*before) as f64 / passed).min(1.0);
-        self.cores_ns.iter().zip(&earlier.cores_ns).map(used).collect()
-    }
-
-    fn stolen_since(&self, earlier: &Self) -> f64 {
-        let all = self.stolen.1.saturating_sub(earlier.stolen.1);
-        if all == 0 { 0.0 } else { self.stolen.0.saturating_sub(earlier.stolen.0) as f64 / all as f64 }
-    }
-}
-
-/// Ticks of steal and of everything in the first line of `/proc/stat` (proc(5)).
-fn stolen_ticks(stat: &str) -> (u64, u64) {
-    let line = stat.lines().next().unwrap_or_default();
-    // Guest time, behind steal, is part of user time already.
-    let ticks: Vec<u64> =
-        line.split_whitespace().skip(1).take(8).map(|tick| tick.parse().unwrap_or(0)).collect();
-    (ticks.get(7).copied().unwrap_or(0), ticks.iter().sum())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steal_is_the_eighth_of_the_ticks() {
-        assert_eq!(stolen_ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n"), (8, 36));
-        assert_eq!(stolen_ticks(""), (0, 0));
     }
 }

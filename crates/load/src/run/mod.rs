@@ -7,6 +7,7 @@ mod engine;
 mod field;
 mod outcome;
 mod pulse;
+mod readings;
 
 pub use engine::Watch;
 pub(crate) use engine::{Engine, Supply};

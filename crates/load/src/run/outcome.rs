@@ -94,6 +94,10 @@ pub struct Outcome {
     pub cores_busy: Vec<f64>,
     /// The share, 0 to 1, of this machine's cpu time that the hypervisor gave to others in the window.
     pub stolen: f64,
+    /// The share, 0 to 1, of TCP segments of this machine that had to be sent again in the window.
+    pub resent: f64,
+    /// The network card that was nearest to its speed in the window, and how near, 0 to 1.
+    pub card: Option<(String, f64)>,
     /// Users, or connections of a simple run.
     pub users: usize,
     /// Requests whose time had come and that had not ended when the window did.

@@ -1,0 +1,156 @@
+//! Clocks and counters of this process and this machine, read at the ends of the window.
+//!
+//! They tell what the injector itself used, and whether something beside the server set the pace: the hypervisor, a
+//! network card at its speed, a network that loses. Reading is best effort: what cannot be read is not a limit.
+//! Tested here.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::pulse::CpuNs;
+
+/// Readings of one moment.
+pub(super) struct Readings {
+    at: Instant,
+    pub(super) process: Duration,
+    cores_ns: Vec<u64>,
+    /// Ticks stolen by the hypervisor, and all ticks, of the machine.
+    stolen: (u64, u64),
+    cards: Vec<Card>,
+    /// TCP segments sent again, and all sent, by this network namespace.
+    resent: (u64, u64),
+}
+
+/// A network card with a known speed.
+#[derive(Debug, PartialEq)]
+struct Card {
+    name: String,
+    bits_per_second: f64,
+    bytes: [u64; 2],
+}
+
+impl Readings {
+    pub(super) fn take(cpu_ns: &CpuNs) -> Self {
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Self {
+            at: Instant::now(),
+            process: Duration::new(used.tv_sec as u64, used.tv_nsec as u32),
+            cores_ns: cpu_ns.iter().map(|ns| ns.load(Ordering::Relaxed)).collect(),
+            stolen: stolen_ticks(&read("/proc/stat")),
+            cards: cards(Path::new("/sys/class/net")),
+            resent: resent_segments(&read("/proc/net/snmp")),
+        }
+    }
+
+    /// The share, 0 to 1, that each core was busy since an `earlier` reading.
+    pub(super) fn busy_since(&self, earlier: &Self) -> Vec<f64> {
+        let passed = (self.at - earlier.at).as_nanos().max(1) as f64;
+        let used = |(now, before): (&u64, &u64)| (now.saturating_sub(*before) as f64 / passed).min(1.0);
+        self.cores_ns.iter().zip(&earlier.cores_ns).map(used).collect()
+    }
+
+    /// The share, 0 to 1, of the machine's time that the hypervisor gave to others.
+    pub(super) fn stolen_since(&self, earlier: &Self) -> f64 {
+        share((self.stolen.0, earlier.stolen.0), (self.stolen.1, earlier.stolen.1))
+    }
+
+    /// The share, 0 to 1, of TCP segments that were sent again.
+    pub(super) fn resent_since(&self, earlier: &Self) -> f64 {
+        share((self.resent.0, earlier.resent.0), (self.resent.1, earlier.resent.1))
+    }
+
+    /// The card that was nearest to its speed, and how near (0 to 1).
+    pub(super) fn card_since(&self, earlier: &Self) -> Option<(String, f64)> {
+        let seconds = (self.at - earlier.at).as_secs_f64().max(1e-9);
+        let used = self.cards.iter().filter_map(|card| {
+            let before = earlier.cards.iter().find(|before| before.name == card.name)?;
+            let bytes =
+                (0..2).map(|way| card.bytes[way].saturating_sub(before.bytes[way])).max().unwrap_or(0);
+            Some((card.name.clone(), bytes as f64 * 8.0 / seconds / card.bits_per_second))
+        });
+        used.max_by(|one, other| one.1.total_cmp(&other.1))
+    }
+}
+
+fn share(part: (u64, u64), whole: (u64, u64)) -> f64 {
+    let whole = whole.0.saturating_sub(whole.1);
+    if whole == 0 { 0.0 } else { part.0.saturating_sub(part.1) as f64 / whole as f64 }
+}
+
+/// Ticks of steal and of everything in the first line of `/proc/stat` (proc(5)).
+fn stolen_ticks(stat: &str) -> (u64, u64) {
+    let line = stat.lines().next().unwrap_or_default();
+    // Guest time, behind steal, is part of user time already.
+    let ticks: Vec<u64> =
+        line.split_whitespace().skip(1).take(8).map(|tick| tick.parse().unwrap_or(0)).collect();
+    (ticks.get(7).copied().unwrap_or(0), ticks.iter().sum())
+}
+
+/// Segments sent again and all sent, from the two lines of TCP in `/proc/net/snmp`: names, then values.
+fn resent_segments(snmp: &str) -> (u64, u64) {
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return (0, 0) };
+    let value = |name: &str| {
+        let at = names.split_whitespace().position(|other| other == name)?;
+        values.split_whitespace().nth(at)?.parse().ok()
+    };
+    (value("RetransSegs").unwrap_or(0), value("OutSegs").unwrap_or(0))
+}
+
+/// The cards below `folder` whose speed is known; loopback and virtual ones have none.
+fn cards(folder: &Path) -> Vec<Card> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let card = |entry: fs::DirEntry| {
+        let number = |file: &str| -> Option<u64> {
+            fs::read_to_string(entry.path().join(file)).ok()?.trim().parse().ok()
+        };
+        // A card without link says -1, which is no u64.
+        let megabits = number("speed").filter(|&speed| speed > 0)?;
+        Some(Card {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            bits_per_second: megabits as f64 * 1e6,
+            bytes: [number("statistics/rx_bytes")?, number("statistics/tx_bytes")?],
+        })
+    };
+    entries.flatten().filter_map(card).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_of_the_ticks() {
+        assert_eq!(stolen_ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n"), (8, 36));
+        assert_eq!(stolen_ticks(""), (0, 0));
+    }
+
+    #[test]
+    fn segments_sent_again_are_found_by_name() {
+        let snmp = "Ip: A\nIp: 1\nTcp: X OutSegs RetransSegs\nTcp: 7 100 3\n";
+        assert_eq!(resent_segments(snmp), (3, 100));
+        assert_eq!(resent_segments("Tcp: X\n"), (0, 0));
+    }
+
+    #[test]
+    fn only_cards_with_a_speed_count() {
+        let folder = std::env::temp_dir().join(format!("vermeil-load-cards-{}", std::process::id()));
+        for (card, speed) in [("lo", None), ("eth0", Some("1000\n")), ("eth1", Some("-1\n"))] {
+            let statistics = folder.join(card).join("statistics");
+            fs::create_dir_all(&statistics).unwrap();
+            fs::write(statistics.join("rx_bytes"), "5\n").unwrap();
+            fs::write(statistics.join("tx_bytes"), "6\n").unwrap();
+            if let Some(speed) = speed {
+                fs::write(folder.join(card).join("speed"), speed).unwrap();
+            }
+        }
+        let found = cards(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, [Card { name: "eth0".into(), bits_per_second: 1e9, bytes: [5, 6] }]);
+    }
+}

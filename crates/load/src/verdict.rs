@@ -1,0 +1,293 @@
+//! Whether a run measured the server, or something else.
+//!
+//! Every gate has a bound that says where it came from. A run that fails one is not thrown away: it is marked, with the
+//! reason, in every result. Tested here and through `tests/`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::fault::Fault;
+use crate::run::Outcome;
+
+/// Why a run is not to be trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Doubt {
+    /// A core of the injector was busy nearly all the time: it set the pace.
+    InjectorCpu {
+        /// The busiest core's share.
+        busy: f64,
+    },
+    /// The injector's loops were late: the times contain its own delay.
+    LoopDelay {
+        /// What one of a hundred timers was late by.
+        p99: Duration,
+        /// What would have been fine.
+        limit: Duration,
+    },
+    /// Requests began later than they were to: the load was not the one asked for.
+    LateStarts {
+        /// What one of a hundred was late by.
+        p99: Duration,
+        /// What would have been fine.
+        limit: Duration,
+    },
+    /// The injector ran out of descriptors or local ports.
+    Sockets {
+        /// Requests that met it.
+        requests: u64,
+    },
+    /// An open loop had no connection free for what arrived.
+    Backlog {
+        /// Requests whose time had come, and that had not ended at the end.
+        unfinished: u64,
+        /// The most that may be under way.
+        connections: u64,
+    },
+    /// The hypervisor gave the machine's time to others.
+    Stolen {
+        /// The share.
+        share: f64,
+    },
+    /// A network card was at its speed.
+    Network {
+        /// Which.
+        card: String,
+        /// How near to it.
+        share: f64,
+    },
+    /// The network lost segments.
+    Losses {
+        /// The share sent again.
+        share: f64,
+    },
+    /// Content was not what it has to be.
+    WrongBytes {
+        /// In so many answers.
+        answers: u64,
+    },
+    /// The window was too short to say anything.
+    TooShort {
+        /// Answers in it.
+        answers: u64,
+        /// Its length.
+        window: Duration,
+    },
+    /// Somebody ended the run before its window was over.
+    Interrupted {
+        /// What the window came to.
+        window: Duration,
+        /// What it was to be.
+        planned: Duration,
+    },
+    /// An agent was lost on the way.
+    AgentLost {
+        /// Which, and what happened.
+        agent: String,
+    },
+}
+
+/// What is still fine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gates {
+    /// Share of a core from which on it sets the pace. 0.95: the pulse of a core says how busy it was to a hundredth or so,
+    /// and a core with something to wait for is below.
+    pub busy_max: f64,
+    /// Loop delay, 99th percentile. `None` stands for half of the 99th percentile of response times, at least 1 ms: beyond,
+    /// what is reported is as much the injector's as the server's.
+    pub delay_max: Option<Duration>,
+    /// Steal. 2 %: what benches of this project accept.
+    pub stolen_max: f64,
+    /// Speed of a card. 0.9: with frames and acknowledgements that is full.
+    pub card_max: f64,
+    /// Segments sent again. 1 %: a clean network has a hundred times less.
+    pub resent_max: f64,
+    /// Fewest answers. 100, as SPECweb2005 asks of each page.
+    pub answers_min: u64,
+    /// Shortest window. A second, a guess: a hundred beats of the pulse.
+    pub window_min: Duration,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            busy_max: 0.95,
+            delay_max: None,
+            stolen_max: 0.02,
+            card_max: 0.9,
+            resent_max: 0.01,
+            answers_min: 100,
+            window_min: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A delay below this shows in no percentile that anybody reads.
+const DELAY_FLOOR: Duration = Duration::from_millis(1);
+
+impl Gates {
+    /// The gates of a run whose answers are good within `good`: its own delay may be a twentieth of it, and no less than
+    /// what would be fine anyway.
+    pub fn for_quality(good: Duration) -> Self {
+        Self { delay_max: Some((good / 20).max(DELAY_FLOOR)), ..Self::default() }
+    }
+
+    /// What is doubtful about `outcome`.
+    pub fn judge(&self, outcome: &Outcome) -> Vec<Doubt> {
+        let total = &outcome.total;
+        let mut doubts = Vec::new();
+        let mut doubt = |holds: bool, doubt: Doubt| {
+            if holds {
+                doubts.push(doubt);
+            }
+        };
+        let wrong = total.faults_of(Fault::WrongBytes);
+        doubt(wrong > 0, Doubt::WrongBytes { answers: wrong });
+        let (window, planned) = (outcome.window, outcome.planned);
+        doubt(outcome.interrupted, Doubt::Interrupted { window, planned });
+        let answers = total.ended();
+        let short = answers < self.answers_min || window < self.window_min;
+        doubt(short, Doubt::TooShort { answers, window });
+        let busy = outcome.cores_busy.iter().copied().fold(0.0, f64::max);
+        doubt(busy > self.busy_max, Doubt::InjectorCpu { busy });
+        let limit = self.delay_max.unwrap_or(DELAY_FLOOR.max(total.response.percentile(99.0) / 2));
+        let p99 = total.delay.percentile(99.0);
+        doubt(p99 > limit, Doubt::LoopDelay { p99, limit });
+        let p99 = total.late.percentile(99.0);
+        // In an open loop lateness is waiting for a connection too: that is counted, and has a gate of its own.
+        doubt(!outcome.is_open && p99 > limit, Doubt::LateStarts { p99, limit });
+        let (unfinished, connections) = (outcome.unfinished, outcome.users as u64);
+        let backlog = outcome.is_open && unfinished >= connections && connections > 0;
+        doubt(backlog, Doubt::Backlog { unfinished, connections });
+        let requests = total.faults_of(Fault::Local);
+        doubt(requests > 0, Doubt::Sockets { requests });
+        doubt(outcome.stolen > self.stolen_max, Doubt::Stolen { share: outcome.stolen });
+        doubt(outcome.resent > self.resent_max, Doubt::Losses { share: outcome.resent });
+        if let Some((card, share)) = outcome.card.clone() {
+            doubt(share > self.card_max, Doubt::Network { card, share });
+        }
+        doubts
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: &f64| share * 100.0;
+        match self {
+            Self::InjectorCpu { busy } => {
+                write!(
+                    f,
+                    "the injector's cpu was the limit: a core was busy {:.0} % of the time",
+                    percent(busy)
+                )
+            }
+            Self::LoopDelay { p99, limit } => {
+                write!(
+                    f,
+                    "the injector's own delay is in the times: p99 {p99:.1?}, at most {limit:.1?} would be fine"
+                )
+            }
+            Self::LateStarts { p99, limit } => {
+                write!(
+                    f,
+                    "requests began late, so the load was less than asked for: p99 {p99:.1?}, at most {limit:.1?} would be fine"
+                )
+            }
+            Self::Sockets { requests } => {
+                write!(f, "the injector had no descriptor or local port left for {requests} requests")
+            }
+            Self::Backlog { unfinished, connections } => write!(
+                f,
+                "every one of {connections} connections was taken and {unfinished} requests were unfinished at the end: \
+                 the rate cannot be held, or needs more connections"
+            ),
+            Self::Stolen { share } => {
+                write!(f, "the hypervisor took {:.1} % of this machine's time", percent(share))
+            }
+            Self::Network { card, share } => {
+                write!(f, "the network was the limit: {card} was at {:.0} % of its speed", percent(share))
+            }
+            Self::Losses { share } => {
+                write!(f, "the network lost segments: {:.1} % were sent again", percent(share))
+            }
+            Self::WrongBytes { answers } => write!(f, "the content of {answers} answers was wrong"),
+            Self::TooShort { answers, window } => {
+                write!(f, "too short to say anything: {answers} answers in {window:.1?}")
+            }
+            Self::Interrupted { window, planned } => {
+                write!(f, "ended early: the window was {window:.1?} of {planned:.1?}")
+            }
+            Self::AgentLost { agent } => write!(f, "an agent was lost: {agent}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Tally;
+
+    /// A run with nothing wrong about it.
+    fn fine() -> Outcome {
+        let mut total = Tally { good: 1000, begun: 1000, ..Tally::default() };
+        total.response.record_n(10_000_000, 1000);
+        total.delay.record_n(50_000, 1000);
+        Outcome {
+            total,
+            window: Duration::from_secs(10),
+            planned: Duration::from_secs(10),
+            intervals: Vec::new(),
+            cpu: Duration::from_secs(1),
+            cores_busy: vec![0.5, 0.6],
+            stolen: 0.0,
+            resent: 0.0,
+            card: Some(("eth0".into(), 0.5)),
+            users: 10,
+            unfinished: 0,
+            is_open: false,
+            interrupted: false,
+            io: String::new(),
+        }
+    }
+
+    fn doubts(change: impl FnOnce(&mut Outcome)) -> Vec<Doubt> {
+        let mut outcome = fine();
+        change(&mut outcome);
+        Gates::default().judge(&outcome)
+    }
+
+    #[test]
+    fn a_fine_run_raises_no_doubt() {
+        assert_eq!(doubts(|_| {}), []);
+    }
+
+    #[test]
+    fn each_gate_closes() {
+        type Change = fn(&mut Outcome);
+        let planted: [(Change, &str); 11] = [
+            (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
+            (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
+            (|o| o.total.late.record_n(20_000_000, 100), "began late"),
+            (|o| o.total.faults[Fault::Local as usize] = 3, "3 requests"),
+            (|o| (o.is_open, o.unfinished) = (true, 10), "every one of 10 connections"),
+            (|o| o.stolen = 0.05, "5.0 %"),
+            (|o| o.card = Some(("eth0".into(), 0.95)), "eth0 was at 95 %"),
+            (|o| o.resent = 0.02, "lost segments"),
+            (|o| o.total.faults[Fault::WrongBytes as usize] = 1, "content of 1"),
+            (|o| o.window = Duration::from_millis(10), "too short"),
+            (|o| o.interrupted = true, "ended early"),
+        ];
+        for (change, said) in planted {
+            let doubts = doubts(change);
+            assert_eq!(doubts.len(), 1, "{said}: {doubts:?}");
+            assert!(doubts[0].to_string().contains(said), "{}", doubts[0]);
+        }
+    }
+
+    #[test]
+    fn a_run_with_quality_allows_a_twentieth() {
+        let mut outcome = fine();
+        outcome.total.delay.record_n(100_000_000, 100);
+        assert_eq!(Gates::for_quality(Duration::from_secs(3)).judge(&outcome), []);
+        assert_eq!(Gates::for_quality(Duration::from_secs(1)).judge(&outcome).len(), 1);
+    }
+}
