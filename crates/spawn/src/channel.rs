@@ -19,7 +19,7 @@ use crate::{
 use rustix::io::Errno;
 use std::{
     collections::{BTreeSet, VecDeque},
-    io,
+    fmt, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -74,7 +74,6 @@ pub enum Event {
 }
 
 /// A line to the spawner.
-#[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
     generation: u32,
@@ -93,6 +92,17 @@ struct Waiting {
     job: JobId,
     message: Vec<u8>,
     stdio: Option<Stdio>,
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { generation, is_gone, sent, waiting, .. } = self;
+        let waiting = waiting.len();
+        write!(
+            f,
+            "Channel {{ generation: {generation}, is_gone: {is_gone}, sent: {sent:?}, waiting: {waiting} }}"
+        )
+    }
 }
 
 impl Channel {

@@ -12,6 +12,7 @@ use crate::{
     reply::{read_fault, write_fault},
     request::REQUEST_BYTES_MAX,
     socket, spawner,
+    stall::StallTimer,
     wire::{Malformed, Reader, Writer},
 };
 use rustix::{
@@ -25,6 +26,7 @@ use rustix::{
     thread::{CapabilitySet, capabilities},
 };
 use std::{
+    ffi::CStr,
     io,
     os::fd::{AsFd as _, OwnedFd},
     thread,
@@ -44,6 +46,9 @@ const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// How often what is left is killed again, in case it has new children or none of them has told. Guess.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
+/// What `ps` calls a spawner.
+const SPAWNER_NAME: &CStr = c"vermeil-spawn";
+
 /// Words from the server to the keeper; profiles follow the first in the same message.
 pub(crate) const DEFINE: u8 = b'D';
 /// A channel comes with it.
@@ -61,6 +66,7 @@ pub(crate) enum Verdict {
 struct Keeper {
     control: OwnedFd,
     signals: OwnedFd,
+    stall: StallTimer,
     profiles: Vec<Profile>,
     channels: Vec<OwnedFd>,
     generation: u32,
@@ -83,7 +89,14 @@ pub(crate) fn run(control: OwnedFd) -> ! {
 fn keep(control: OwnedFd) -> Result<(), Errno> {
     stand_alone(&control)?;
     let signals = process::child_signals().map_err(|error| errno(&error))?;
-    let mut keeper = Keeper { control, signals, profiles: Vec::new(), channels: Vec::new(), generation: 0 };
+    let mut keeper = Keeper {
+        control,
+        signals,
+        stall: StallTimer::new()?,
+        profiles: Vec::new(),
+        channels: Vec::new(),
+        generation: 0,
+    };
     if keeper.prepare()? {
         while keeper.serve()? {}
     }
@@ -165,7 +178,7 @@ impl Keeper {
         match process::fork()? {
             Forked::Parent(pid) => Ok(pid),
             Forked::Child => {
-                process::settle(c"vermeil-spawn");
+                process::settle(SPAWNER_NAME);
                 let served = self.be_spawner();
                 process::exit(served.is_err().into())
             }
@@ -175,14 +188,15 @@ impl Keeper {
     fn be_spawner(&self) -> io::Result<()> {
         let channels = self.channels.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>()?;
         // The keeper's own, whose values this process never drops.
-        process::close_all_but(&channels)?;
-        Ok(spawner::run(self.profiles.clone(), channels, self.generation)?)
+        process::close_all_but(channels.iter().chain([self.stall.descriptor()]))?;
+        Ok(spawner::run(self.profiles.clone(), channels, &self.stall, self.generation)?)
     }
 
     /// Waits until the spawner or the server has gone.
     fn watch(&self, spawner: Pid) -> Result<Gone, Errno> {
         loop {
-            wait_for(&[&self.control, &self.signals], None)?;
+            wait_for(&[&self.control, &self.signals, self.stall.descriptor()], None)?;
+            self.stall.look(spawner, SPAWNER_NAME.to_str().expect("ASCII"));
             // Nothing more is said: what can be read is the end.
             let mut byte = [0];
             match socket::receive(self.control.as_fd(), &mut byte) {

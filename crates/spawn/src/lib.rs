@@ -37,6 +37,7 @@ mod reply;
 mod request;
 mod socket;
 mod spawner;
+mod stall;
 mod start;
 mod user;
 mod wire;

@@ -140,7 +140,12 @@ pub(crate) fn reap(pid: Pid) -> Result<(End, Usage), Errno> {
 
 /// Children of this process, orphans it has adopted included; none where the kernel does not list them.
 pub(crate) fn children() -> Vec<Pid> {
-    let pid = getpid().as_raw_nonzero();
-    let listed = fs::read_to_string(format!("/proc/self/task/{pid}/children")).unwrap_or_default();
+    children_of(getpid())
+}
+
+/// Children of the only thread of a process.
+pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
+    let pid = parent.as_raw_nonzero();
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     listed.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }

@@ -12,6 +12,7 @@ use crate::{
     profile::{Identity, NewPrivileges, Profile},
     reply::at,
     request::{Directory, Order, Program},
+    stall::StallTimer,
 };
 use rustix::{
     io::Errno,
@@ -72,6 +73,7 @@ impl Ready {
         order: &Order<'_>,
         stdio: [BorrowedFd<'_>; 3],
         room: &mut Room,
+        stall: &StallTimer,
     ) -> Result<(Pid, OwnedFd), Refused> {
         let found = self.find(order.program)?;
         let folder = self.folder(order.directory)?;
@@ -104,7 +106,8 @@ impl Ready {
                 .map(|(folder, members)| Membership { folder: folder.as_fd(), members: members.as_fd() }),
             parent: getpid(),
         };
-        child::start(&plan, &mut room.stack).map_err(|(step, errno)| failed(step, errno))
+        let started = stall.watch(|| child::start(&plan, &mut room.stack));
+        started.map_err(|(step, errno)| failed(step, errno))
     }
 
     fn find(&self, program: Program<'_>) -> Result<look::Program, Refused> {

@@ -16,6 +16,7 @@ use crate::{
     reply::{End, Exit, Reply, at},
     request::{Content, Message, Order, REQUEST_BYTES_MAX},
     socket,
+    stall::StallTimer,
 };
 use rustix::{
     event::{Timespec, epoll},
@@ -47,21 +48,27 @@ struct Line {
     is_full: bool,
 }
 
-struct Spawner {
+struct Spawner<'k> {
     generation: u32,
     ready: Vec<Ready>,
     lines: Vec<Option<Line>>,
     jobs: Jobs,
     epoll: OwnedFd,
     room: Room,
+    stall: &'k StallTimer,
 }
 
 /// Serves `channels` until all are closed.
 ///
 /// # Errors
 /// When there are no descriptors for it.
-pub(crate) fn run(profiles: Vec<Profile>, channels: Vec<OwnedFd>, generation: u32) -> Result<(), Errno> {
-    let mut spawner = Spawner::new(profiles, channels, generation)?;
+pub(crate) fn run(
+    profiles: Vec<Profile>,
+    channels: Vec<OwnedFd>,
+    stall: &StallTimer,
+    generation: u32,
+) -> Result<(), Errno> {
+    let mut spawner = Spawner::new(profiles, channels, stall, generation)?;
     for channel in 0..spawner.lines.len() {
         spawner.reply(channel, Reply::Hello { generation }, None);
     }
@@ -86,8 +93,13 @@ pub(crate) fn run(profiles: Vec<Profile>, channels: Vec<OwnedFd>, generation: u3
     Ok(())
 }
 
-impl Spawner {
-    fn new(profiles: Vec<Profile>, channels: Vec<OwnedFd>, generation: u32) -> Result<Self, Errno> {
+impl<'k> Spawner<'k> {
+    fn new(
+        profiles: Vec<Profile>,
+        channels: Vec<OwnedFd>,
+        stall: &'k StallTimer,
+        generation: u32,
+    ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, channel) in channels.iter().enumerate() {
             let data = epoll::EventData::new_u64(number as u64);
@@ -101,6 +113,7 @@ impl Spawner {
             lines: lines.collect(),
             jobs: Jobs::default(),
             epoll,
+            stall,
             room: Room { stack: Stack::new(), arguments: Strings::default(), variables: Strings::default() },
         })
     }
@@ -172,7 +185,7 @@ impl Spawner {
         let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let ready =
             self.ready.get(order.profile as usize).ok_or_else(|| nowhere(Step::Profile, Errno::NOENT))?;
-        let (pid, descriptor) = ready.start(order, stdio, &mut self.room)?;
+        let (pid, descriptor) = ready.start(order, stdio, &mut self.room, self.stall)?;
         let watched = (|| {
             let data = epoll::EventData::new_u64(OF_JOB | self.jobs.next_key() as u64);
             epoll::add(&self.epoll, &descriptor, data, epoll::EventFlags::IN)?;

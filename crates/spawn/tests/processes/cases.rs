@@ -44,6 +44,7 @@ cases! {
         without_both_nothing_is_left_to_ask,
         programs_die_with_the_server,
         a_stopped_keeper_leaves_nothing,
+        nobody_stops_the_spawner,
         server;
 }
 

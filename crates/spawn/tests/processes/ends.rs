@@ -228,3 +228,32 @@ pub(crate) fn a_stopped_keeper_leaves_nothing(_: &[String]) {
     assert!(!processes.iter().any(|number| runs(*number)), "stop waits for all");
     assert!(fs::metadata(format!("/proc/{}", processes[4])).is_err(), "and leaves no dead process behind");
 }
+
+/// A user may stop all its processes, also one that is about to execute its program and still shares the spawner's
+/// memory, which would make the spawner wait for ever.
+pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
+    if !crate::fixture::is_root() {
+        return crate::fixture::skip("programs run as who we are, who may stop anything of ours");
+    }
+    const STARTS: usize = 50;
+    let site = Site::new();
+    site.script("hostile", "echo ready; while :; do kill -STOP -1; done 2>/dev/null");
+    site.script("quick", "exit 0");
+    let mut spawner = Spawner::start(&site.profile());
+    let mut hostile = spawner.ask(spawner.request("hostile")).expect("asked");
+    spawner.started(&hostile);
+    assert_eq!(line(&mut hostile.stdout), "ready");
+    for _ in 0..STARTS {
+        let mut request = spawner.request("quick");
+        request.time_limit(Duration::from_millis(1));
+        let asked = spawner.ask(request).expect("asked");
+        match spawner.event() {
+            Event::Started { .. } => drop(spawner.exited(&asked)),
+            Event::Failed { job, .. } => assert_eq!(job, asked.job),
+            other => panic!("{other:?}"),
+        }
+    }
+    spawner.channel.kill(hostile.job);
+    spawner.exited(&hostile);
+    assert_eq!(spawner.run(spawner.request("quick")).exit.end, End::Code(0));
+}

@@ -1,0 +1,68 @@
+//! Against whoever stops a child between its change of user and its program.
+//!
+//! In that moment the child belongs to a user, who may send it SIGSTOP, and still shares the spawner's memory, so the
+//! spawner stands still until it goes on: one hostile user would stop the programs of all. So the spawner sets a timer
+//! before each clone, which the keeper sees: it kills children of the spawner that are stopped and no program yet.
+//! Tested in `tests/processes.rs` (`nobody_stops_the_spawner`).
+
+use rustix::{
+    io::Result,
+    process::{Pid, Signal, kill_process},
+    time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec},
+};
+use std::{fs, os::fd::OwnedFd};
+
+/// How long starting may take before the keeper looks, and how often it looks then. A start takes a tenth of a
+/// millisecond; ten times more than a slow one, so that the keeper sleeps as a rule.
+const LOOK_NS: i64 = 10_000_000;
+
+const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
+
+/// Set by the spawner, seen by the keeper.
+pub(crate) struct StallTimer(OwnedFd);
+
+impl StallTimer {
+    pub(crate) fn new() -> Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map(Self)
+    }
+
+    /// Readable while a start takes too long.
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Runs `start` under the timer.
+    pub(crate) fn watch<R>(&self, start: impl FnOnce() -> R) -> R {
+        self.set(Itimerspec { it_interval: LOOK, it_value: LOOK });
+        let result = start();
+        self.set(Itimerspec { it_interval: NEVER, it_value: NEVER });
+        result
+    }
+
+    fn set(&self, time: Itimerspec) {
+        let set = rustix::time::timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &time);
+        debug_assert!(set.is_ok(), "a timer can be set to any time");
+    }
+
+    /// In the keeper: kills what stands in `spawner`'s way, if the timer has run out.
+    pub(crate) fn look(&self, spawner: Pid, spawner_name: &str) {
+        let mut times = [0; 8];
+        if rustix::io::read(&self.0, &mut times).is_err() {
+            return;
+        }
+        for child in crate::process::children_of(spawner) {
+            if is_stopped_before_its_program(child, spawner_name) {
+                let _ = kill_process(child, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// A process takes its program's name when it executes it; until then it has its parent's.
+fn is_stopped_before_its_program(pid: Pid, name: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let named = stat.split_once(" (").and_then(|(_, rest)| rest.rsplit_once(") "));
+    named.is_some_and(|(found, rest)| found == name && rest.starts_with('T'))
+}
