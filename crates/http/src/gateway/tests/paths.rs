@@ -15,7 +15,7 @@ fn only_a_segment_with_the_extension_can_be_the_program() {
         ("/a.php/b.php/c", &[("/a.php", "/b.php/c"), ("/a.php/b.php", "/c")]),
         ("/a.phpx", &[]),
         ("/a.php.txt", &[]),
-        ("/a.PHP", &[]),
+        ("/a.PHP/b", &[("/a.PHP", "/b")]),
         ("/", &[]),
         ("/.php", &[]),
     ];
