@@ -1,10 +1,10 @@
-//! What can be wrong with a layout or a plan that somebody wrote.
+//! What can be wrong with a layout, or with a plan that somebody wrote.
 //!
 //! Owns the crate's one error type. Each message names the operation, the thing and the cure. Tested where each arises.
 
 use vermeil_topology::CpuId;
 
-/// A layout that cannot be.
+/// A layout or a plan that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,5 +43,33 @@ pub enum Error {
         a: usize,
         /// The other.
         b: usize,
+    },
+    /// A plan that is no TOML.
+    #[error("plan: line {line}: {problem}; write one `handler = core` a line")]
+    PlanSyntax {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A placement that cannot be.
+    #[error("plan: line {line}: `{handler}`: {problem}")]
+    PlanEntry {
+        /// The line, from 1.
+        line: usize,
+        /// The handler it places.
+        handler: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A handler that does not exist.
+    #[error("plan: line {line}: there is no handler `{handler}`; there are {known}")]
+    PlanUnknown {
+        /// The line, from 1.
+        line: usize,
+        /// The name that is not known.
+        handler: String,
+        /// Those that are.
+        known: String,
     },
 }

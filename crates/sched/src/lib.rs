@@ -11,6 +11,7 @@ pub mod flow;
 mod hint;
 mod layout;
 mod place;
+pub mod plan;
 mod policy;
 mod ready;
 mod steal;

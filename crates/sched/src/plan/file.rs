@@ -1,0 +1,125 @@
+//! Plans as text: one `handler = core` a line, in TOML.
+//!
+//! ```toml
+//! parse = 0
+//! "net.read" = [0, 1]   # one of these
+//! log = "any"
+//! ```
+//!
+//! Owns reading, with the line of what is wrong, and writing. Leaves out the file itself. Tested in `plan/tests.rs`.
+
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue};
+
+use super::Plan;
+use crate::{CoreIndex, CoreSet, Error, HandlerIndex, Placement};
+
+/// A plan by the names of handlers, which need not exist yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanFile {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    line: usize,
+    handler: String,
+    placement: Placement,
+}
+
+impl PlanFile {
+    /// Reads a plan for a runtime with so many cores.
+    ///
+    /// # Errors
+    /// With the line: what is no TOML, a value that is no core, a core that does not exist.
+    pub fn parse(text: &str, cores: usize) -> Result<Self, Error> {
+        let line_of = |at: usize| text[..at].matches('\n').count() + 1;
+        let table = DeTable::parse(text).map_err(|error| Error::PlanSyntax {
+            line: error.span().map_or(1, |span| line_of(span.start)),
+            problem: error.message().trim_end().to_owned(),
+        })?;
+        let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+            let (line, handler) =
+                (line_of(key.span().start), String::from(AsRef::<str>::as_ref(key.get_ref())));
+            placement(value.get_ref(), cores)
+                .map(|placement| Entry { line, handler: handler.clone(), placement })
+                .map_err(|problem| Error::PlanEntry { line, handler, problem })
+        };
+        let mut entries = table.get_ref().iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+        entries.sort_by_key(|entry| entry.line);
+        Ok(Self { entries })
+    }
+
+    /// Where the handler of this name stands, if the plan says so.
+    pub fn get(&self, handler: &str) -> Option<&Placement> {
+        self.entries.iter().find(|entry| entry.handler == handler).map(|entry| &entry.placement)
+    }
+
+    /// The plan for these handlers, by index; those it does not name may stand anywhere.
+    ///
+    /// # Errors
+    /// When it names one that is not there.
+    pub fn resolve(&self, handlers: &[&str]) -> Result<Plan, Error> {
+        let unknown = self.entries.iter().find(|entry| !handlers.contains(&entry.handler.as_str()));
+        if let Some(Entry { line, handler, .. }) = unknown {
+            let known = handlers.join(", ");
+            return Err(Error::PlanUnknown { line: *line, handler: handler.clone(), known });
+        }
+        let place = |name: &&str| self.get(name).cloned().unwrap_or_default();
+        Ok(Plan::new(handlers.iter().map(place).collect()))
+    }
+}
+
+impl Plan {
+    /// The plan as text that [`PlanFile::parse`] reads; `names` by handler. Handlers that may stand anywhere are left out.
+    pub fn to_toml(&self, names: &[&str]) -> String {
+        let line = |(handler, name): (usize, &&str)| {
+            let value = match self.of(HandlerIndex(handler as u32)) {
+                Placement::Any => return String::new(),
+                Placement::Core(core) => core.0.to_string(),
+                Placement::Cores(cores) => {
+                    format!("{:?}", cores.iter().map(|core| core.0).collect::<Vec<_>>())
+                }
+            };
+            format!("{} = {value}\n", key(name))
+        };
+        names.iter().enumerate().map(line).collect()
+    }
+}
+
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !name.is_empty() && name.chars().all(bare) {
+        return name.to_owned();
+    }
+    let escaped = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", name.chars().map(escaped).collect::<String>())
+}
+
+fn placement(value: &DeValue<'_>, cores: usize) -> Result<Placement, String> {
+    match value {
+        DeValue::String(text) if text == "any" => Ok(Placement::Any),
+        DeValue::Array(several) if !several.is_empty() => {
+            let set: CoreSet =
+                several.iter().map(|one| core(one.get_ref(), cores)).collect::<Result<_, _>>()?;
+            Ok(Placement::Cores(Arc::new(set)))
+        }
+        one => core(one, cores).map(Placement::Core),
+    }
+}
+
+fn core(value: &DeValue<'_>, cores: usize) -> Result<CoreIndex, String> {
+    let DeValue::Integer(number) = value else {
+        return Err("is neither a core, nor an array of cores, nor \"any\"".to_owned());
+    };
+    let index = u32::from_str_radix(number.as_str(), number.radix());
+    match index {
+        Ok(index) if (index as usize) < cores => Ok(CoreIndex(index)),
+        _ => Err(format!("there is no core {number}: the runtime has 0 to {}", cores - 1)),
+    }
+}

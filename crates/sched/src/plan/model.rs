@@ -1,0 +1,194 @@
+//! What a plan would cost: load of each core, penalty of what crosses between them, waiting.
+//!
+//! An estimate to rank plans by, made of measured rates, costs and penalties; what a plan really brings is measured by a trial.
+//! An event that is posted to a handler on another core pays that handler's penalty at the distance of the two cores. A
+//! handler on several cores spreads evenly over them; one that may stand anywhere follows its colors, so that its load
+//! spreads over all cores and its penalties are part of its measured time. Tested in `plan/tests.rs`.
+
+use vermeil_topology::CAPACITY_MAX;
+
+use super::Plan;
+use crate::cost::CostTable;
+use crate::flow::{Flow, FlowGraph};
+use crate::{CoreIndex, Distance, HandlerIndex, Layout, Placement};
+
+/// The load beyond which waiting grows in a straight line instead of to infinity: there an estimate that is a little
+/// too high must not outweigh everything. At 0.95, M/M/1 waits 19 times the service time.
+const LOAD_KNEE: f64 = 0.95;
+
+/// How much the mean load counts beside the busiest core's, where throughput is what counts: enough to choose the cheaper
+/// of two plans with equally busy cores, not enough to buy less work with less balance. Guess.
+const MEAN_WEIGHT: f64 = 0.05;
+
+/// What one handler asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HandlerLoad {
+    /// Its events a second.
+    pub events_per_s: f64,
+    /// Time of a warm run in nanoseconds.
+    pub cost_ns: f64,
+    /// Time beyond that after a move, by class of distance.
+    pub penalty_ns: [f64; Distance::CLASSES],
+}
+
+/// What a plan is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// The load comes as fast as it is served: the busiest core sets the pace.
+    Throughput,
+    /// The cores have time to spare: how long an event takes, with waiting, is what counts.
+    Delay,
+}
+
+/// The load and the machine, ready for plans.
+#[derive(Clone, Debug)]
+pub struct Model<'a> {
+    layout: &'a Layout,
+    handlers: Vec<HandlerLoad>,
+    /// Posts between handlers, in posts a second.
+    flows: Vec<(HandlerIndex, HandlerIndex, f64)>,
+}
+
+/// What a plan is expected to come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// By core: seconds of work that come each second; above 1 the core cannot keep up.
+    pub loads: Vec<f64>,
+    /// The greatest of them.
+    pub busiest: f64,
+    /// Penalties paid by all cores, in seconds a second; contained in the loads.
+    pub penalties: f64,
+    /// Mean time of an event from its post to the end of its run, in nanoseconds.
+    pub sojourn_ns: f64,
+}
+
+impl Forecast {
+    /// The figure to minimise.
+    pub fn cost(&self, objective: Objective) -> f64 {
+        match objective {
+            Objective::Throughput => {
+                let mean = self.loads.iter().sum::<f64>() / self.loads.len().max(1) as f64;
+                self.busiest + MEAN_WEIGHT * mean
+            }
+            Objective::Delay => self.sojourn_ns,
+        }
+    }
+
+    /// By how much this is better than `other`: 0.2 for a fifth less cost. Negative if it is worse.
+    pub fn gain_over(&self, other: &Self, objective: Objective) -> f64 {
+        let before = other.cost(objective);
+        if before > 0.0 { 1.0 - self.cost(objective) / before } else { 0.0 }
+    }
+}
+
+impl<'a> Model<'a> {
+    /// A model of these handlers, by index, and of what flows between them, in posts a second.
+    pub fn new(
+        layout: &'a Layout,
+        handlers: Vec<HandlerLoad>,
+        flows: impl IntoIterator<Item = Flow>,
+    ) -> Self {
+        let known = |handler: HandlerIndex| (handler.0 as usize) < handlers.len();
+        let between = |flow: Flow| flow.from.map(|from| (from, flow.to, flow.posts));
+        let flows =
+            flows.into_iter().filter_map(between).filter(|&(from, to, _)| known(from) && known(to)).collect();
+        Self { layout, handlers, flows }
+    }
+
+    /// A model of what was learned; `events_per_s` by handler.
+    pub fn learned(layout: &'a Layout, costs: &CostTable, graph: &FlowGraph, events_per_s: &[f64]) -> Self {
+        let load = |(index, &events_per_s): (usize, &f64)| {
+            let handler = HandlerIndex(index as u32);
+            let penalty = |class| costs.penalty_ns(handler, Distance::of_class(class)) as f64;
+            HandlerLoad {
+                events_per_s,
+                cost_ns: costs.estimate_ns(handler) as f64,
+                penalty_ns: std::array::from_fn(penalty),
+            }
+        };
+        let handlers = events_per_s.iter().take(costs.len()).enumerate().map(load).collect();
+        Self::new(layout, handlers, graph.flows())
+    }
+
+    /// The machine.
+    pub fn layout(&self) -> &Layout {
+        self.layout
+    }
+
+    /// The handlers, by index.
+    pub fn handlers(&self) -> &[HandlerLoad] {
+        &self.handlers
+    }
+
+    /// What this plan is expected to come to.
+    pub fn forecast(&self, plan: &Plan) -> Forecast {
+        let mut loads = vec![0.0; self.layout.cores()];
+        for (index, handler) in self.handlers.iter().enumerate() {
+            let seconds = handler.events_per_s * handler.cost_ns * 1e-9;
+            self.spread(plan.of(HandlerIndex(index as u32)), seconds, &mut loads);
+        }
+        let before: f64 = loads.iter().sum();
+        for &(from, to, per_s) in &self.flows {
+            self.charge(plan.of(from), plan.of(to), to, per_s, &mut loads);
+        }
+        let penalties = loads.iter().sum::<f64>() - before;
+        for (core, load) in self.layout.indices().zip(&mut loads) {
+            *load *= f64::from(CAPACITY_MAX) / f64::from(self.layout.capacity(core));
+        }
+        let busiest = loads.iter().copied().fold(0.0, f64::max);
+        Forecast { sojourn_ns: self.sojourn_ns(&loads), loads, busiest, penalties }
+    }
+
+    fn spread(&self, placement: &Placement, seconds: f64, loads: &mut [f64]) {
+        match placement {
+            Placement::Core(core) => loads[core.0 as usize] += seconds,
+            Placement::Cores(cores) => {
+                let share = seconds / cores.len() as f64;
+                cores.iter().for_each(|core| loads[core.0 as usize] += share);
+            }
+            Placement::Any => {
+                let share = seconds / loads.len() as f64;
+                loads.iter_mut().for_each(|load| *load += share);
+            }
+        }
+    }
+
+    /// The penalties of one flow, on the cores that pay them.
+    fn charge(&self, from: &Placement, to: &Placement, handler: HandlerIndex, per_s: f64, loads: &mut [f64]) {
+        let penalty_ns = &self.handlers[handler.0 as usize].penalty_ns;
+        let seconds = |a: CoreIndex, b| per_s * penalty_ns[self.layout.distance(a, b).class()] * 1e-9;
+        match (from, to) {
+            (Placement::Any, _) | (_, Placement::Any) => {}
+            (Placement::Core(a), Placement::Core(b)) => loads[b.0 as usize] += seconds(*a, *b),
+            _ => {
+                let (posters, runners) = (cores_of(from), cores_of(to));
+                let share = 1.0 / (posters.len() * runners.len()) as f64;
+                for &b in &runners {
+                    loads[b.0 as usize] += posters.iter().map(|&a| share * seconds(a, b)).sum::<f64>();
+                }
+            }
+        }
+    }
+
+    /// Little's law: what is in the system, waiting or running (M/M/1 at each core), over what comes each second.
+    fn sojourn_ns(&self, loads: &[f64]) -> f64 {
+        let events_per_s: f64 = self.handlers.iter().map(|handler| handler.events_per_s).sum();
+        let inside: f64 = loads.iter().copied().map(in_system).sum();
+        if events_per_s > 0.0 { inside / events_per_s * 1e9 } else { 0.0 }
+    }
+}
+
+/// Events at a core of this load, on average.
+fn in_system(load: f64) -> f64 {
+    let below = load.min(LOAD_KNEE);
+    let beyond = (load - LOAD_KNEE).max(0.0);
+    below / (1.0 - below) + beyond / (1.0 - LOAD_KNEE).powi(2)
+}
+
+fn cores_of(placement: &Placement) -> Vec<CoreIndex> {
+    match placement {
+        Placement::Any => Vec::new(),
+        Placement::Core(core) => vec![*core],
+        Placement::Cores(cores) => cores.iter().collect(),
+    }
+}

@@ -1,0 +1,57 @@
+//! The static plans of the first experiments with placement, for any number of handlers and any machine.
+//!
+//! Owns the four arrangements of a pipeline (Genevès, 2008): round robin, cache-aware, and two between them. Handlers are
+//! taken in the order of their registration. On 16 handlers and two processors of two cores each with a shared L2 they
+//! are the published sequences, which `plan/tests.rs` checks.
+
+use super::Plan;
+use crate::{CoreIndex, Distance, Layout, PlanName, Symmetry};
+
+impl Plan {
+    /// The plan of this name for so many handlers; `None` for [`PlanName::File`].
+    pub fn named(name: &PlanName, handlers: usize, layout: &Layout) -> Option<Self> {
+        let symmetry = Symmetry::of(layout);
+        let cores = symmetry.cores();
+        Some(match name {
+            PlanName::RoundRobin => Self::on_cores((0..handlers).map(|handler| cores[handler % cores.len()])),
+            PlanName::CacheAware => Self::in_runs(handlers, &one_each(cores), 1),
+            PlanName::Intermediate1 => Self::in_runs(handlers, &sharing_a_cache(layout), 1),
+            PlanName::Intermediate2 => Self::in_runs(handlers, &sharing_a_cache(layout), 2),
+            PlanName::File(_) => return None,
+        })
+    }
+
+    /// All four of them, the most parallel first.
+    pub fn all_named(handlers: usize, layout: &Layout) -> Vec<Self> {
+        let names =
+            [PlanName::RoundRobin, PlanName::Intermediate2, PlanName::Intermediate1, PlanName::CacheAware];
+        names.iter().filter_map(|name| Self::named(name, handlers, layout)).collect()
+    }
+
+    /// Consecutive handlers go to one group of cores, in turn to each of them; then to the next group, and `passes` times
+    /// through all groups.
+    fn in_runs(handlers: usize, groups: &[Vec<CoreIndex>], passes: usize) -> Self {
+        let runs = groups.len() * passes;
+        let place = |handler: usize| {
+            let run = handler * runs / handlers;
+            let begin = (run * handlers).div_ceil(runs);
+            let group = &groups[run % groups.len()];
+            group[(handler - begin) % group.len()]
+        };
+        Self::on_cores((0..handlers).map(place))
+    }
+}
+
+fn one_each(cores: &[CoreIndex]) -> Vec<Vec<CoreIndex>> {
+    cores.iter().map(|&core| vec![core]).collect()
+}
+
+/// The cores by the nearest cache that several of them share; all together where none do. Hardware threads of one core
+/// count as cores that share its L2.
+fn sharing_a_cache(layout: &Layout) -> Vec<Vec<CoreIndex>> {
+    [Distance::L2, Distance::L3, Distance::Node]
+        .into_iter()
+        .map(|level| layout.groups_within(level))
+        .find(|groups| groups.len() < layout.cores())
+        .unwrap_or_else(|| vec![layout.indices().collect()])
+}

@@ -1,0 +1,286 @@
+//! The search for a better plan, among a bounded number of candidates.
+//!
+//! Candidates: the plan that is, the named ones, the order of the flow graph cut into consecutive runs, and from the best of
+//! them downhill: one unit moved, two exchanged, two cores exchanged. What an automorphism of the machine makes equal is
+//! looked at once. No clock and no chance: the same model gives the same plans. Leaves out whether a plan is worth a trial
+//! (`control/adaptive.rs`). Tested in `plan/tests.rs`.
+
+use std::collections::BTreeSet;
+
+use super::rules::Unit;
+use super::{Forecast, Model, Objective, Plan, Rules};
+use crate::{CoreIndex, HandlerIndex, Placement, Symmetry};
+
+mod cuts;
+
+pub use cuts::CUTS_MAX;
+
+/// Most plans that one search looks at, unless told otherwise. Each takes 1 to 2 us for 16 handlers on 4 cores (printed by
+/// the tests in `plan/tests.rs`), so that a search stays below 5 ms. It then comes within a percent of exhaustive search
+/// wherever that was small enough to compare.
+pub const CANDIDATES_MAX: usize = 2_048;
+
+/// Fewest that [`SearchLimits::for_size`] gives, however large the machine.
+const CANDIDATES_MIN: usize = 256;
+
+/// Handlers and cores, in sum, up to which a search may look at [`CANDIDATES_MAX`] plans: larger ones take longer.
+const SIZE_COMMON: usize = 64;
+
+/// How many of the best plans are gone on from: against valleys that a single one does not get out of.
+const BEAM: usize = 32;
+
+/// Bounds of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchLimits {
+    /// Plans that are looked at, duplicates included. Default [`CANDIDATES_MAX`].
+    pub candidates_max: usize,
+    /// Plans that are returned: if a trial refutes the first, the next is there. Default 4.
+    pub keep: usize,
+}
+
+impl SearchLimits {
+    /// Limits that keep a search on so many handlers and cores about as short as a small one.
+    pub fn for_size(handlers: usize, cores: usize) -> Self {
+        let times = (handlers + cores).div_ceil(SIZE_COMMON).max(1);
+        Self { candidates_max: (CANDIDATES_MAX / times).max(CANDIDATES_MIN), ..Self::default() }
+    }
+}
+
+impl Default for SearchLimits {
+    fn default() -> Self {
+        Self { candidates_max: CANDIDATES_MAX, keep: 4 }
+    }
+}
+
+/// A plan and what it is expected to come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scored {
+    /// The plan.
+    pub plan: Plan,
+    /// Its forecast.
+    pub forecast: Forecast,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The best plans, best first; among equals, the one found first, so the plan that is wins a tie.
+    pub best: Vec<Scored>,
+    /// Plans estimated.
+    pub candidates: usize,
+    /// Plans not estimated because a symmetric one was.
+    pub duplicates: usize,
+}
+
+/// Looks for plans better than `current` for the handlers that it places on single cores. `order`: the handlers as
+/// [`crate::flow::FlowGraph::order`] gives them.
+pub fn search(
+    model: &Model<'_>,
+    symmetry: &Symmetry,
+    rules: &Rules,
+    current: &Plan,
+    order: &[HandlerIndex],
+    objective: Objective,
+    limits: SearchLimits,
+) -> Found {
+    let units = rules.units(current, order);
+    let mut search = Search {
+        model,
+        symmetry,
+        rules,
+        units,
+        objective,
+        limits,
+        seen: BTreeSet::new(),
+        expanded: BTreeSet::new(),
+        found: Found::default(),
+    };
+    search.offer(current.clone());
+    search.offer_named(current);
+    search.offer_cuts(current);
+    while search.descend() {}
+    search.found.best.truncate(limits.keep.max(1));
+    search.found
+}
+
+struct Search<'a> {
+    model: &'a Model<'a>,
+    symmetry: &'a Symmetry,
+    rules: &'a Rules,
+    units: Vec<Unit>,
+    objective: Objective,
+    limits: SearchLimits,
+    seen: BTreeSet<Vec<u32>>,
+    /// Canonical forms of the plans whose neighbours were offered.
+    expanded: BTreeSet<Vec<u32>>,
+    found: Found,
+}
+
+impl Search<'_> {
+    fn exhausted(&self) -> bool {
+        self.found.candidates + self.found.duplicates >= self.limits.candidates_max
+    }
+
+    /// Estimates a plan unless a rule forbids it, a symmetric one was there, or the bound is reached.
+    fn offer(&mut self, plan: Plan) {
+        if self.exhausted() || !self.rules.permits(&plan) {
+            return;
+        }
+        if !self.seen.insert(canonical(&plan, self.symmetry)) {
+            self.found.duplicates += 1;
+            return;
+        }
+        self.found.candidates += 1;
+        let forecast = self.model.forecast(&plan);
+        let cost = forecast.cost(self.objective);
+        let best = &mut self.found.best;
+        let at = best.partition_point(|scored| scored.forecast.cost(self.objective) <= cost);
+        let most = self.limits.keep.max(BEAM);
+        if at < most {
+            best.insert(at, Scored { plan, forecast });
+            best.truncate(most);
+        }
+    }
+
+    /// The named plans: a unit goes where they put its first handler in the order of the flow.
+    fn offer_named(&mut self, current: &Plan) {
+        for named in Plan::all_named(self.units.len(), self.model.layout()) {
+            let cores = named.iter().filter_map(|(unit, _)| named.core_of(unit));
+            let plan = placed(current, &self.units, cores);
+            self.offer(plan);
+        }
+    }
+
+    fn offer_cuts(&mut self, current: &Plan) {
+        let loads: Vec<_> = self.units.iter().map(|unit| self.load(unit)).collect();
+        for cut in cuts::cuts(&loads, self.symmetry.cores().len()) {
+            let cores = cut.into_iter().map(|run| self.symmetry.cores()[run]);
+            let plan = placed(current, &self.units, cores);
+            self.offer(plan);
+        }
+    }
+
+    fn load(&self, unit: &Unit) -> f64 {
+        let load = |handler: &HandlerIndex| {
+            let handler = self.model.handlers().get(handler.0 as usize).copied().unwrap_or_default();
+            handler.events_per_s * handler.cost_ns
+        };
+        unit.handlers.iter().map(load).sum()
+    }
+
+    /// Offers all neighbours of the best plan that was not gone on from; whether there was one, and room for more.
+    fn descend(&mut self) -> bool {
+        let fresh = |scored: &&Scored| !self.expanded.contains(&canonical(&scored.plan, self.symmetry));
+        let Some(base) = self.found.best.iter().find(fresh).cloned() else { return false };
+        self.expanded.insert(canonical(&base.plan, self.symmetry));
+        self.offer_moves(&base);
+        self.offer_swaps(&base);
+        self.offer_exchanges(&base);
+        !self.exhausted()
+    }
+
+    /// One unit goes elsewhere: those of the busiest cores first, to the idlest cores first.
+    fn offer_moves(&mut self, base: &Scored) {
+        let load = |core: CoreIndex| base.forecast.loads[core.0 as usize];
+        let mut cores: Vec<_> = self.model.layout().indices().collect();
+        cores.sort_by(|&a, &b| load(a).total_cmp(&load(b)));
+        let mut units: Vec<_> = (0..self.units.len()).collect();
+        let home = |unit: &usize| load(self.core_of(&base.plan, *unit));
+        units.sort_by(|a, b| home(b).total_cmp(&home(a)));
+        for unit in units {
+            for &to in &cores {
+                if self.exhausted() {
+                    return;
+                }
+                self.offer(self.moved(&base.plan, &[(unit, to)]));
+            }
+        }
+    }
+
+    fn offer_swaps(&mut self, base: &Scored) {
+        for a in 0..self.units.len() {
+            for b in a + 1..self.units.len() {
+                let (core_a, core_b) = (self.core_of(&base.plan, a), self.core_of(&base.plan, b));
+                if self.exhausted() {
+                    return;
+                }
+                if core_a != core_b {
+                    self.offer(self.moved(&base.plan, &[(a, core_b), (b, core_a)]));
+                }
+            }
+        }
+    }
+
+    /// Two cores give each other everything they have.
+    fn offer_exchanges(&mut self, base: &Scored) {
+        for a in self.model.layout().indices() {
+            for b in self.model.layout().indices().skip(a.0 as usize + 1) {
+                if self.exhausted() {
+                    return;
+                }
+                let goes = |unit: usize| match self.core_of(&base.plan, unit) {
+                    core if core == a => Some((unit, b)),
+                    core if core == b => Some((unit, a)),
+                    _ => None,
+                };
+                let steps: Vec<_> = (0..self.units.len()).filter_map(goes).collect();
+                self.offer(self.moved(&base.plan, &steps));
+            }
+        }
+    }
+
+    /// The core of a unit: that of its first handler, while the plan that is may still part it.
+    fn core_of(&self, plan: &Plan, unit: usize) -> CoreIndex {
+        plan.core_of(self.units[unit].handlers[0]).expect("units are placed on cores")
+    }
+
+    fn moved(&self, plan: &Plan, steps: &[(usize, CoreIndex)]) -> Plan {
+        let mut plan = plan.clone();
+        for &(unit, to) in steps {
+            for &handler in &self.units[unit].handlers {
+                plan.put(handler, Placement::Core(to));
+            }
+        }
+        plan
+    }
+}
+
+/// `current` with one core for each unit.
+fn placed(current: &Plan, units: &[Unit], cores: impl Iterator<Item = CoreIndex>) -> Plan {
+    let mut plan = current.clone();
+    for (unit, core) in units.iter().zip(cores) {
+        for &handler in &unit.handlers {
+            plan.put(handler, Placement::Core(core));
+        }
+    }
+    plan
+}
+
+/// A form that symmetric plans share.
+fn canonical(plan: &Plan, symmetry: &Symmetry) -> Vec<u32> {
+    let mut labels = vec![u32::MAX; symmetry.cores().len()];
+    let mut label = |core: CoreIndex, handler: HandlerIndex| {
+        let least = &mut labels[core.0 as usize];
+        *least = handler.0.min(*least);
+    };
+    for (handler, placement) in plan.iter() {
+        match placement {
+            Placement::Any => {}
+            Placement::Core(core) => label(*core, handler),
+            Placement::Cores(cores) => cores.iter().for_each(|core| label(core, handler)),
+        }
+    }
+    let becomes = symmetry.relabel(&labels);
+    let mut form = Vec::with_capacity(2 * plan.len());
+    for (_, placement) in plan.iter() {
+        let begin = form.len();
+        match placement {
+            Placement::Any => {}
+            Placement::Core(core) => form.push(becomes[core.0 as usize].0),
+            Placement::Cores(cores) => form.extend(cores.iter().map(|core| becomes[core.0 as usize].0)),
+        }
+        form[begin..].sort_unstable();
+        form.push(u32::MAX);
+    }
+    form
+}

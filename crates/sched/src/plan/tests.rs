@@ -1,0 +1,271 @@
+//! Plans: the published sequences, the text form, forecasts by hand, and the search against exhaustive search.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use proptest::prelude::*;
+use vermeil_topology::synthetic;
+
+use super::*;
+use crate::flow::{Flow, FlowGraph};
+use crate::{Error, Layout, PlanName, Symmetry};
+
+fn layout(machine: &str) -> Layout {
+    let machine = synthetic::parse(machine).expect("a machine");
+    let cpus: Vec<_> = machine.pus().iter().map(|pu| pu.cpu).collect();
+    Layout::from_machine(&machine, &cpus).expect("a layout")
+}
+
+/// The machine of the published sequences: two processors, each with two cores that share an L2.
+fn two_by_two() -> Layout {
+    layout("package:2 l2:1 core:2 pu:1")
+}
+
+fn handlers(count: usize) -> Vec<HandlerIndex> {
+    (0..count as u32).map(HandlerIndex).collect()
+}
+
+fn flow(from: usize, to: usize, posts: f64) -> Flow {
+    Flow { from: Some(HandlerIndex(from as u32)), to: HandlerIndex(to as u32), posts, bytes: 0.0 }
+}
+
+/// Each handler posts to the next; all take `cost_ns`, and `penalty_ns` times the class of the distance after a move.
+fn pipeline(layout: &Layout, costs_ns: impl IntoIterator<Item = f64>, penalty_ns: f64) -> Model<'_> {
+    let load = |cost_ns| HandlerLoad {
+        events_per_s: 1_000.0,
+        cost_ns,
+        penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
+    };
+    let loads: Vec<_> = costs_ns.into_iter().map(load).collect();
+    let flows: Vec<_> = (1..loads.len()).map(|to| flow(to - 1, to, 1_000.0)).collect();
+    Model::new(layout, loads, flows)
+}
+
+/// As the publication writes a plan: cores from 1.
+fn sequence(plan: &Plan) -> String {
+    let cores = plan.iter().filter_map(|(handler, _)| plan.core_of(handler));
+    cores.map(|core| (core.0 + 1).to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn look(model: &Model<'_>, rules: &Rules, current: &Plan, limits: SearchLimits) -> Found {
+    let symmetry = Symmetry::of(model.layout());
+    search(model, &symmetry, rules, current, &handlers(current.len()), Objective::Throughput, limits)
+}
+
+#[test]
+fn the_named_plans_are_the_published_sequences() {
+    let cases = [
+        (PlanName::RoundRobin, "1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4"),
+        (PlanName::CacheAware, "1 1 1 1 2 2 2 2 3 3 3 3 4 4 4 4"),
+        (PlanName::Intermediate1, "1 2 1 2 1 2 1 2 3 4 3 4 3 4 3 4"),
+        (PlanName::Intermediate2, "1 2 1 2 3 4 3 4 1 2 1 2 3 4 3 4"),
+    ];
+    for (name, expected) in cases {
+        let plan = Plan::named(&name, 16, &two_by_two()).expect("a plan");
+        assert_eq!(sequence(&plan), expected, "{name}");
+    }
+    assert_eq!(Plan::named(&PlanName::File("x".into()), 16, &two_by_two()), None);
+}
+
+#[test]
+fn named_plans_are_for_any_machine_and_number() {
+    for machine in ["core:1 pu:1", "l3:1 core:2 pu:1", "node:2 l3:2 core:3 pu:2"] {
+        let layout = layout(machine);
+        for count in 0..60 {
+            for plan in Plan::all_named(count, &layout) {
+                assert_eq!(plan.len(), count);
+                let cores: BTreeSet<_> =
+                    plan.iter().filter_map(|(handler, _)| plan.core_of(handler)).collect();
+                let all = count >= 2 * layout.cores();
+                assert!(!all || cores.len() == layout.cores(), "{machine}, {count}: {}", sequence(&plan));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_written_and_read() {
+    let text = "parse = 0\n\"net.read\" = [1, 2]\nlog = \"any\"\n\"\" = 3\n";
+    let file = PlanFile::parse(text, 4).expect("a plan");
+    let names = ["log", "net.read", "parse", "later", ""];
+    let plan = file.resolve(&names).expect("all are known");
+    assert_eq!(plan.core_of(HandlerIndex(2)), Some(CoreIndex(0)));
+    assert_eq!((plan.of(HandlerIndex(0)), plan.of(HandlerIndex(3))), (&Placement::Any, &Placement::Any));
+    assert_eq!(plan.to_toml(&names), "\"net.read\" = [1, 2]\nparse = 0\n\"\" = 3\n");
+    assert_eq!(PlanFile::parse(&plan.to_toml(&names), 4).expect("a plan").resolve(&names), Ok(plan));
+}
+
+#[test]
+fn any_name_can_be_written() {
+    let name = "a.b \"c\" \\ \n\u{7f} é";
+    let plan = Plan::on_cores([CoreIndex(2)]);
+    let file = PlanFile::parse(&plan.to_toml(&[name]), 4).expect("a plan");
+    assert_eq!(file.get(name), Some(&Placement::Core(CoreIndex(2))));
+}
+
+#[test]
+fn mistakes_in_a_plan_are_found_with_their_line() {
+    let cases = [
+        ("a = 0\nb = \n", "plan: line 2: "),
+        ("a = 0\n\nb = 4", "plan: line 3: `b`: there is no core 4: the runtime has 0 to 3"),
+        ("b = -1", "plan: line 1: `b`: there is no core -1: the runtime has 0 to 3"),
+        ("b = []", "plan: line 1: `b`: is neither a core, nor an array of cores, nor \"any\""),
+        ("a = 1\na = 2", "plan: line 2: duplicate key"),
+        ("[a]\nb = 1", "plan: line 1: `a`: is neither a core"),
+    ];
+    for (text, expected) in cases {
+        let message = PlanFile::parse(text, 4).expect_err(text).to_string();
+        assert!(message.starts_with(expected), "{text:?}: {message}");
+    }
+    let unknown = PlanFile::parse("a = 0\npasre = 1", 4).expect("a plan").resolve(&["a", "parse"]);
+    assert_eq!(
+        unknown,
+        Err(Error::PlanUnknown { line: 2, handler: "pasre".into(), known: "a, parse".into() })
+    );
+}
+
+#[test]
+fn moves_lead_from_one_plan_to_another() {
+    let layout = two_by_two();
+    let [from, to] = [PlanName::RoundRobin, PlanName::CacheAware]
+        .map(|name| Plan::named(&name, 16, &layout).expect("a plan"));
+    let moves = from.moves_to(&to);
+    assert_eq!(moves.len(), 12);
+    let mut plan = from.clone();
+    plan.apply(&moves);
+    assert_eq!(plan, to);
+    assert_eq!(to.moves_to(&to), []);
+    assert_eq!(Plan::default().moves_to(&Plan::new(vec![Placement::Any])), []);
+}
+
+#[test]
+fn a_forecast_by_hand() {
+    let layout = two_by_two();
+    let model = pipeline(&layout, [100_000.0, 200_000.0, 300_000.0], 10_000.0);
+    let plan = Plan::on_cores([0, 1, 1].map(CoreIndex));
+    let forecast = model.forecast(&plan);
+    // One flow crosses the L2: a thousand times 20 us.
+    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    near(forecast.loads[0], 0.1);
+    near(forecast.loads[1], 0.52);
+    near(forecast.busiest, 0.52);
+    near(forecast.penalties, 0.02);
+    near(forecast.sojourn_ns, (0.1 / 0.9 + 0.52 / 0.48) / 3_000.0 * 1e9);
+    let slow = layout.clone().with_capacities(vec![1024, 512, 1024, 1024]);
+    near(pipeline(&slow, [100_000.0, 200_000.0, 300_000.0], 10_000.0).forecast(&plan).busiest, 1.04);
+}
+
+#[test]
+fn a_handler_on_several_cores_spreads() {
+    let layout = two_by_two();
+    let model = pipeline(&layout, [100_000.0, 200_000.0], 0.0);
+    let both = Placement::Cores(std::sync::Arc::new([0, 1].map(CoreIndex).into_iter().collect()));
+    let forecast = model.forecast(&Plan::new(vec![Placement::Any, both]));
+    assert_eq!(forecast.loads, [0.125, 0.125, 0.025, 0.025]);
+}
+
+/// 455 cuts of 16 handlers into 4 runs, of which no two are symmetric; of all 4^16 plans a search looks at two thousand.
+#[test]
+fn the_search_is_bounded_and_skips_symmetric_plans() {
+    let layout = two_by_two();
+    let model = pipeline(&layout, [50_000.0; 16], 5_000.0);
+    let current = Plan::named(&PlanName::RoundRobin, 16, &layout).expect("a plan");
+    let begin = Instant::now();
+    let found = look(&model, &Rules::new(), &current, SearchLimits::default());
+    println!("{} candidates, {} duplicates, {:?}", found.candidates, found.duplicates, begin.elapsed());
+    assert_eq!(sequence(&found.best[0].plan), "1 1 1 1 2 2 2 2 3 3 3 3 4 4 4 4");
+    assert!((455..=CANDIDATES_MAX).contains(&found.candidates), "{}", found.candidates);
+    assert!(found.duplicates > 0);
+    let few = look(&model, &Rules::new(), &current, SearchLimits { candidates_max: 10, keep: 2 });
+    assert_eq!((few.candidates + few.duplicates, few.best.len()), (10, 2));
+}
+
+#[test]
+fn without_penalties_the_plan_that_is_wins_the_tie() {
+    let layout = two_by_two();
+    let model = pipeline(&layout, [50_000.0; 16], 0.0);
+    let current = Plan::named(&PlanName::Intermediate2, 16, &layout).expect("a plan");
+    assert_eq!(look(&model, &Rules::new(), &current, SearchLimits::default()).best[0].plan, current);
+}
+
+#[test]
+fn rules_are_kept() {
+    let layout = two_by_two();
+    let model = pipeline(&layout, [50_000.0; 8], 5_000.0);
+    let rules = Rules::new()
+        .together([0, 5].map(HandlerIndex))
+        .together([5, 7].map(HandlerIndex))
+        .only(HandlerIndex(3), Placement::Core(CoreIndex(2)));
+    // The plan that is breaks both: the search must not start from it.
+    let current = Plan::on_cores([0, 0, 1, 1, 2, 2, 3, 3].map(CoreIndex));
+    let found = look(&model, &rules, &current, SearchLimits::default());
+    assert_eq!(found.best.len(), 4);
+    for Scored { plan, .. } in &found.best {
+        assert!(rules.permits(plan), "{}", sequence(plan));
+        assert_eq!(plan.core_of(HandlerIndex(3)), Some(CoreIndex(2)));
+        assert_eq!(plan.core_of(HandlerIndex(0)), plan.core_of(HandlerIndex(7)));
+    }
+}
+
+#[test]
+fn two_hundred_handlers_on_128_cores_are_no_hardship() {
+    let layout = layout("node:4 l3:4 core:8 pu:1");
+    let model = pipeline(&layout, (0..200).map(|i| 20_000.0 + 1_000.0 * f64::from(i % 7)), 1_000.0);
+    let current = Plan::named(&PlanName::RoundRobin, 200, &layout).expect("a plan");
+    let begin = Instant::now();
+    let limits = SearchLimits::for_size(200, 128);
+    let found = look(&model, &Rules::new(), &current, limits);
+    println!("{} candidates, {:?}", found.candidates, begin.elapsed());
+    assert!(found.candidates <= limits.candidates_max);
+    let gain = found.best[0].forecast.gain_over(&model.forecast(&current), Objective::Throughput);
+    assert!(gain > 0.05, "{gain}");
+}
+
+proptest! {
+    /// Against all plans of up to six handlers on four cores, with branches and loops: within one percent of the best.
+    #[test]
+    fn the_search_finds_what_exhaustion_finds(
+        costs in prop::collection::vec(5_000.0f64..100_000.0, 2..=6),
+        edges in prop::collection::vec((0usize..6, 0usize..6, 100.0f64..3_000.0), 0..10),
+        penalty_ns in 0.0f64..20_000.0,
+        start in prop::collection::vec(0u32..4, 6),
+        throughput: bool,
+    ) {
+        let layout = two_by_two();
+        let count = costs.len();
+        let loads = costs.iter().map(|&cost_ns| HandlerLoad {
+            events_per_s: 1_000.0,
+            cost_ns,
+            penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
+        });
+        let model = Model::new(&layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)));
+        let objective = if throughput { Objective::Throughput } else { Objective::Delay };
+        let current = Plan::on_cores(start[..count].iter().copied().map(CoreIndex));
+        let order = FlowGraph::new().order(count);
+        let limits = SearchLimits::default();
+        let found = search(&model, &Symmetry::of(&layout), &Rules::new(), &current, &order, objective, limits);
+        let all = (0..4_u32.pow(count as u32)).map(|number| {
+            Plan::on_cores((0..count as u32).map(|handler| CoreIndex(number / 4_u32.pow(handler) % 4)))
+        });
+        let best = all.map(|plan| model.forecast(&plan).cost(objective)).fold(f64::INFINITY, f64::min);
+        let reached = found.best[0].forecast.cost(objective);
+        prop_assert!(reached <= best * 1.01, "{} instead of {}", reached, best);
+        let costs: Vec<_> = found.best.iter().map(|scored| scored.forecast.cost(objective)).collect();
+        prop_assert!(costs.is_sorted());
+    }
+
+    /// A symmetric plan has the same forecast: what is skipped would have changed nothing.
+    #[test]
+    fn symmetric_plans_cost_the_same(cores in prop::collection::vec(0u32..4, 8), penalty_ns in 0.0f64..50_000.0) {
+        let layout = two_by_two();
+        let model = pipeline(&layout, (0..8).map(|i| 10_000.0 * f64::from(i + 1)), penalty_ns);
+        let cost = |swap: fn(u32) -> u32| {
+            let plan = Plan::on_cores(cores.iter().map(|&core| CoreIndex(swap(core))));
+            model.forecast(&plan).cost(Objective::Throughput)
+        };
+        let (as_is, mirrored) = (cost(|core| core), cost(|core| core ^ 2));
+        prop_assert!((as_is - mirrored).abs() < 1e-9);
+        let crossed = cost(|core| if core < 2 { core ^ 1 } else { core });
+        prop_assert!((as_is - crossed).abs() < 1e-9);
+    }
+}
