@@ -28,6 +28,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
+            [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -79,6 +80,20 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;steer' {
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'The cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list')
+            [CompletionResult]::new('--nic', '--nic', [CompletionResultType]::ParameterName, 'A card to steer; may be repeated')
+            [CompletionResult]::new('--queues', '--queues', [CompletionResultType]::ParameterName, 'Whether the number of a card''s queues may change')
+            [CompletionResult]::new('--confirm', '--confirm', [CompletionResultType]::ParameterName, 'With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'With verify: count only reads from sockets of this local port')
+            [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'With verify: how long to measure, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'The folder that holds what was before, until it is undone')
+            [CompletionResult]::new('--root', '--root', [CompletionResultType]::ParameterName, 'With plan: a recorded machine instead of this one')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;completions' {
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -93,6 +108,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
+            [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -105,6 +121,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;topo' {
+            break
+        }
+        'vermeil;help;steer' {
             break
         }
         'vermeil;help;completions' {

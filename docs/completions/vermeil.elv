@@ -25,6 +25,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand serve 'Serve a folder'
             cand check 'Read a configuration and say what it would do, or all that is wrong with it'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+            cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -72,6 +73,19 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;steer'= {
+            cand --cores 'The cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list'
+            cand --nic 'A card to steer; may be repeated'
+            cand --queues 'Whether the number of a card''s queues may change'
+            cand --confirm 'With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h'
+            cand --port 'With verify: count only reads from sockets of this local port'
+            cand --time 'With verify: how long to measure, in seconds or with a unit: ms, s, m, h'
+            cand --state 'The folder that holds what was before, until it is undone'
+            cand --root 'With plan: a recorded machine instead of this one'
+            cand --json 'Write JSON instead of text'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;completions'= {
             cand -h 'Print help'
             cand --help 'Print help'
@@ -84,6 +98,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand serve 'Serve a folder'
             cand check 'Read a configuration and say what it would do, or all that is wrong with it'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+            cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -93,6 +108,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;check'= {
         }
         &'vermeil;help;topo'= {
+        }
+        &'vermeil;help;steer'= {
         }
         &'vermeil;help;completions'= {
         }

@@ -29,6 +29,7 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -s V -l version -d 'Print 
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "serve" -d 'Serve a folder'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -66,11 +67,23 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic 
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l cores -d 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l json -d 'Write JSON instead of a drawing'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l cores -d 'The cpus of the server\'s cores, as for `vermeil serve --cores`: all, a number, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l nic -d 'A card to steer; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l queues -d 'Whether the number of a card\'s queues may change' -r -f -a "fit\t'One for each core, as far as the card has them; the link goes down for a moment'
+keep\t'As many as there are'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l confirm -d 'With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l port -d 'With verify: count only reads from sockets of this local port' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l time -d 'With verify: how long to measure, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l state -d 'The folder that holds what was before, until it is undone' -r -f -a "(__fish_complete_directories)"
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l root -d 'With plan: a recorded machine instead of this one' -r -f -a "(__fish_complete_directories)"
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l json -d 'Write JSON instead of text'
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "serve" -d 'Serve a folder'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

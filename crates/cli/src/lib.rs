@@ -11,6 +11,7 @@ mod exit;
 mod man;
 mod print;
 mod serve;
+mod steer;
 mod topo;
 mod usage;
 mod values;
@@ -50,6 +51,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     Check(check::CheckArgs),
     Topo(topo::TopoArgs),
+    Steer(steer::SteerArgs),
     #[command(hide = true)]
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -88,6 +90,7 @@ impl Command {
             Self::Serve(args) => args.run(),
             Self::Check(args) => args.run(),
             Self::Topo(args) => args.run(),
+            Self::Steer(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),
         }

@@ -61,6 +61,7 @@ pub(crate) fn pages() -> Vec<Page> {
             "serve" => crate::serve::EXAMPLES,
             "check" => crate::check::EXAMPLES,
             "topo" => crate::topo::EXAMPLES,
+            "steer" => crate::steer::EXAMPLES,
             name => unreachable!("{name} has no examples"),
         };
         pages.push(page(command, examples, &["vermeil".to_owned()]));

@@ -95,7 +95,7 @@ fn every_option_and_every_exit_code_is_on_its_man_page() {
 #[test]
 fn every_exit_code_and_every_example_is_in_the_help() {
     let helps = [(command(), EXAMPLES)];
-    let examples = [serve::EXAMPLES, check::EXAMPLES, topo::EXAMPLES];
+    let examples = [serve::EXAMPLES, check::EXAMPLES, topo::EXAMPLES, steer::EXAMPLES];
     for (command, examples) in helps.into_iter().chain(commands().into_iter().zip(examples)) {
         let help = long_help(&command);
         for exit in Exit::ALL {
@@ -108,7 +108,13 @@ fn every_exit_code_and_every_example_is_in_the_help() {
 /// Words are split as a shell does it, for the quotes and pipes that the examples use.
 #[test]
 fn examples_parse() {
-    for example in EXAMPLES.iter().chain(serve::EXAMPLES).chain(check::EXAMPLES).chain(topo::EXAMPLES) {
+    for example in EXAMPLES
+        .iter()
+        .chain(serve::EXAMPLES)
+        .chain(check::EXAMPLES)
+        .chain(topo::EXAMPLES)
+        .chain(steer::EXAMPLES)
+    {
         let words: Vec<_> = example.rsplit("| ").next().unwrap().split('\'').enumerate().fold(
             Vec::new(),
             |mut words, (index, part)| {
@@ -132,7 +138,7 @@ fn the_generated_files() {
     pages.sort();
     assert_eq!(
         pages,
-        ["vermeil-check.1", "vermeil-serve.1", "vermeil-topo.1", "vermeil.1"]
+        ["vermeil-check.1", "vermeil-serve.1", "vermeil-steer.1", "vermeil-topo.1", "vermeil.1"]
             .map(|name| folder.path().join(name))
     );
     let shells = completions(folder.path()).unwrap();

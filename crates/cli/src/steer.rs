@@ -1,0 +1,308 @@
+//! `vermeil steer`: which flow lands on which core of this machine; planned, carried out, verified and undone.
+//!
+//! Owns the order of a command's steps: whoever was killed is finished for first, plans are printed unless `apply` is
+//! said, and changes that are to be confirmed have a process of their own that takes them back. Leaves out planning and
+//! setting, which are the steer crate's. Tested in `tests/steer.rs`, on software cards in a network namespace.
+
+use crate::usage::UsageError;
+use crate::values::{Span, parse_cores};
+use crate::{Exit, print};
+use clap::{Args, ValueEnum, ValueHint};
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+use vermeil_server::config::Surroundings;
+use vermeil_steer::{
+    Error, Kernel, Live, Network, Plan, Queues, Recorded, Recovered, Request, STATE_FOLDER, Steering, Store,
+    System, now, plan, read, render, verify,
+};
+use vermeil_topology::{Allowed, CoreSelection, Machine, sysfs};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil steer",
+    "vermeil steer plan --cores 0-7 --nic eth0 --json",
+    "vermeil steer apply --confirm 30s",
+    "vermeil steer confirm",
+    "vermeil steer verify --port 443 --time 10s",
+    "vermeil steer undo",
+];
+
+/// How often the process that takes unconfirmed changes back looks whether they were confirmed. Guess: nobody waits for
+/// it, and it may not be late by more than people notice.
+const GUARD_LOOK: Duration = Duration::from_millis(200);
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Action {
+    /// Print what would be changed and why; change nothing
+    Plan,
+    /// Change it: all or nothing, with what was saved first
+    Apply,
+    /// Keep what was applied with --confirm
+    Confirm,
+    /// Measure under traffic where packets are handled and read
+    Verify,
+    /// Bring back exactly what was
+    Undo,
+    /// Take back what is not confirmed in time
+    #[value(hide = true)]
+    Guard,
+}
+
+/// Whether the number of a card's queues may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum QueueChoice {
+    /// One for each core, as far as the card has them; the link goes down for a moment
+    Fit,
+    /// As many as there are
+    Keep,
+}
+
+/// Bring each flow's packets, its interrupts and its consumer to one core of the card's memory node.
+///
+/// Reads network cards, queues, interrupts and steering tables, and prints what should be different for a server on these
+/// cores, each change with its reason. Nothing is changed unless `apply` is said. What was is saved first, on disk; a
+/// failure takes everything back; `undo` restores every value. What a card's driver cannot do is named.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES))]
+pub(crate) struct SteerArgs {
+    /// What to do
+    #[arg(value_enum, value_name = "WHAT", default_value = "plan")]
+    action: Action,
+
+    /// The cpus of the server's cores, as for `vermeil serve --cores`: all, a number, or a list
+    #[arg(long, value_name = "LIST|N|all", default_value = "all", value_parser = parse_cores)]
+    cores: CoreSelection,
+
+    /// A card to steer; may be repeated
+    ///
+    /// Default: every card with a device that is up. Cards made by software (veth) are steered only when named.
+    #[arg(long, value_name = "NAME")]
+    nic: Vec<String>,
+
+    /// Whether the number of a card's queues may change
+    #[arg(long, value_enum, value_name = "CHOICE", default_value = "fit")]
+    queues: QueueChoice,
+
+    /// With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Also when this command is killed: a process of its own waits, and every other `vermeil steer`
+    /// looks too. Default: changes stay until undone.
+    #[arg(long, value_name = "TIME")]
+    confirm: Option<Span>,
+
+    /// With verify: count only reads from sockets of this local port
+    ///
+    /// Default: every TCP connection of the machine counts.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+
+    /// With verify: how long to measure, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    time: Span,
+
+    /// The folder that holds what was before, until it is undone
+    #[arg(long, value_name = "DIR", default_value = STATE_FOLDER, value_hint = ValueHint::DirPath)]
+    state: PathBuf,
+
+    /// With plan: a recorded machine instead of this one
+    ///
+    /// A folder with the files of /sys and /proc that are read, and `ethtool/NIC/{driver,channels,rss}`.
+    /// Default: this machine.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    root: Option<PathBuf>,
+
+    /// Write JSON instead of text
+    ///
+    /// Default: text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why the command ends.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Usage(#[from] UsageError),
+    #[error("{0}")]
+    Steer(#[from] Error),
+    #[error("{option} goes with `vermeil steer {action}` only")]
+    Misplaced { option: &'static str, action: &'static str },
+}
+
+impl Failure {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(error) => error.exit(),
+            Self::Misplaced { .. } | Self::Steer(Error::NoSuchNic { .. }) => Exit::Usage,
+            Self::Steer(Error::Sysfs { .. } | Error::State { .. } | Error::Blocked(_)) => Exit::CannotStart,
+            Self::Steer(_) => Exit::Failed,
+        }
+    }
+}
+
+impl SteerArgs {
+    /// Does it.
+    pub(crate) fn run(self) -> Exit {
+        match self.result() {
+            Ok(text) => print::result(&text),
+            Err(error) => print::failure(&error, error.exit()),
+        }
+    }
+
+    fn result(&self) -> Result<String, Failure> {
+        self.refuse_misplaced()?;
+        let kernel: Box<dyn Kernel> = match &self.root {
+            Some(root) => Box::new(Recorded::new(root)),
+            None => Box::new(Live),
+        };
+        let system = System { root: self.root().to_owned(), kernel: &*kernel };
+        let store = Store::new(&self.state, self.root());
+        let steering = Steering { settings: &system, store: &store };
+        if self.action == Action::Guard {
+            self.guard(&steering)?;
+            return Ok(String::new());
+        }
+        if self.root.is_none() && self.action != Action::Undo {
+            self.recover(&steering)?;
+        }
+        match self.action {
+            Action::Plan => {
+                let plan = self.plan(&*kernel)?.1;
+                Ok(self.text(&plan, render::plan))
+            }
+            Action::Apply => {
+                let mut again = || self.plan(&*kernel).map_err(into_steer);
+                let confirm = self.confirm.map(Duration::from);
+                let applied = steering.apply(&mut again, confirm, &mut || self.start_guard())?;
+                Ok(self.text(&applied, render::applied) + &self.remaining())
+            }
+            Action::Confirm => {
+                steering.confirm(now())?;
+                Ok(self.done("kept until undone\n"))
+            }
+            Action::Verify => {
+                let network = read(self.root(), &*kernel)?;
+                let time = self.time.into();
+                let mut wait = || {
+                    thread::sleep(time);
+                    time
+                };
+                let verified = verify(self.root(), &network, &system, &store, self.port, &mut wait)?;
+                Ok(self.text(&verified, render::verified))
+            }
+            Action::Undo => Ok(self.text(&steering.undo()?, render::restored)),
+            Action::Guard => unreachable!("done above"),
+        }
+    }
+
+    fn refuse_misplaced(&self) -> Result<(), Failure> {
+        let only = |given: bool, option, of: Action, action| match given && self.action != of {
+            true => Err(Failure::Misplaced { option, action }),
+            false => Ok(()),
+        };
+        only(self.confirm.is_some(), "--confirm", Action::Apply, "apply")?;
+        only(self.port.is_some(), "--port", Action::Verify, "verify")?;
+        only(self.root.is_some(), "--root", Action::Plan, "plan")
+    }
+
+    fn root(&self) -> &Path {
+        self.root.as_deref().unwrap_or(Path::new("/"))
+    }
+
+    fn plan(&self, kernel: &dyn Kernel) -> Result<(Network, Plan), Failure> {
+        let (machine, allowed) = self.machine()?;
+        let network = read(self.root(), kernel)?;
+        let request = Request {
+            cores: self.cores.resolve(&machine, &allowed).map_err(UsageError::from)?,
+            nics: self.nic.clone(),
+            queues: match self.queues {
+                QueueChoice::Fit => Queues::Fit,
+                QueueChoice::Keep => Queues::Keep,
+            },
+        };
+        let plan = plan(&machine, &network, &request)?;
+        Ok((network, plan))
+    }
+
+    fn machine(&self) -> Result<(Machine, Allowed), UsageError> {
+        let Some(root) = &self.root else {
+            let Surroundings { machine, allowed, .. } = Surroundings::here()?;
+            return Ok((machine, allowed));
+        };
+        let machine = sysfs::read(root)?;
+        let allowed = Allowed::everything(&machine);
+        Ok((machine, allowed))
+    }
+
+    fn recover(&self, steering: &Steering<'_>) -> Result<(), Failure> {
+        let (why, restored) = match steering.recover(now())? {
+            Recovered::Nothing => return Ok(()),
+            Recovered::Interrupted(restored) => ("an earlier command was interrupted", restored),
+            Recovered::Unconfirmed(restored) => ("nobody confirmed in time", restored),
+        };
+        print::failure(
+            &format_args!("{why}; what was is back ({} settings)", restored.settings.len()),
+            Exit::Clean,
+        );
+        Ok(())
+    }
+
+    /// A process that outlives this one and takes everything back unless somebody confirms.
+    fn start_guard(&self) -> io::Result<()> {
+        if self.confirm.is_none() {
+            return Ok(());
+        }
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["steer", "guard", "--state"]).arg(&self.state);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+        command.spawn().map(drop)
+    }
+
+    fn guard(&self, steering: &Steering<'_>) -> Result<(), Failure> {
+        // Not of the terminal of whoever applied: it may be the connection that the changes have cut.
+        let _ = rustix::process::setsid();
+        while let Some(deadline) = steering.store.load()?.and_then(|state| state.confirm_by) {
+            if deadline <= now() {
+                steering.recover(now())?;
+            } else {
+                thread::sleep(GUARD_LOOK.min(deadline.saturating_sub(now())));
+            }
+        }
+        Ok(())
+    }
+
+    fn remaining(&self) -> String {
+        match self.confirm {
+            Some(time) if !self.json => {
+                format!("taken back in {time} unless you say `vermeil steer confirm`\n")
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn text<T: Serialize>(&self, what: &T, render: impl Fn(&T) -> String) -> String {
+        if !self.json {
+            return render(what);
+        }
+        serde_json::to_string_pretty(what).expect("our own types are JSON") + "\n"
+    }
+
+    fn done(&self, text: &str) -> String {
+        if self.json { "{}\n".to_owned() } else { text.to_owned() }
+    }
+}
+
+/// A plan that is made anew between changes speaks as the steer crate does.
+fn into_steer(failure: Failure) -> Error {
+    match failure {
+        Failure::Steer(error) => error,
+        other => Error::Blocked(vec![other.to_string()]),
+    }
+}
