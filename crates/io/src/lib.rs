@@ -27,6 +27,7 @@
 //! No HTTP, no colors, no executor. Timers belong to the caller: the time to the next one is the timeout of `turn`.
 
 mod affinity;
+mod clock;
 mod connect;
 mod driver;
 mod error;
@@ -35,6 +36,7 @@ mod options;
 mod socket;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
+pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;

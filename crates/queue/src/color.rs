@@ -5,16 +5,20 @@
 //! was counted and subtracts it; whoever brings the count to zero destroys the token in the same operation. One
 //! read-modify-write decides both, so there is no window in which a wake-up could fall between two flags.
 //!
+//! An event may hold its color: the token then stands still, in a [`Held`], until whoever has it runs something on the
+//! color and releases it. That is how several colors are had at once.
+//!
 //! Leaves out where a token waits (`ready.rs`) and who may take it (the scheduler). Checked in `model/color.rs`:
 //! exclusion, no double token, no lost event, FIFO per producer.
 #![allow(unsafe_code)]
 
 use crate::{
     colored,
-    event::{Event, Header},
-    sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell, panics},
+    event::{Event, Header, Label},
+    sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, panics},
 };
 use std::{
+    ops::ControlFlow,
     ptr::{NonNull, null_mut},
     sync::Arc,
 };
@@ -34,11 +38,16 @@ impl ColorId {
     }
 }
 
-/// A serial queue of events. Shared by producers through an `Arc`; run by the holder of its [`Token`].
-pub struct ColorQueue {
+/// A serial queue of events. Shared by producers through an `Arc`; run by the holder of its [`Token`]. `D`: what else is
+/// known of the color.
+pub struct ColorQueue<D = ()> {
     id: ColorId,
-    /// Index of the core whose ready queue the token goes to.
+    /// Index of the core whose ready queue the token goes to. Written by the token's holder.
     core: AtomicU32,
+    /// What the events queued are expected to take; see [`ColorQueue::worth_ns`].
+    worth_ns: AtomicU64,
+    /// What else is known of the color.
+    pub about: D,
     producers: Producers,
     /// Events taken from the inbox and put in order, not yet run. Touched by the token's holder only.
     taken: UnsafeCell<List>,
@@ -60,20 +69,27 @@ struct List {
 }
 
 // SAFETY: the raw pointers are events owned by the queue, which are `Send`; `taken` is guarded by the token.
-unsafe impl Send for ColorQueue {}
+unsafe impl<D: Send> Send for ColorQueue<D> {}
 // SAFETY: as above; everything else is atomic.
-unsafe impl Sync for ColorQueue {}
+unsafe impl<D: Sync> Sync for ColorQueue<D> {}
 
 /// The right to run a color's events: at most one exists per color.
-pub struct Token(Arc<ColorQueue>);
+pub struct Token<D = ()>(Arc<ColorQueue<D>>);
 
 /// What became of a token that was run.
-pub enum Activation {
+pub enum Activation<D = ()> {
     /// Events remain: the token must go back to a ready queue.
-    Again(Token),
+    Again(Token<D>),
     /// The color is empty; the next push makes a new token.
     Empty,
+    /// The last event that ran holds the color: nothing of it runs until this is released.
+    Held(Held<D>),
 }
+
+/// A color that stands still. Dropping it without releasing it strands the color: release it with [`Held::release`] or
+/// [`run_together`].
+#[must_use = "a held color that is dropped stands still for ever"]
+pub struct Held<D = ()>(Token<D>);
 
 /// How much an activation ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,12 +100,14 @@ pub struct Ran {
     pub panics: usize,
 }
 
-impl ColorQueue {
+impl<D> ColorQueue<D> {
     /// An empty color with a name of its own, whose token, when it has one, goes to core `core`.
-    pub fn new(core: u32) -> Arc<Self> {
+    pub fn new(core: u32, about: D) -> Arc<Self> {
         Arc::new(Self {
             id: ColorId::fresh(),
             core: AtomicU32::new(core),
+            worth_ns: AtomicU64::new(0),
+            about,
             producers: Producers { inbox: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) },
             taken: UnsafeCell::new(List { first: null_mut() }),
         })
@@ -105,6 +123,12 @@ impl ColorQueue {
         self.core.load(Ordering::Relaxed)
     }
 
+    /// Sum of the [`Label::worth_ns`] of the events that are queued: each is added before its event can run, and what was
+    /// added is subtracted. Zero when nothing is queued and nobody pushes; a hint otherwise.
+    pub fn worth_ns(&self) -> u64 {
+        self.worth_ns.load(Ordering::Relaxed)
+    }
+
     /// Events pushed and not yet run; a hint for whoever does not hold the token.
     pub fn len(&self) -> usize {
         self.producers.count.load(Ordering::Relaxed)
@@ -117,7 +141,12 @@ impl ColorQueue {
 
     /// Queues `event`. Gives the token when the color was empty: the caller must put it in a ready queue.
     #[must_use = "a token that is dropped strands its color"]
-    pub fn push(self: &Arc<Self>, event: Event) -> Option<Token> {
+    pub fn push(self: &Arc<Self>, event: Event) -> Option<Token<D>> {
+        let worth_ns = event.label().worth_ns;
+        if worth_ns > 0 {
+            // Before linking: the holder must not subtract what was not added.
+            self.worth_ns.fetch_add(u64::from(worth_ns), Ordering::Relaxed);
+        }
         self.link(event.into_raw());
         // Release: the count covers an event that is linked. Acquire: the new token's holder continues after the last
         // one, whose final subtraction this addition reads.
@@ -142,45 +171,69 @@ impl ColorQueue {
     }
 }
 
-impl Token {
+impl<D> Token<D> {
     /// The color this token belongs to.
-    pub fn color(&self) -> &Arc<ColorQueue> {
+    pub fn color(&self) -> &Arc<ColorQueue<D>> {
         &self.0
     }
 
-    /// Runs at most `batch` events (at least one), oldest first.
+    /// Sends the color to core `core`: its tokens go to that core's ready queue from now on, as this one must.
+    pub fn move_to(&self, core: u32) {
+        // Relaxed: a producer that makes the next token after this one has ended reads a count that follows this store;
+        // who reads it earlier takes it as a hint.
+        self.0.core.store(core, Ordering::Relaxed);
+    }
+
+    /// Runs at most `batch` events (at least one), oldest first, and stops early when `after`, which is shown the color
+    /// and the label of each event that has run, breaks.
     ///
     /// An event that panics is over; its color goes on with the next one.
-    pub fn run(self, batch: usize) -> (Ran, Activation) {
+    pub fn run(
+        self,
+        batch: usize,
+        mut after: impl FnMut(&ColorQueue<D>, Label) -> ControlFlow<()>,
+    ) -> (Ran, Activation<D>) {
         let counted = self.0.producers.count.load(Ordering::Acquire);
         debug_assert!(counted > 0, "a token exists only while its color is counted above zero");
         let most = counted.min(batch.max(1));
-        let mut ran = Ran::default();
+        let (mut ran, mut worth_ns, mut held) = (Ran::default(), 0, false);
         {
             let _on_color = colored::enter(self.0.id);
             while ran.events < most {
                 let event = self.next();
+                let label = event.label();
                 ran.events += 1;
+                worth_ns += u64::from(label.worth_ns);
                 ran.panics += usize::from(panics(|| event.run()));
+                held = colored::take_hold();
+                if after(&self.0, label).is_break() || held {
+                    break;
+                }
             }
         }
-        (ran, self.settle(ran.events))
+        self.subtract(worth_ns);
+        let activation = if held { Activation::Held(self.hold(ran.events)) } else { self.settle(ran.events) };
+        (ran, activation)
     }
 
     /// Drops every event that is counted, without running it, on this color.
     pub fn discard(self) -> usize {
         let counted = self.0.producers.count.load(Ordering::Acquire);
+        let mut worth_ns = 0;
         {
             let _on_color = colored::enter(self.0.id);
             for _ in 0..counted {
                 let event = self.next();
+                worth_ns += u64::from(event.label().worth_ns);
                 // A destructor that panics must not keep the others from being dropped.
                 panics(|| drop(event));
             }
         }
+        self.subtract(worth_ns);
         match self.settle(counted) {
             Activation::Again(token) => counted + token.discard(),
             Activation::Empty => counted,
+            Activation::Held(_) => unreachable!("nothing ran"),
         }
     }
 
@@ -198,8 +251,14 @@ impl Token {
         })
     }
 
+    fn subtract(&self, worth_ns: u64) {
+        if worth_ns > 0 {
+            self.0.worth_ns.fetch_sub(worth_ns, Ordering::Relaxed);
+        }
+    }
+
     /// Accounts `ran` events; keeps the token if others are counted.
-    fn settle(self, ran: usize) -> Activation {
+    fn settle(self, ran: usize) -> Activation<D> {
         // Release: the next holder sees what our events did. Acquire: if events remain, see those that were counted.
         // When this brings the count to zero a new token may exist elsewhere from here on: touch nothing but the Arc.
         if self.0.producers.count.fetch_sub(ran, Ordering::AcqRel) == ran {
@@ -208,6 +267,35 @@ impl Token {
             Activation::Again(self)
         }
     }
+
+    /// Accounts `ran` events but the last: what it counted for keeps the token alive.
+    fn hold(self, ran: usize) -> Held<D> {
+        match self.settle(ran - 1) {
+            Activation::Again(token) => Held(token),
+            Activation::Empty | Activation::Held(_) => unreachable!("the event that holds is still counted"),
+        }
+    }
+}
+
+impl<D> Held<D> {
+    /// The color that stands still.
+    pub fn color(&self) -> &Arc<ColorQueue<D>> {
+        self.0.color()
+    }
+
+    /// Lets the color go on.
+    pub fn release(self) -> Activation<D> {
+        self.0.settle(1)
+    }
+}
+
+/// Runs `body` on all of these colors at once, then releases them. Gives whether it panicked, and the colors' tokens.
+pub fn run_together<D>(held: Vec<Held<D>>, body: impl FnOnce()) -> (bool, Vec<Activation<D>>) {
+    let panicked = {
+        let _on_colors: Vec<_> = held.iter().map(|held| colored::enter_too(held.color().id)).collect();
+        panics(body)
+    };
+    (panicked, held.into_iter().map(Held::release).collect())
 }
 
 impl List {
@@ -231,7 +319,7 @@ impl List {
     }
 }
 
-impl Drop for ColorQueue {
+impl<D> Drop for ColorQueue<D> {
     fn drop(&mut self) {
         // Nobody holds a token (it has an Arc) and nobody pushes: drop what is left, oldest first.
         let newest = self.producers.inbox.swap(null_mut(), Ordering::Acquire);

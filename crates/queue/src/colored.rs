@@ -1,21 +1,62 @@
 //! State that is reachable only while its color runs: no lock, no atomic, a panic instead of a race.
 //!
-//! Owns the thread's note of which color it is running, set by `Token::run` alone. Since a color has one token and a
-//! thread runs one event at a time, "this thread is running color c" is true on at most one thread at once: that is the
-//! exclusion `Colored` rests on. Checked in `model/color.rs` through loom's cell, misuse in `tests.rs`.
+//! Owns the thread's note of which colors it is running, set by `Token::run` and `run_together` alone. Since a color has
+//! one token, "this thread is running color c" is true on at most one thread at once: that is the exclusion `Colored`
+//! rests on. Checked in `model/color.rs` through loom's cell, misuse in `tests.rs`.
 #![allow(unsafe_code)]
 
-use crate::{ColorId, sync::UnsafeCell};
-use std::cell::Cell;
+use crate::{
+    ColorId,
+    sync::{AtomicU64, Ordering, UnsafeCell},
+};
+use std::{
+    cell::{Cell, RefCell},
+    num::NonZeroU64,
+};
 
 #[cfg(not(loom))]
 thread_local! {
     static CURRENT: Cell<Option<ColorId>> = const { Cell::new(None) };
+    /// Colors run beside the current one; nearly always none.
+    static BESIDE: RefCell<Vec<ColorId>> = const { RefCell::new(Vec::new()) };
+    static HOLD: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(loom)]
 loom::thread_local! {
     static CURRENT: Cell<Option<ColorId>> = Cell::new(None);
+    static BESIDE: RefCell<Vec<ColorId>> = RefCell::new(Vec::new());
+    static HOLD: Cell<bool> = Cell::new(false);
+}
+
+/// To be called by an event: its color stands still after it, in a [`Held`](crate::Held), until that is released.
+pub fn hold() {
+    HOLD.with(|hold| hold.set(true));
+}
+
+/// Whether the event that has just run holds its color.
+pub(crate) fn take_hold() -> bool {
+    HOLD.with(|hold| hold.replace(false))
+}
+
+/// Undoes one `enter_too`, also when it unwinds.
+pub(crate) struct Beside;
+
+pub(crate) fn enter_too(color: ColorId) -> Beside {
+    BESIDE.with(|beside| beside.borrow_mut().push(color));
+    Beside
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        BESIDE.with(|beside| beside.borrow_mut().pop());
+    }
+}
+
+/// Whether this thread is running `color`.
+#[inline]
+fn runs(color: ColorId) -> bool {
+    current_color() == Some(color) || BESIDE.with(|beside| beside.borrow().contains(&color))
 }
 
 /// The color this thread is running, if any.
@@ -41,7 +82,8 @@ impl Drop for OnColor {
 /// `T: Send` suffices to share it between threads: it is only ever touched by the thread that runs its color, and runs
 /// of one color never overlap. The value is dropped by whoever drops the last reference, on any thread.
 pub struct Colored<T> {
-    color: ColorId,
+    /// The name of the color; changed by `move_to` on the color it leaves.
+    color: AtomicU64,
     /// Guards against using the value again from inside its own `with`.
     in_use: Cell<bool>,
     value: UnsafeCell<T>,
@@ -54,12 +96,29 @@ unsafe impl<T: Send> Sync for Colored<T> {}
 impl<T> Colored<T> {
     /// Puts `value` under the protection of `color`.
     pub fn new(color: ColorId, value: T) -> Self {
-        Self { color, in_use: Cell::new(false), value: UnsafeCell::new(value) }
+        Self { color: AtomicU64::new(color.0.get()), in_use: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Takes the value out, wherever the owner is.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
+    }
+
+    /// The color the value belongs to.
+    pub fn color(&self) -> ColorId {
+        // Acquire pairs with the store in `move_to`: whoever sees that the value came sees the value.
+        ColorId(NonZeroU64::new(self.color.load(Ordering::Acquire)).expect("names are not zero"))
+    }
+
+    /// Gives the value to color `to`: from now on it is reached there and no longer here.
+    ///
+    /// # Panics
+    /// When called off the value's color, or from inside a `with` on it.
+    pub fn move_to(&self, to: ColorId) {
+        // The borrow has ended before the store.
+        self.with(|_| ());
+        // Release pairs with the load in `color`.
+        self.color.store(to.0.get(), Ordering::Release);
     }
 
     /// Works on the value.
@@ -68,12 +127,13 @@ impl<T> Colored<T> {
     /// When called off the color, or from inside another `with` on the same value.
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        let color = self.color();
         assert!(
-            current_color() == Some(self.color),
+            runs(color),
             "state of color {} used outside of it: post an event or spawn a task on that color instead",
-            self.color.0
+            color.0
         );
-        assert!(!self.in_use.replace(true), "state of color {} used while it is in use", self.color.0);
+        assert!(!self.in_use.replace(true), "state of color {} used while it is in use", color.0);
         let _release = Release(&self.in_use);
         // SAFETY: see `Sync` above for other threads; `in_use` excludes a second borrow on this one.
         self.value.with_mut(|value| f(unsafe { &mut *value }))

@@ -24,6 +24,15 @@ pub trait Repeat: Send + Sync + Sized + 'static {
     fn wake(event: &Arc<Repeating<Self>>);
 }
 
+/// What is known of an event without running it: the queue carries it, others give it a meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Label {
+    /// Who runs it.
+    pub handler: u32,
+    /// Time it is expected to take, in nanoseconds, as far as whoever moves colors counts it.
+    pub worth_ns: u32,
+}
+
 /// First field of every event, so that a pointer to one is a pointer to the whole.
 #[repr(C)]
 pub(crate) struct Header {
@@ -31,6 +40,13 @@ pub(crate) struct Header {
     /// the event, then the holder of the color's token.
     pub(crate) next: *mut Header,
     vtable: &'static Vtable,
+    label: Label,
+}
+
+impl Header {
+    fn new(vtable: &'static Vtable) -> Self {
+        Self { next: std::ptr::null_mut(), vtable, label: Label::default() }
+    }
 }
 
 struct Vtable {
@@ -47,12 +63,22 @@ unsafe impl Send for Event {}
 impl Event {
     /// An event that runs `body` once.
     pub fn once<T: Run>(body: T) -> Self {
-        let node = Box::new(Once {
-            header: Header { next: std::ptr::null_mut(), vtable: &Once::<T>::VTABLE },
-            body,
-        });
+        let node = Box::new(Once { header: Header::new(&Once::<T>::VTABLE), body });
         // SAFETY: `Box::into_raw` is never null.
         Self(unsafe { NonNull::new_unchecked(Box::into_raw(node).cast()) })
+    }
+
+    /// Writes `label` on the event.
+    pub fn labelled(mut self, label: Label) -> Self {
+        // SAFETY: the header is live, and an event that stands in no queue is its owner's alone.
+        unsafe { self.0.as_mut() }.label = label;
+        self
+    }
+
+    /// What is written on the event.
+    pub fn label(&self) -> Label {
+        // SAFETY: as in `labelled`.
+        unsafe { self.0.as_ref() }.label
     }
 
     /// Runs the event.
@@ -126,8 +152,8 @@ impl<T: Repeat> Repeating<T> {
 
     /// A new event, not posted yet.
     pub fn new(body: T) -> Arc<Self> {
-        let header = Header { next: std::ptr::null_mut(), vtable: &Self::VTABLE };
-        Arc::new(Self { header: UnsafeCell::new(header), posted: AtomicBool::new(false), body })
+        let header = UnsafeCell::new(Header::new(&Self::VTABLE));
+        Arc::new(Self { header, posted: AtomicBool::new(false), body })
     }
 
     /// The event to push, unless it stands in a queue already: then its coming run will see what the caller did

@@ -21,8 +21,8 @@ mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use color::{Activation, ColorId, ColorQueue, Ran, Token};
-pub use colored::{Colored, current_color};
-pub use event::{Event, Repeat, Repeating, Run};
+pub use color::{Activation, ColorId, ColorQueue, Held, Ran, Token, run_together};
+pub use colored::{Colored, current_color, hold};
+pub use event::{Event, Label, Repeat, Repeating, Run};
 pub use parking::{Parking, Sleep};
 pub use ready::ReadyQueue;

@@ -1,54 +1,50 @@
-//! A core's ready queue: the tokens of the colors that have events, oldest first.
+//! A core's ready queue: the tokens of the colors that have events, behind one lock.
 //!
-//! One lock per queue, held for a push or a pop of one pointer. Any thread pushes; the owning core pops. A length kept
-//! beside the lock lets the owner skip it when nothing waits, and lets others judge without touching it. Leaves out the
-//! choice of the core (scheduler) and waking it (`parking.rs`). Checked in `model/parking.rs`.
+//! What stands behind the lock is the scheduler's: this file only shares it. Any thread pushes, the owning core pops, a
+//! thief takes. A length kept beside the lock lets the owner skip it when nothing waits, and lets others judge without
+//! touching it. Leaves out the order of the tokens and waking the core (`parking.rs`). Checked in `model/parking.rs` and
+//! `model/steal.rs`.
 
-use crate::{
-    Token,
-    sync::{AtomicUsize, Mutex, Ordering},
-};
-use std::collections::VecDeque;
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
-/// Tokens waiting for one core.
-pub struct ReadyQueue {
-    tokens: Mutex<VecDeque<Token>>,
+/// Something that cores share, of which they may ask the length without the lock.
+pub struct ReadyQueue<R> {
+    inside: Mutex<R>,
+    measure: fn(&R) -> usize,
     /// Written under the lock, read anywhere.
     len: AtomicUsize,
 }
 
-impl Default for ReadyQueue {
-    fn default() -> Self {
-        Self { tokens: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
-    }
-}
-
-impl ReadyQueue {
-    /// Puts a token at the tail.
-    pub fn push(&self, token: Token) {
-        let mut tokens = self.tokens.lock().expect("nothing panics under this lock");
-        tokens.push_back(token);
-        // Release pairs with the load in `pop`; a parking core is covered by the fences in `parking.rs`.
-        self.len.store(tokens.len(), Ordering::Release);
+impl<R> ReadyQueue<R> {
+    /// Shares `inside`, whose length `measure` gives: above zero exactly when its owner would find something to do.
+    pub fn new(inside: R, measure: fn(&R) -> usize) -> Self {
+        let len = AtomicUsize::new(measure(&inside));
+        Self { inside: Mutex::new(inside), measure, len }
     }
 
-    /// Takes the oldest token.
-    pub fn pop(&self) -> Option<Token> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut tokens = self.tokens.lock().expect("nothing panics under this lock");
-        let token = tokens.pop_front();
-        self.len.store(tokens.len(), Ordering::Release);
-        token
+    /// Works on what is inside.
+    pub fn with<T>(&self, f: impl FnOnce(&mut R) -> T) -> T {
+        let mut inside = self.inside.lock().expect("nothing panics under this lock");
+        let result = f(&mut inside);
+        // Release pairs with the load in `len`; a parking core is covered by the fences in `parking.rs`.
+        self.len.store((self.measure)(&inside), Ordering::Release);
+        result
     }
 
-    /// Tokens that wait; exact for whoever holds no race with a push, a hint otherwise.
+    /// As [`with`](Self::with), unless another thread is inside: thieves do not queue up.
+    pub fn try_with<T>(&self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
+        let mut inside = self.inside.try_lock().ok()?;
+        let result = f(&mut inside);
+        self.len.store((self.measure)(&inside), Ordering::Release);
+        Some(result)
+    }
+
+    /// The length; exact for whoever holds no race with a change, a hint otherwise.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether no token waits; as exact as [`ReadyQueue::len`].
+    /// Whether nothing waits; as exact as [`ReadyQueue::len`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -8,14 +8,14 @@ pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(not(loom))]
@@ -45,7 +45,12 @@ mod cell {
 /// Runs `f`; gives whether it panicked. Under loom a panic is the checker's verdict and goes through.
 #[cfg(not(loom))]
 pub(crate) fn panics(f: impl FnOnce()) -> bool {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+    let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) else { return false };
+    // What was thrown may throw in its own destructor: that one is given up.
+    if let Err(second) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+    true
 }
 
 #[cfg(loom)]

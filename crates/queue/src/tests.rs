@@ -1,14 +1,23 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
-use crate::{Activation, ColorQueue, Colored, Event, ReadyQueue, Repeat, Repeating, Run, current_color};
+use crate::{
+    Activation, ColorQueue, Colored, Event, Held, Label, ReadyQueue, Repeat, Repeating, Run, Token,
+    current_color, hold, run_together,
+};
 use proptest::prelude::*;
 use std::{
+    collections::VecDeque,
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
 };
 
 fn color() -> Arc<ColorQueue> {
-    ColorQueue::new(0)
+    ColorQueue::new(0, ())
+}
+
+fn run(token: Token, batch: usize) -> (crate::Ran, Activation) {
+    token.run(batch, |_, _| ControlFlow::Continue(()))
 }
 
 struct Do<F>(F);
@@ -39,13 +48,13 @@ proptest! {
                 pushed += 1;
             } else if let Some(held) = token.take() {
                 let before = color.len();
-                let (did, next) = crate::Token::run(held, usize::from(op));
+                let (did, next) = run(held, usize::from(op));
                 prop_assert_eq!(did.events, before.min(usize::from(op)));
-                token = match next { Activation::Again(again) => Some(again), Activation::Empty => None };
+                token = match next { Activation::Again(again) => Some(again), _ => None };
             }
         }
         while let Some(held) = token.take() {
-            if let (_, Activation::Again(again)) = held.run(3) { token = Some(again); }
+            if let (_, Activation::Again(again)) = run(held, 3) { token = Some(again); }
         }
         prop_assert_eq!(&*ran.lock().unwrap(), &(0..pushed).collect::<Vec<_>>());
     }
@@ -58,7 +67,7 @@ fn a_panicking_event_is_counted_and_the_color_goes_on() {
     let token = color.push(event(|| panic!("planted"))).unwrap();
     let after = ran.clone();
     assert!(color.push(event(move || *after.lock().unwrap() += 1)).is_none());
-    let (did, next) = token.run(10);
+    let (did, next) = run(token, 10);
     assert_eq!((did.events, did.panics), (2, 1));
     assert!(matches!(next, Activation::Empty));
     assert_eq!(*ran.lock().unwrap(), 1);
@@ -90,8 +99,8 @@ fn an_event_may_push_to_its_own_color() {
             assert!(again.push(event(move || *done.lock().unwrap() = true)).is_none(), "the token is held");
         }))
         .unwrap();
-    let (_, Activation::Again(token)) = token.run(1) else { panic!("an event remains") };
-    assert!(matches!(token.run(1).1, Activation::Empty));
+    let (_, Activation::Again(token)) = run(token, 1) else { panic!("an event remains") };
+    assert!(matches!(run(token, 1).1, Activation::Empty));
     assert!(*ran.lock().unwrap());
 }
 
@@ -111,7 +120,7 @@ fn a_repeating_event_stands_in_one_queue() {
     let repeating = Repeating::new(Counted(Mutex::new(0)));
     let token = color.push(repeating.post().expect("not posted yet")).unwrap();
     assert!(repeating.post().is_none(), "already posted");
-    assert!(matches!(token.run(9).1, Activation::Empty));
+    assert!(matches!(run(token, 9).1, Activation::Empty));
     drop(repeating.post().expect("it ran, so it can be posted again"));
     assert!(repeating.post().is_some(), "a cancelled post can be repeated");
     assert_eq!(*repeating.body.0.lock().unwrap(), 1);
@@ -133,7 +142,7 @@ fn colored_state_refuses_strangers_and_re_entry() {
             inside.with(|value| *value += 1);
         }))
         .unwrap();
-    assert_eq!(token.run(1).0.panics, 0);
+    assert_eq!(run(token, 1).0.panics, 0);
     assert_eq!(Arc::into_inner(state).unwrap().into_inner(), 3);
 }
 
@@ -144,21 +153,106 @@ fn colored_state_refuses_every_other_color() {
     let state = Arc::new(Colored::new(mine.id(), 0));
     let inside = state.clone();
     let token = other.push(event(move || inside.with(|value| *value += 1))).unwrap();
-    assert_eq!(token.run(1).0.panics, 1);
+    assert_eq!(run(token, 1).0.panics, 1);
     assert_eq!(Arc::into_inner(state).unwrap().into_inner(), 0);
 }
 
 #[test]
 fn ready_tokens_come_in_order() {
-    let ready = ReadyQueue::default();
-    assert!(ready.pop().is_none());
+    let ready = ReadyQueue::new(VecDeque::new(), VecDeque::len);
+    assert!(ready.with(VecDeque::pop_front).is_none());
     let colors = [color(), color(), color()];
     for color in &colors {
-        ready.push(color.push(event(|| ())).unwrap());
+        ready.with(|tokens| tokens.push_back(color.push(event(|| ())).unwrap()));
     }
     assert_eq!(ready.len(), 3);
     for color in &colors {
-        assert_eq!(ready.pop().unwrap().color().id(), color.id());
+        assert_eq!(ready.try_with(VecDeque::pop_front).flatten().unwrap().color().id(), color.id());
     }
     assert!(ready.is_empty());
+}
+
+#[test]
+fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added() {
+    let color = color();
+    let mut token = None;
+    for handler in 0..4 {
+        let label = Label { handler, worth_ns: 100 * (handler + 1) };
+        token = token.or(color.push(event(|| ()).labelled(label)));
+    }
+    assert_eq!(color.worth_ns(), 1000);
+    let mut seen = Vec::new();
+    let (ran, next) = token.unwrap().run(4, |_, label| {
+        seen.push(label.handler);
+        if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((ran.events, seen, color.worth_ns()), (3, vec![0, 1, 2], 400));
+    let Activation::Again(token) = next else { panic!("an event remains") };
+    assert_eq!((token.discard(), color.worth_ns()), (1, 0));
+}
+
+#[test]
+fn a_held_color_stands_still_until_it_is_released() {
+    let color = color();
+    let ran = Arc::new(Mutex::new(0));
+    let count = |ran: &Arc<Mutex<u32>>| {
+        let ran = ran.clone();
+        event(move || *ran.lock().unwrap() += 1)
+    };
+    let token = color.push(count(&ran)).unwrap();
+    assert!(color.push(event(hold)).is_none());
+    assert!(color.push(count(&ran)).is_none());
+    let (did, Activation::Held(held)) = run(token, 9) else { panic!("the second event holds the color") };
+    assert_eq!((did.events, *ran.lock().unwrap(), color.len()), (2, 1, 2));
+    assert!(color.push(count(&ran)).is_none(), "a held color has its token");
+    let Activation::Again(token) = held.release() else { panic!("events remain") };
+    assert!(matches!(run(token, 9).1, Activation::Empty));
+    assert_eq!(*ran.lock().unwrap(), 3);
+}
+
+fn held(color: &Arc<ColorQueue>) -> Held {
+    match run(color.push(event(hold)).unwrap(), 1).1 {
+        Activation::Held(held) => held,
+        _ => panic!("the event holds its color"),
+    }
+}
+
+#[test]
+fn what_runs_together_reaches_the_state_of_every_color() {
+    let (first, second) = (color(), color());
+    let state = [&first, &second].map(|color| Colored::new(color.id(), 1));
+    let (panicked, after) = run_together(vec![held(&first), held(&second)], || {
+        state[0].with(|one| state[1].with(|other| std::mem::swap(one, other)));
+        assert_eq!(current_color(), None);
+    });
+    assert!(!panicked && after.iter().all(|next| matches!(next, Activation::Empty)));
+    assert!(catch_unwind(AssertUnwindSafe(|| state[0].with(|_| ()))).is_err(), "released");
+    let (panicked, _) = run_together(vec![held(&first)], || state[1].with(|_| ()));
+    assert!(panicked, "the second color is not held");
+}
+
+#[test]
+fn state_moves_to_another_color() {
+    let (from, to) = (color(), color());
+    let state = Arc::new(Colored::new(from.id(), 1));
+    let (there, here) = (to.id(), state.clone());
+    let token = from.push(event(move || here.move_to(there))).unwrap();
+    assert_eq!(run(token, 1).0.panics, 0);
+    let here = state.clone();
+    assert_eq!(run(from.push(event(move || here.with(|_| ()))).unwrap(), 1).0.panics, 1);
+    let here = state.clone();
+    assert_eq!(run(to.push(event(move || here.with(|value| *value += 1))).unwrap(), 1).0.panics, 0);
+}
+
+/// Throwing something whose destructor throws ended the core's thread.
+#[test]
+fn what_was_thrown_may_throw_again() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("planted twice");
+        }
+    }
+    let token = color().push(event(|| std::panic::panic_any(Bomb))).unwrap();
+    assert_eq!(run(token, 1).0.panics, 1);
 }

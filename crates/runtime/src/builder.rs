@@ -7,6 +7,7 @@ use crate::{
     shared::{Handle, Shared},
 };
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::Ordering,
@@ -16,7 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{Driver, DriverOptions, current_affinity, pin_current_thread};
-use vermeil_sched::{CoreIndex, Policy, TurnLimits};
+use vermeil_sched::{CoreIndex, Distance, Layout, Policy, Taken, TurnLimits};
+use vermeil_topology::{CpuId, sysfs};
 
 /// What a runtime holds at most, and what happens then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,7 @@ pub struct Builder {
     cpus: Option<Vec<usize>>,
     io: DriverOptions,
     policy: Policy,
+    layout: Option<Layout>,
     turn: TurnLimits,
     limits: Limits,
 }
@@ -82,6 +85,12 @@ impl Builder {
         self
     }
 
+    /// How far apart the cores are, for the policy. Default: as the machine says of their cpus.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
     /// How long a core runs events before it looks at I/O.
     pub fn turn(mut self, turn: TurnLimits) -> Self {
         self.turn = turn;
@@ -105,7 +114,11 @@ impl Builder {
             return Err(StartError::NoCores);
         }
         let pool = Pool::new(self.limits.blocking_threads.max(1), self.limits.blocking_queue, allowed);
-        let shared = Shared::new(&cpus, self.limits, self.turn, self.policy, pool);
+        let layout = self.layout.unwrap_or_else(|| layout_of(&cpus));
+        if layout.cores() != cpus.len() {
+            return Err(StartError::Layout { cores: cpus.len(), described: layout.cores() });
+        }
+        let shared = Shared::new(&cpus, layout, self.limits, self.turn, self.policy, pool);
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;
@@ -137,6 +150,19 @@ impl Builder {
             None => Ok(runtime),
         }
     }
+}
+
+/// The layout of cores on these cpus, as `/sys` describes the machine; where it cannot be read, all equally near.
+fn layout_of(cpus: &[usize]) -> Layout {
+    let ids: Option<Vec<_>> = cpus.iter().map(|&cpu| u32::try_from(cpu).ok().map(CpuId)).collect();
+    let machine = sysfs::read(Path::new("/")).ok();
+    let layout = machine.zip(ids).and_then(|(machine, ids)| Layout::from_machine(&machine, &ids).ok());
+    layout.unwrap_or_else(|| {
+        let distance = |a, b| if a == b { Distance::Same } else { Distance::L3 };
+        let matrix: Vec<Vec<_>> =
+            (0..cpus.len()).map(|a| (0..cpus.len()).map(|b| distance(a, b)).collect()).collect();
+        Layout::from_matrix(&matrix).expect("a matrix of equals is a layout")
+    })
 }
 
 /// A core's thread, from its start to its end. `started` is told how the start went and let go of then.
@@ -209,8 +235,10 @@ impl Runtime {
         let mut events_dropped = 0;
         for core in &shared.cores {
             events_dropped += core.queued.load(Ordering::Relaxed);
-            while let Some(token) = core.ready.pop() {
-                token.discard();
+            while let Some(taken) = core.ready.with(|ready| ready.pop()) {
+                if let Taken::Token(token) = taken {
+                    token.discard();
+                }
             }
             core.tasks.clear();
         }

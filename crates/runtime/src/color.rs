@@ -1,21 +1,87 @@
-//! The handle of a color.
+//! The handle of a color, and what the runtime knows of one beside its events.
 
 use crate::shared::Shared;
-use std::{fmt, sync::Arc};
-use vermeil_queue::{ColorId, ColorQueue, Event};
-use vermeil_sched::CoreIndex;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+};
+use vermeil_queue::{ColorId, ColorQueue, Event, Label};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement};
+
+/// A color's queue, as the cores share it.
+pub(crate) type Queue = ColorQueue<About>;
+
+/// The right to run a color of this runtime.
+pub(crate) type Token = vermeil_queue::Token<About>;
+
+/// What the scheduler knows of a color. Written by the holder of its token, unless said otherwise; the others read hints.
+pub(crate) struct About {
+    pub(crate) placement: Placement,
+    /// Its place in its core's ready queue, written under that queue's lock.
+    pub(crate) slot: AtomicU32,
+    /// Handler of the event posted last, written by whoever posts: what a move is expected to cost.
+    handler: AtomicU32,
+    /// Something on the color uses its core's driver: it stays there.
+    bound_to_driver: AtomicBool,
+    /// Core it ran on last, `NOWHERE` before it ever ran.
+    ran_on: AtomicU32,
+    /// When it was moved last, on the measuring clock; zero if never.
+    pub(crate) moved_ns: AtomicU64,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl About {
+    fn new(placement: Placement) -> Self {
+        Self {
+            placement,
+            slot: AtomicU32::new(NOWHERE),
+            handler: AtomicU32::new(0),
+            bound_to_driver: AtomicBool::new(false),
+            ran_on: AtomicU32::new(NOWHERE),
+            moved_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a thief may take the color at all.
+    pub(crate) fn may_move(&self) -> bool {
+        !self.bound_to_driver.load(Ordering::Relaxed) && !self.placement.is_fixed()
+    }
+
+    /// The color's next events need the driver of the core that it is on.
+    pub(crate) fn bind_to_driver(&self) {
+        self.bound_to_driver.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn handler(&self) -> HandlerIndex {
+        HandlerIndex(self.handler.load(Ordering::Relaxed))
+    }
+
+    /// Notes that the color runs on `core`; gives the core it ran on before, if that was another.
+    pub(crate) fn runs_on(&self, core: CoreIndex) -> Option<CoreIndex> {
+        let before = self.ran_on.load(Ordering::Relaxed);
+        if before == core.0 {
+            return None;
+        }
+        self.ran_on.store(core.0, Ordering::Relaxed);
+        (before != NOWHERE).then_some(CoreIndex(before))
+    }
+}
 
 /// A serial queue of events: what is posted on one color never overlaps and runs in order. Cheap to clone; a color
 /// lives as long as somebody holds it or something is queued on it.
 #[derive(Clone)]
 pub struct Color {
-    queue: Arc<ColorQueue>,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Color {
-    pub(crate) fn new(core: CoreIndex, shared: Arc<Shared>) -> Self {
-        Self { queue: ColorQueue::new(core.0), shared }
+    pub(crate) fn new(core: CoreIndex, placement: Placement, shared: Arc<Shared>) -> Self {
+        Self { queue: ColorQueue::new(core.0, About::new(placement)), shared }
     }
 
     /// The color's name, unique in the process.
@@ -23,7 +89,7 @@ impl Color {
         self.queue.id()
     }
 
-    /// The core the color is on.
+    /// The core the color is on; a policy may move it.
     pub fn core(&self) -> CoreIndex {
         CoreIndex(self.queue.core())
     }
@@ -38,10 +104,16 @@ impl Color {
         self.queue.is_empty()
     }
 
-    /// Queues an event and, if the color was empty, hands its token to its core.
-    pub(crate) fn push(&self, event: Event) {
-        if let Some(token) = self.queue.push(event) {
-            self.shared.schedule(token);
+    /// Queues an event of `handler` and lets the scheduler know.
+    pub(crate) fn push(&self, handler: HandlerIndex, event: Event) {
+        let worth_ns = self.shared.worth_ns(handler);
+        let event = event.labelled(Label { handler: handler.0, worth_ns });
+        if self.queue.about.handler() != handler {
+            self.queue.about.handler.store(handler.0, Ordering::Relaxed);
+        }
+        match self.queue.push(event) {
+            Some(token) => self.shared.schedule(token),
+            None => self.shared.posted(&self.queue, worth_ns),
         }
     }
 }

@@ -5,11 +5,14 @@
 //! every lock-free step (`vermeil-queue`).
 
 use crate::{
+    color::{About, Queue, Token},
+    costs::{Learner, coldness},
     shared::{CoreShared, Shared, add},
     timers::Timers,
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,8 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::Driver;
-use vermeil_queue::Activation;
-use vermeil_sched::{CoreIndex, Seen, Step, Turn};
+use vermeil_queue::{Activation, Ran};
+use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Taken, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
 /// another runtime has a core of the same index.
@@ -32,6 +35,13 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
+    pub(crate) learner: RefCell<Learner>,
+    /// Something of the driver was made by the event that runs: its color stays here.
+    uses_driver: Cell<bool>,
+    /// Searches since one found something.
+    pub(crate) looked_in_vain: Cell<u32>,
+    /// The last moment the measuring clock was read at.
+    measured_ns: Cell<u64>,
     epoch: Instant,
     now_ns: Cell<u64>,
     /// A task has noticed that this turn has lasted long enough.
@@ -47,6 +57,9 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// Longest wait after a driver failed as a whole, before it is tried again.
 const DRIVER_RETRY: Duration = Duration::from_millis(10);
+
+/// How long a core that has nothing left waits for what the others still cancel, before it looks again.
+const STOPPING_LOOK: Duration = Duration::from_millis(1);
 
 /// The core whose thread this is.
 pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
@@ -78,6 +91,10 @@ impl Core {
         Self {
             index,
             home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
+            learner: RefCell::new(Learner::new(shared.stealing)),
+            uses_driver: Cell::new(false),
+            looked_in_vain: Cell::new(0),
+            measured_ns: Cell::new(0),
             shared,
             driver: RefCell::new(driver),
             timers: RefCell::default(),
@@ -104,8 +121,13 @@ impl Core {
         });
     }
 
+    /// The event that runs has made something that lives on this core's driver.
+    pub(crate) fn note_driver_use(&self) {
+        self.uses_driver.set(true);
+    }
+
     fn turns(&self) {
-        let mut turn = Turn::new(self.shared.turn);
+        let mut turn = Turn::new(self.shared.turn, self.shared.stealing);
         loop {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
@@ -117,26 +139,54 @@ impl Core {
                 }
                 Step::Poll => {
                     add(&self.mine().counters.polls, 1);
+                    self.mine().hints.idle();
                     self.io(Some(Duration::ZERO));
                     turn.polled();
+                }
+                Step::Search => {
+                    self.search();
+                    turn.searched();
                 }
                 Step::Park => {
                     self.park();
                     turn.polled();
                 }
-                Step::Stop if self.mine().tasks.cancel_all() == 0 => return,
-                // What was cancelled is queued: run it to its end.
-                Step::Stop => turn.polled(),
+                Step::Stop => {
+                    if self.mine().tasks.cancel_all() == 0
+                        && self.shared.cores.iter().all(CoreShared::has_ended_tasks)
+                    {
+                        self.mine().stopped.store(true, Ordering::Release);
+                        return;
+                    }
+                    // What was cancelled is queued, here or where its color has gone: run it to its end.
+                    if self.mine().ready.is_empty() {
+                        self.io(Some(STOPPING_LOOK));
+                    }
+                    turn.polled();
+                }
             }
         }
     }
 
     fn run_color(&self, batch: usize) -> usize {
         let mine = self.mine();
-        let Some(token) = mine.ready.pop() else { return 0 };
-        let (ran, next) = token.run(batch);
-        if let Activation::Again(token) = next {
-            mine.ready.push(token);
+        let token = match mine.ready.with(|ready| ready.pop()) {
+            Some(Taken::Token(token)) => token,
+            Some(Taken::Early(color)) => {
+                mine.ready.with(|ready| ready.post(color, 1));
+                return 1;
+            }
+            None => return 0,
+        };
+        let (ran, next) = if self.shared.stealing.is_on() {
+            self.run_observed(token, self.shared.batch(batch))
+        } else {
+            token.run(batch, |color, label| self.after(color, HandlerIndex(label.handler)))
+        };
+        match next {
+            Activation::Again(token) => drop(self.shared.enqueue(token, 0)),
+            Activation::Empty => {}
+            Activation::Held(_) => unreachable!("no event of this runtime holds its color"),
         }
         add(&mine.counters.activations, 1);
         add(&mine.counters.events, ran.events as u64);
@@ -146,13 +196,64 @@ impl Core {
         ran.events
     }
 
+    /// Runs a color, tells the others for how long, and learns what its events cost.
+    fn run_observed(&self, token: Token, batch: usize) -> (Ran, Activation<About>) {
+        let (mine, shared) = (self.mine(), &*self.shared);
+        let mut cold = coldness(&shared.layout, token.color().about.runs_on(self.index), self.index);
+        let expected_ns = token.color().worth_ns();
+        let mut learner = self.learner.borrow_mut();
+        let timed = learner.times(expected_ns) || cold.is_some();
+        let clock = learner.clock;
+        drop(learner);
+        if timed {
+            self.measured_ns.set(clock.now_ns());
+        }
+        let began_ns = self.measured_ns.get();
+        mine.hints.begin(began_ns, expected_ns);
+        let ran = token.run(batch, |color, label| {
+            let handler = HandlerIndex(label.handler);
+            if timed {
+                let now_ns = clock.now_ns();
+                let run_ns = now_ns.saturating_sub(self.measured_ns.replace(now_ns));
+                let sample = Sample { run_ns, cold: cold.take(), interrupted: false };
+                let published = shared.handlers.published(handler);
+                self.learner
+                    .borrow_mut()
+                    .observe(handler, sample, published, |handler| shared.handlers.prior(handler));
+            }
+            self.after(color, handler)
+        });
+        if timed {
+            mine.hints.took(self.measured_ns.get().saturating_sub(began_ns));
+        }
+        ran
+    }
+
+    /// What follows every event.
+    #[inline]
+    fn after(&self, color: &Queue, handler: HandlerIndex) -> ControlFlow<()> {
+        add(&self.mine().handlers[handler.0 as usize].runs, 1);
+        if self.uses_driver.take() {
+            color.about.bind_to_driver();
+        }
+        ControlFlow::Continue(())
+    }
+
     fn park(&self) {
         let mine = self.mine();
+        mine.hints.idle();
         let sleep = mine.parking.announce();
+        self.shared.asleep.fetch_add(1, Ordering::Relaxed);
         // Work that came between the last look and the announcement: see the argument in the queue's PROTOCOL.md.
         let work = !mine.ready.is_empty() || self.shared.stopping.load(Ordering::Acquire);
-        let timeout = if work { Some(Duration::ZERO) } else { self.until_next_timer() };
+        let timeout = if work {
+            Some(Duration::ZERO)
+        } else {
+            self.until_next_timer().into_iter().chain(self.sentinel_timeout()).min()
+        };
         self.io(timeout);
+        self.end_watch();
+        self.shared.asleep.fetch_sub(1, Ordering::Relaxed);
         mine.parking.awake(sleep);
         add(&mine.counters.parks, 1);
     }
@@ -174,6 +275,7 @@ impl Core {
             }
         }
         self.read_clock();
+        self.measured_ns.set(self.shared.clock.now_ns());
         self.timers.borrow_mut().fire(self.now_ns());
     }
 

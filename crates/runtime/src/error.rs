@@ -1,6 +1,6 @@
 //! What can go wrong at the runtime's edges, by whose fault it is.
 
-use std::io;
+use std::{fmt, io};
 use thiserror::Error;
 use vermeil_io::IoError;
 
@@ -11,6 +11,14 @@ pub enum StartError {
     /// No cpu was given to run on.
     #[error("no cpu to run on: give at least one")]
     NoCores,
+    /// The layout is one of another number of cores.
+    #[error("the layout describes {described} cores, the runtime has {cores}: describe each cpu given")]
+    Layout {
+        /// Cores of the runtime.
+        cores: usize,
+        /// Cores of the layout.
+        described: usize,
+    },
     /// The system refused a thread.
     #[error("cannot start the thread of core {core} (cpu {cpu}): {source}")]
     Thread {
@@ -45,13 +53,20 @@ pub enum StartError {
 }
 
 /// A core's queue of posted events is at its bound; the event comes back. Post again later, or shed it.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Error, PartialEq, Eq)]
 #[error("the core's event queue is full ({bound} events): post again later")]
 pub struct Full<E> {
     /// The event that was not posted.
     pub event: E,
     /// The bound, [`crate::Limits::events_per_core`].
     pub bound: usize,
+}
+
+impl<E> fmt::Debug for Full<E> {
+    /// Whatever the event is, so that `expect` works with any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Full").field("bound", &self.bound).finish_non_exhaustive()
+    }
 }
 
 /// The queue of the blocking pool is at its bound, [`crate::Limits::blocking_queue`].

@@ -3,6 +3,7 @@
 use crate::{
     Color,
     core::current,
+    costs::Published,
     error::Full,
     shared::{Handle, Shared, add},
 };
@@ -14,6 +15,7 @@ use std::{
     },
 };
 use vermeil_queue::{Event, Run};
+use vermeil_sched::{HandlerIndex, Prior, Stealing};
 
 /// A handler's counters on one core, written by that core.
 #[derive(Default)]
@@ -22,26 +24,43 @@ pub(crate) struct HandlerCounters {
     pub(crate) panics: AtomicU64,
 }
 
-/// The names of a runtime's handlers; a handler's index is its position.
+/// What is known of a runtime's handlers; a handler's index is its position. The first is the polling of tasks.
 pub(crate) struct Handlers {
     names: Mutex<Vec<String>>,
-    bound: usize,
+    priors: Mutex<Vec<Prior>>,
+    published: Box<[Published]>,
+    stealing: Stealing,
 }
 
 impl Handlers {
-    pub(crate) fn new(bound: usize) -> Self {
-        Self { names: Mutex::default(), bound }
+    pub(crate) fn new(bound: usize, stealing: Stealing) -> Self {
+        let published = (0..=bound).map(|_| Published::new()).collect();
+        let handlers = Self { names: Mutex::default(), priors: Mutex::default(), published, stealing };
+        handlers.register("task", Prior::default());
+        handlers
+    }
+
+    pub(crate) fn published(&self, handler: HandlerIndex) -> &Published {
+        &self.published[handler.0 as usize]
+    }
+
+    pub(crate) fn prior(&self, handler: HandlerIndex) -> Prior {
+        self.priors.lock().expect("nothing panics under this lock")[handler.0 as usize]
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
         self.names.lock().expect("nothing panics under this lock").clone()
     }
 
-    fn register(&self, name: &str) -> usize {
+    fn register(&self, name: &str, prior: Prior) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
-        assert!(names.len() < self.bound, "a runtime has at most {} handlers (Limits::handlers)", self.bound);
+        let bound = self.published.len() - 1;
+        assert!(names.len() <= bound, "a runtime has at most {bound} handlers (Limits::handlers)");
+        let index = HandlerIndex(names.len() as u32);
+        self.priors.lock().expect("nothing panics under this lock").push(prior);
+        self.published(index).start(prior, self.stealing);
         names.push(name.to_owned());
-        names.len() - 1
+        index
     }
 }
 
@@ -60,7 +79,7 @@ impl<E> Clone for Handler<E> {
 impl<E> Copy for Handler<E> {}
 
 struct Code<E> {
-    index: usize,
+    index: HandlerIndex,
     shared: Arc<Shared>,
     run: Box<dyn Fn(E) + Send + Sync>,
 }
@@ -86,7 +105,7 @@ impl Handle {
         name: &str,
         run: impl Fn(E) + Send + Sync + 'static,
     ) -> Handler<E> {
-        let index = self.shared.handlers.register(name);
+        let index = self.shared.handlers.register(name, Prior::default());
         let code = Code { index, shared: self.shared.clone(), run: Box::new(run) };
         Handler { code: Box::leak(Box::new(code)) }
     }
@@ -110,7 +129,10 @@ impl<E: Send + 'static> Handler<E> {
             queued.fetch_sub(1, Ordering::Relaxed);
             return Err(Full { event, bound });
         }
-        color.push(Event::once(Posted { code: self.code, counted: Counted { shared, core }, event }));
+        color.push(
+            self.code.index,
+            Event::once(Posted { code: self.code, counted: Counted { shared, core }, event }),
+        );
         Ok(())
     }
 }
@@ -138,15 +160,9 @@ impl<E: Send + 'static> Run for Posted<E> {
         let Self { code, counted, event } = self;
         drop(counted);
         let outcome = catch_unwind(AssertUnwindSafe(|| (code.run)(event)));
-        current(|core| {
-            let counters = &core.mine().handlers[code.index];
-            add(&counters.runs, 1);
-            if outcome.is_err() {
-                add(&counters.panics, 1);
-            }
-        });
         // The core counts it as well.
         if let Err(panic) = outcome {
+            current(|core| add(&core.mine().handlers[code.index.0 as usize].panics, 1));
             resume_unwind(panic);
         }
     }

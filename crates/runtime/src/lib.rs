@@ -44,13 +44,16 @@ mod blocking;
 mod builder;
 mod color;
 mod core;
+mod costs;
 mod error;
 mod handler;
+mod hints;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod net;
 mod shared;
 mod source;
+mod steal;
 mod task;
 mod time;
 mod timers;
@@ -72,6 +75,6 @@ pub use time::{Sleep, Timeout, sleep};
 
 pub use vermeil_io::{ConnectOptions, DriverOptions, IoChoice, ListenOptions, More, listen};
 pub use vermeil_queue::{ColorId, Colored, current_color};
-pub use vermeil_sched::{CoreIndex, Policy, TurnLimits};
+pub use vermeil_sched::{CoreIndex, Distance, Layout, PlanName, Policy, TurnLimits, UnknownPolicy};
 
 pub use builder::{Runtime, Stopped};

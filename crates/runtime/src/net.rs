@@ -28,8 +28,14 @@ pub(crate) fn on_driver<R>(home: Home, f: impl FnOnce(&mut Driver) -> R) -> Resu
     current(here).flatten().ok_or(OffCore)
 }
 
+/// The core whose driver something new will live on. The color that runs stays there from now on: a driver answers on its
+/// own core only.
 pub(crate) fn home() -> Result<Home, OffCore> {
-    current(|core| core.home).ok_or(OffCore)
+    current(|core| {
+        core.note_driver_use();
+        core.home
+    })
+    .ok_or(OffCore)
 }
 
 fn poll_on<R>(home: Home, f: impl FnOnce(&mut Driver) -> Poll<io::Result<R>>) -> Poll<io::Result<R>> {

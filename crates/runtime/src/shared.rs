@@ -6,25 +6,40 @@
 use crate::{
     blocking::Pool,
     builder::Limits,
-    color::Color,
-    core::is_current,
+    color::{Color, Queue, Token},
+    core::{current, is_current},
     handler::{HandlerCounters, HandlerSnapshot, Handlers},
+    hints::{Gauge, Hints},
     task::Registry,
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
-use vermeil_io::Unparker;
-use vermeil_queue::{Parking, ReadyQueue, Token};
-use vermeil_sched::{CoreIndex, Placement, Policy, TurnLimits};
+use vermeil_io::{Clock, Unparker};
+use vermeil_queue::{Parking, ReadyQueue};
+use vermeil_sched::{
+    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, StealCost,
+    Stealing, TurnLimits, WATCH_NS, WorthClass,
+};
 
 pub(crate) struct Shared {
     pub(crate) cores: Box<[CachePadded<CoreShared>]>,
     pub(crate) limits: Limits,
     pub(crate) turn: TurnLimits,
     pub(crate) policy: Policy,
+    pub(crate) stealing: Stealing,
+    pub(crate) layout: Layout,
+    pub(crate) clock: Clock,
+    /// Cores that sleep; a hint.
+    pub(crate) asleep: CachePadded<AtomicUsize>,
+    /// A core was woken as a thief, or looks for work by itself: nobody else is woken meanwhile.
+    pub(crate) searching: CachePadded<AtomicBool>,
+    /// The sleeping core that watches the busy ones, or `NOBODY`.
+    pub(crate) sentinel: CachePadded<AtomicU32>,
+    /// When a sentinel was called last, on the measuring clock.
+    sentinel_called_ns: CachePadded<AtomicU64>,
     pub(crate) handlers: Handlers,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
@@ -35,9 +50,12 @@ pub(crate) struct Shared {
 /// What the others may touch of a core.
 pub(crate) struct CoreShared {
     pub(crate) cpu: usize,
-    pub(crate) ready: ReadyQueue,
+    pub(crate) ready: ReadyQueue<Ready<Token>>,
+    pub(crate) hints: CachePadded<Hints>,
     pub(crate) parking: CachePadded<Parking>,
     pub(crate) tasks: Registry,
+    /// The core's loop has ended: what is spawned on it now is cleared away by whoever stops the runtime.
+    pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
     pub(crate) queued: CachePadded<AtomicUsize>,
     pub(crate) counters: CachePadded<CoreCounters>,
@@ -56,7 +74,15 @@ pub(crate) struct CoreCounters {
     pub(crate) parks: AtomicU64,
     pub(crate) completions: AtomicU64,
     pub(crate) driver_errors: AtomicU64,
+    pub(crate) steals: AtomicU64,
+    pub(crate) stolen_ns: AtomicU64,
+    pub(crate) steal_ns: AtomicU64,
+    pub(crate) searches: AtomicU64,
+    pub(crate) thieves_woken: AtomicU64,
 }
+
+/// No core.
+pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// Adds to a counter that only the calling core writes.
 pub(crate) fn add(counter: &AtomicU64, n: u64) {
@@ -66,30 +92,41 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 impl Shared {
     pub(crate) fn new(
         cpus: &[usize],
+        layout: Layout,
         limits: Limits,
         turn: TurnLimits,
         policy: Policy,
         pool: Pool,
     ) -> Arc<Self> {
+        let stealing = policy.stealing();
         let core = |cpu: &usize| {
             CachePadded::new(CoreShared {
                 cpu: *cpu,
-                ready: ReadyQueue::default(),
+                ready: ReadyQueue::new(Ready::new(stealing.order()), Gauge::measure),
+                hints: CachePadded::default(),
                 parking: CachePadded::default(),
                 tasks: Registry::default(),
+                stopped: AtomicBool::new(false),
                 queued: CachePadded::default(),
                 counters: CachePadded::default(),
-                handlers: (0..limits.handlers).map(|_| HandlerCounters::default()).collect(),
+                handlers: (0..=limits.handlers).map(|_| HandlerCounters::default()).collect(),
                 unparker: OnceLock::new(),
                 io: OnceLock::new(),
             })
         };
         Arc::new(Self {
             cores: cpus.iter().map(core).collect(),
-            handlers: Handlers::new(limits.handlers),
+            handlers: Handlers::new(limits.handlers, stealing),
             limits,
             turn,
             policy,
+            stealing,
+            layout,
+            clock: Clock::get(),
+            asleep: CachePadded::default(),
+            searching: CachePadded::default(),
+            sentinel: CachePadded::new(AtomicU32::new(NOBODY)),
+            sentinel_called_ns: CachePadded::default(),
             blocking: pool,
             stopping: AtomicBool::new(false),
             colors: AtomicU64::new(0),
@@ -100,14 +137,177 @@ impl Shared {
         &self.cores[index as usize]
     }
 
-    /// Puts a token into its core's ready queue and wakes the core if it sleeps.
+    /// Events of one activation: an order of events runs them one at a time.
+    pub(crate) fn batch(&self, batch: usize) -> usize {
+        if self.stealing == Stealing::Anything { 1 } else { batch }
+    }
+
+    /// What one event of `handler` adds to its color's worth; nothing where nobody asks.
+    #[inline]
+    pub(crate) fn worth_ns(&self, handler: HandlerIndex) -> u32 {
+        if self.stealing.is_on() { self.handlers.published(handler).worth_ns() } else { 0 }
+    }
+
+    /// A color has got its token, with its first event: puts it into its core's ready queue, wakes the core if it sleeps,
+    /// and another if it should steal the color.
     pub(crate) fn schedule(&self, token: Token) {
-        let index = token.color().core();
-        let core = self.core(index);
-        core.ready.push(token);
-        if !is_current(self, index) && core.parking.must_wake() {
-            core.unpark();
+        let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
+        let color = thieves.then(|| token.color().clone());
+        let core = self.enqueue(token, 1);
+        if !is_current(self, core) && self.core(core).parking.must_wake() {
+            self.core(core).unpark();
+        } else if let Some(color) = color {
+            self.consider_thief(&color, core);
         }
+    }
+
+    /// An event was posted on a color that has its token already.
+    #[inline]
+    pub(crate) fn posted(&self, color: &Arc<Queue>, added_ns: u32) {
+        if !self.stealing.is_on() {
+            return;
+        }
+        match self.stealing {
+            Stealing::Anything => self.post_entry(color),
+            _ => {
+                let worth_ns = color.worth_ns();
+                let class = WorthClass::of(worth_ns);
+                if class != WorthClass::of(worth_ns.saturating_sub(added_ns.into())) {
+                    self.reclass(color, class);
+                }
+            }
+        }
+    }
+
+    /// Queues a token where its color is, with so many entries of its events; gives the core.
+    pub(crate) fn enqueue(&self, token: Token, entries: usize) -> u32 {
+        let mut token = Some(token);
+        loop {
+            let index = token.as_ref().expect("taken only when queued").color().core();
+            let queued = self.core(index).ready.with(|ready| {
+                // The color may have been moved before the lock was had.
+                let here = token.take_if(|token| token.color().core() == index)?;
+                let class = self.class(here.color());
+                let name = here.color().id().0.get();
+                ready.post(name, entries);
+                let slot = ready.push(name, here, class);
+                if let Some(token) = ready.get(slot) {
+                    token.color().about.slot.store(slot.0, Ordering::Relaxed);
+                }
+                Some(())
+            });
+            if queued.is_some() {
+                return index;
+            }
+        }
+    }
+
+    /// What `color` is worth to a thief; `None` if it must stay.
+    fn class(&self, color: &Queue) -> Option<WorthClass> {
+        if !self.stealing.is_on() || !color.about.may_move() {
+            return None;
+        }
+        let class = WorthClass::of(color.worth_ns());
+        // Mely leaves what is worth too little; the others may take it yet, for its wait or without a reason.
+        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
+    }
+
+    /// Libasync-SMP's order: one more entry for an event of a color whose token is somewhere.
+    fn post_entry(&self, color: &Queue) {
+        loop {
+            let index = color.core();
+            let posted = self.core(index).ready.with(|ready| {
+                let here = color.core() == index;
+                if here {
+                    ready.post(color.id().0.get(), 1);
+                }
+                here
+            });
+            if posted {
+                if !is_current(self, index) && self.core(index).parking.must_wake() {
+                    self.core(index).unpark();
+                }
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn reclass(&self, color: &Arc<Queue>, class: Option<WorthClass>) {
+        let index = color.core();
+        if class.is_some() && color.about.may_move() {
+            let name = color.id().0.get();
+            self.core(index).ready.with(|ready| {
+                // Read under the lock, where it is written; stale, it names a color that is not there.
+                ready.reclass(Slot(color.about.slot.load(Ordering::Relaxed)), name, class);
+            });
+            self.consider_thief(color, index);
+        }
+    }
+
+    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
+    fn consider_thief(&self, color: &Arc<Queue>, owner: u32) {
+        if self.asleep.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) {
+            return;
+        }
+        let asleep = |core: &&CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, **core);
+        let owner = CoreIndex(owner);
+        let Some(thief) = self.layout.neighbours(owner).iter().find(asleep) else { return };
+        let now_ns = self.clock.now_ns();
+        let hint = self.hint(owner);
+        let distance = self.layout.distance(owner, *thief);
+        let candidate = self.candidate(color, &hint, distance, now_ns);
+        let (steal_ns, wake_ns) = move_costs(distance);
+        let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
+        if (wakes || self.needs_sentinel(&hint, now_ns))
+            && !self.searching.swap(true, Ordering::Relaxed)
+            && self.core(thief.0).parking.must_wake()
+        {
+            current(|core| add(&core.mine().counters.thieves_woken, 1));
+            self.core(thief.0).unpark();
+        }
+    }
+
+    /// Whether a core must be woken to watch this one: something waits behind what runs there, too little to be stolen now,
+    /// and nobody would notice if it had to wait for long. At most one call per watch.
+    fn needs_sentinel(&self, owner: &Hint, now_ns: u64) -> bool {
+        self.stealing == Stealing::Learned
+            && owner.running_since_ns.is_some()
+            && self.sentinel.load(Ordering::Relaxed) == NOBODY
+            && now_ns.saturating_sub(self.sentinel_called_ns.load(Ordering::Relaxed)) > WATCH_NS
+            && {
+                self.sentinel_called_ns.store(now_ns, Ordering::Relaxed);
+                true
+            }
+    }
+
+    /// Whether `color` may be taken to `core`.
+    pub(crate) fn may_go(&self, color: &Queue, core: CoreIndex) -> bool {
+        let apart = self.policy.keeps_nodes_apart()
+            && self.layout.node(CoreIndex(color.core())) != self.layout.node(core);
+        !apart && color.about.may_move() && color.about.placement.allows(core)
+    }
+
+    /// `color` as whoever would take it over `distance` weighs it, when its core looks like `owner`.
+    pub(crate) fn candidate(
+        &self,
+        color: &Queue,
+        owner: &Hint,
+        distance: Distance,
+        now_ns: u64,
+    ) -> Candidate {
+        let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
+        Candidate {
+            worth_ns: color.worth_ns(),
+            wait_ns: owner.wait_ns(now_ns),
+            penalty_ns: self.handlers.published(color.about.handler()).penalty_ns(distance),
+            since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },
+        }
+    }
+
+    pub(crate) fn hint(&self, core: CoreIndex) -> Hint {
+        let core = self.core(core.0);
+        core.hints.hint(Gauge(core.ready.len()))
     }
 
     pub(crate) fn unpark_all(&self) {
@@ -116,20 +316,33 @@ impl Shared {
         }
     }
 
-    fn new_color(self: &Arc<Self>, placement: &Placement) -> Color {
+    pub(crate) fn new_color(self: &Arc<Self>, placement: Placement) -> Color {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
         let number = self.colors.fetch_add(1, Ordering::Relaxed) + 1;
-        let core = self.policy.place(number, placement, None, self.cores.len());
-        Color::new(core, self.clone())
+        let maker = current(|core| std::ptr::eq(&*core.shared, &**self).then_some(core.index)).flatten();
+        let core = self.policy.place(number, &placement, maker, self.cores.len());
+        Color::new(core, placement, self.clone())
     }
 }
 
 impl CoreShared {
+    /// Whether no task of this core is waited for.
+    pub(crate) fn has_ended_tasks(core: &CachePadded<Self>) -> bool {
+        core.tasks.len() == 0 || core.stopped.load(Ordering::Acquire)
+    }
+
     pub(crate) fn unpark(&self) {
         if let Some(unparker) = self.unparker.get() {
             unparker.unpark();
         }
     }
+}
+
+/// What a move over `distance` and the wake before it are taken to cost by whoever does not steal: the thief, who has
+/// timed its own, asks again.
+fn move_costs(distance: Distance) -> (u64, u64) {
+    let assumed = StealCost::default();
+    (assumed.estimate_ns(distance), assumed.wake_ns())
 }
 
 /// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: what is posted then waits for
@@ -142,7 +355,7 @@ pub struct Handle {
 impl Handle {
     /// A new color, placed by the policy.
     pub fn color(&self) -> Color {
-        self.shared.new_color(&Placement::Any)
+        self.shared.new_color(Placement::Any)
     }
 
     /// A new color that lives on `core`.
@@ -150,7 +363,7 @@ impl Handle {
     /// # Panics
     /// When there is no such core.
     pub fn color_on(&self, core: CoreIndex) -> Color {
-        self.shared.new_color(&Placement::Core(core))
+        self.shared.new_color(Placement::Core(core))
     }
 
     /// The cores of the runtime.
@@ -165,7 +378,7 @@ impl Handle {
             cpu: core.cpu,
             io: core.io.get().cloned().unwrap_or_default(),
             tasks: core.tasks.len(),
-            ready_colors: core.ready.len(),
+            ready_colors: Gauge(core.ready.len()).waiting() as usize,
             queued_events: core.queued.load(Ordering::Relaxed),
             activations: get(&core.counters.activations),
             events: get(&core.counters.events),
@@ -174,6 +387,11 @@ impl Handle {
             parks: get(&core.counters.parks),
             completions: get(&core.counters.completions),
             driver_errors: get(&core.counters.driver_errors),
+            steals: get(&core.counters.steals),
+            stolen_ns: get(&core.counters.stolen_ns),
+            steal_ns: get(&core.counters.steal_ns),
+            searches: get(&core.counters.searches),
+            thieves_woken: get(&core.counters.thieves_woken),
         });
         Snapshot { cores: cores.collect(), handlers: self.handler_snapshots() }
     }
@@ -233,4 +451,14 @@ pub struct CoreSnapshot {
     pub completions: u64,
     /// Turns in which the driver failed as a whole.
     pub driver_errors: u64,
+    /// Colors this core took from others.
+    pub steals: u64,
+    /// What the stolen colors' queued events were expected to take, in nanoseconds.
+    pub stolen_ns: u64,
+    /// What the successful steals themselves took, in nanoseconds.
+    pub steal_ns: u64,
+    /// Looks around for something to steal, successful or not.
+    pub searches: u64,
+    /// Sleeping cores that this core woke to steal from a busy one.
+    pub thieves_woken: u64,
 }

@@ -17,6 +17,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 use vermeil_queue::{Colored, Repeat, Repeating};
+use vermeil_sched::HandlerIndex;
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
@@ -43,7 +44,9 @@ struct Body<F: Future> {
     future: Colored<Option<Pin<Box<F>>>>,
     cancelled: AtomicBool,
     outcome: Arc<Outcome<F::Output>>,
-    /// Its place in the registry of its core; written once, before anybody can find it there.
+    /// The core whose registry keeps it, wherever its color goes.
+    registered: u32,
+    /// Its place in that registry; written once, before anybody can find it there.
     slot: AtomicUsize,
 }
 
@@ -64,16 +67,18 @@ impl Handle {
     {
         assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
         let outcome = Arc::new(Outcome { state: Mutex::new(State::Running(None)), done: Condvar::new() });
+        let registered = color.core().0;
         let task = Repeating::new(Body {
             color: color.clone(),
             future: Colored::new(color.id(), Some(Box::pin(future))),
             cancelled: AtomicBool::new(false),
             outcome: outcome.clone(),
+            registered,
             slot: AtomicUsize::new(0),
         });
         let cancel: Arc<dyn Cancel> = task.clone();
         let weak = Arc::downgrade(&cancel);
-        self.shared.core(color.core().0).tasks.insert(cancel, &task.body.slot);
+        self.shared.core(registered).tasks.insert(cancel, &task.body.slot);
         Body::wake(&task);
         Task { outcome, cancel: weak }
     }
@@ -103,8 +108,7 @@ where
             }
         });
         if let Some(result) = result {
-            let core = body.color.core().0;
-            body.color.shared.core(core).tasks.remove(body.slot.load(Ordering::Relaxed));
+            body.color.shared.core(body.registered).tasks.remove(body.slot.load(Ordering::Relaxed));
             body.outcome.complete(result);
         }
         // The core counts it.
@@ -115,10 +119,13 @@ where
 
     fn wake(task: &Arc<Repeating<Self>>) {
         if let Some(event) = task.post() {
-            task.body.color.push(event);
+            task.body.color.push(TASKS, event);
         }
     }
 }
+
+/// The handler that polls of tasks count as.
+pub(crate) const TASKS: HandlerIndex = HandlerIndex(0);
 
 type Panic = Box<dyn std::any::Any + Send>;
 

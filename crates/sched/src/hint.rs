@@ -8,6 +8,8 @@
 pub struct Hint {
     /// When the activation that runs began; `None` while the core runs nothing.
     pub running_since_ns: Option<u64>,
+    /// What that activation was expected to take.
+    pub expected_ns: u64,
     /// What an activation of this core takes, as a moving mean.
     pub activation_ns: u64,
     /// Colors that wait.
@@ -18,7 +20,7 @@ pub struct Hint {
 
 impl Hint {
     /// How long a color at the middle of this core's queue will wait: what runs now, and half of what stands there. An
-    /// activation that has lasted longer than usual is expected to last as long again: durations have long tails.
+    /// activation that has lasted longer than expected is expected to last as long again: durations have long tails.
     pub fn wait_ns(&self, now_ns: u64) -> u64 {
         self.remaining_ns(now_ns).saturating_add(self.backlog_ns() / 2)
     }
@@ -38,7 +40,7 @@ impl Hint {
             return 0;
         }
         let ran_ns = self.running_ns(now_ns);
-        if ran_ns > self.activation_ns { ran_ns } else { self.activation_ns - ran_ns }
+        if ran_ns > self.expected_ns { ran_ns } else { self.expected_ns - ran_ns }
     }
 }
 
@@ -48,7 +50,13 @@ mod tests {
 
     #[test]
     fn what_lasts_long_is_expected_to_last() {
-        let hint = Hint { running_since_ns: Some(1_000), activation_ns: 500, waiting: 4, stealable: 4 };
+        let hint = Hint {
+            running_since_ns: Some(1_000),
+            expected_ns: 500,
+            activation_ns: 500,
+            waiting: 4,
+            stealable: 4,
+        };
         assert_eq!(hint.wait_ns(1_100), 400 + 1_000);
         assert_eq!(hint.wait_ns(21_000), 20_000 + 1_000);
         assert_eq!(Hint { running_since_ns: None, ..hint }.wait_ns(21_000), 1_000);

@@ -18,11 +18,12 @@ mod steal;
 mod turn;
 
 pub use budget::{Budget, Sampler, exploration};
+pub use cost::{HandlerCost, Prior, Sample, StealCost};
 pub use error::Error;
 pub use hint::Hint;
 pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{Order, Ready, Slot, Stolen, Taken, WorthClass};
-pub use steal::{Candidate, Stealing};
+pub use steal::{Candidate, Stealing, WATCH_NS};
 pub use turn::{Seen, Step, Turn, TurnLimits};

@@ -32,6 +32,9 @@ impl WorthClass {
     /// Classes told apart.
     pub const COUNT: usize = 8;
 
+    /// The lowest class.
+    pub const LEAST: Self = Self(0);
+
     /// Queued time of the lowest class, in nanoseconds: below a microsecond no move has ever paid.
     const LEAST_NS: u64 = 1 << 10;
 
@@ -56,8 +59,8 @@ pub struct Slot(pub u32);
 pub enum Taken<T> {
     /// A token, with the right to run it.
     Token(T),
-    /// An event of this color was posted here, but its color has moved on: post it where the color is now.
-    Stray(u64),
+    /// An event of this color was posted here, and its token has not come yet: post the entry again.
+    Early(u64),
 }
 
 /// What a thief takes, and what it looked at for it.
@@ -115,6 +118,14 @@ impl<T> Ready<T> {
         }
     }
 
+    /// The token in `slot`.
+    pub fn get(&self, slot: Slot) -> Option<&T> {
+        match &self.0 {
+            Queue::Colors(colors) => colors.get(slot),
+            Queue::Events(_) => None,
+        }
+    }
+
     /// Takes what the owner runs next.
     pub fn pop(&mut self) -> Option<Taken<T>> {
         match &mut self.0 {
@@ -153,7 +164,7 @@ impl<T> Ready<T> {
         self.len() == 0
     }
 
-    /// Whether the owner finds something to do, be it only a stray to send on.
+    /// Whether the owner finds something to do, be it only an entry to post again.
     pub fn has_work(&self) -> bool {
         match &self.0 {
             Queue::Colors(colors) => colors.len() > 0,

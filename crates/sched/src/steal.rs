@@ -112,16 +112,25 @@ impl Stealing {
         }
     }
 
-    /// When the sentinel, the one sleeping core that watches, must look at a busy core again: as soon as colors that wait
-    /// there have lost their patience. `None` if nothing waits there or nothing may be taken.
-    pub fn look_again_ns(self, busy: &Hint, now_ns: u64, steal_ns: u64) -> Option<u64> {
-        if self != Self::Learned || busy.stealable == 0 || busy.running_since_ns.is_none() {
+    /// When the sentinel, the one sleeping core that watches, must look at another again; `looked`: how often it has
+    /// looked in vain since it last found something. `None` if nothing runs there: whoever begins to run something there
+    /// calls a sentinel again when something comes to wait behind it.
+    pub fn look_again_ns(self, other: &Hint, now_ns: u64, steal_ns: u64, looked: u32) -> Option<u64> {
+        if self != Self::Learned || other.running_since_ns.is_none() {
             return None;
         }
-        let patience_ns = PATIENCE.saturating_mul(steal_ns);
-        Some(patience_ns.saturating_sub(busy.running_ns(now_ns)).max(patience_ns / 4))
+        if other.stealable == 0 {
+            return Some(WATCH_NS);
+        }
+        let patience_ns = PATIENCE.saturating_mul(steal_ns).min(WATCH_NS);
+        let left_ns = patience_ns.saturating_sub(other.running_ns(now_ns));
+        Some(left_ns.max(patience_ns << looked.min(10)).min(WATCH_NS))
     }
 }
+
+/// Longest time between two looks of a sentinel while anything runs, in nanoseconds: the bound on how long a short event can be
+/// caught behind a long one. A thousand looks a second are a few thousandths of a sleeping core.
+pub const WATCH_NS: u64 = 1_000_000;
 
 /// Most work that one visit takes, in nanoseconds. Guess: a turn.
 const AMOUNT_NS_MAX: u64 = 1_000_000;
@@ -135,7 +144,13 @@ mod tests {
         Candidate { worth_ns: 10_000, wait_ns: 10_000, penalty_ns: 500, since_move_ns: u64::MAX };
 
     fn busy(waiting: u32) -> Hint {
-        Hint { running_since_ns: Some(0), activation_ns: 1_000, waiting, stealable: waiting }
+        Hint {
+            running_since_ns: Some(0),
+            expected_ns: 1_000,
+            activation_ns: 1_000,
+            waiting,
+            stealable: waiting,
+        }
     }
 
     #[test]
@@ -182,11 +197,12 @@ mod tests {
     #[test]
     fn the_sentinel_looks_when_patience_ends_and_not_for_nothing() {
         let learned = Stealing::Learned;
-        assert_eq!(learned.look_again_ns(&busy(3), 0, STEAL_NS), Some(16_000));
-        assert_eq!(learned.look_again_ns(&busy(3), 15_000, STEAL_NS), Some(4_000));
-        assert_eq!(learned.look_again_ns(&busy(0), 0, STEAL_NS), None);
-        assert_eq!(learned.look_again_ns(&Hint::default(), 0, STEAL_NS), None);
-        assert_eq!(Stealing::TimeLeft.look_again_ns(&busy(3), 0, STEAL_NS), None);
+        assert_eq!(learned.look_again_ns(&busy(3), 0, STEAL_NS, 0), Some(16_000));
+        assert_eq!(learned.look_again_ns(&busy(3), 15_000, STEAL_NS, 2), Some(64_000));
+        assert_eq!(learned.look_again_ns(&busy(3), 0, STEAL_NS, u32::MAX), Some(WATCH_NS));
+        assert_eq!(learned.look_again_ns(&busy(0), 0, STEAL_NS, 0), Some(WATCH_NS));
+        assert_eq!(learned.look_again_ns(&Hint::default(), 0, STEAL_NS, 0), None);
+        assert_eq!(Stealing::TimeLeft.look_again_ns(&busy(3), 0, STEAL_NS, 0), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Owns the bounds that keep any one of them from starving the others. Leaves out how each is done. Tested below on
 //! invented observations.
 
+use crate::Stealing;
+
 /// Bounds of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {
@@ -39,6 +41,8 @@ pub enum Step {
     },
     /// Hand over and take in I/O without waiting, fire timers, then ask again.
     Poll,
+    /// Nothing to run here: look for something to steal, then ask again.
+    Search,
     /// Nothing to run: hand over I/O and sleep until a completion, a timer or a wake-up.
     Park,
     /// The runtime stops, and nothing is queued or a whole turn of it was run: what goes on for ever must not keep it.
@@ -49,14 +53,17 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Turn {
     limits: TurnLimits,
+    steals: bool,
     ran: usize,
+    searched: bool,
 }
 
 impl Turn {
     /// A core that has just looked at its I/O.
-    pub fn new(limits: TurnLimits) -> Self {
+    pub fn new(limits: TurnLimits, stealing: Stealing) -> Self {
         // A turn without events would never run any.
-        Self { limits: TurnLimits { turn_events: limits.turn_events.max(1), ..limits }, ran: 0 }
+        let limits = TurnLimits { turn_events: limits.turn_events.max(1), ..limits };
+        Self { limits, steals: stealing.is_on(), ran: 0, searched: false }
     }
 
     /// Decides the next step.
@@ -64,6 +71,7 @@ impl Turn {
         let left = self.limits.turn_events.saturating_sub(self.ran);
         match seen {
             Seen { ready: 0, stopping: true } => Step::Stop,
+            Seen { ready: 0, stopping: false } if self.steals && !self.searched => Step::Search,
             Seen { ready: 0, stopping: false } => Step::Park,
             Seen { stopping: true, .. } if left == 0 => Step::Stop,
             _ if left == 0 => Step::Poll,
@@ -74,6 +82,12 @@ impl Turn {
     /// Events ran.
     pub fn ran(&mut self, events: usize) {
         self.ran += events;
+        self.searched = false;
+    }
+
+    /// The core has looked around; what it found is in its ready queue.
+    pub fn searched(&mut self) {
+        self.searched = true;
     }
 
     /// The turn has lasted long enough, however little ran.
@@ -84,6 +98,7 @@ impl Turn {
     /// I/O and timers were looked at: the next turn begins.
     pub fn polled(&mut self) {
         self.ran = 0;
+        self.searched = false;
     }
 }
 
@@ -95,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_busy_core_still_looks_at_its_io() {
-        let mut turn = Turn::new(LIMITS);
+        let mut turn = Turn::new(LIMITS, Stealing::Never);
         let mut ran = 0;
         while let Step::Run { batch } = turn.next(Seen { ready: 1, stopping: false }) {
             turn.ran(batch);
@@ -110,14 +125,14 @@ mod tests {
     /// One color with long events kept its core from its I/O for as many of them as a turn has.
     #[test]
     fn an_expired_turn_looks_at_its_io() {
-        let mut turn = Turn::new(LIMITS);
+        let mut turn = Turn::new(LIMITS, Stealing::Never);
         turn.expire();
         assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
     }
 
     #[test]
     fn an_idle_core_parks_and_a_stopping_one_stops_when_it_is_empty() {
-        let turn = Turn::new(LIMITS);
+        let turn = Turn::new(LIMITS, Stealing::Never);
         assert_eq!(turn.next(Seen { ready: 0, stopping: false }), Step::Park);
         assert_eq!(turn.next(Seen { ready: 0, stopping: true }), Step::Stop);
         assert!(matches!(turn.next(Seen { ready: 3, stopping: true }), Step::Run { .. }));
@@ -126,14 +141,26 @@ mod tests {
     /// A color that requeues itself kept its core from ever stopping.
     #[test]
     fn a_stopping_core_runs_one_turn_of_what_is_queued() {
-        let mut turn = Turn::new(LIMITS);
+        let mut turn = Turn::new(LIMITS, Stealing::Never);
         turn.ran(LIMITS.turn_events);
         assert_eq!(turn.next(Seen { ready: 1, stopping: true }), Step::Stop);
     }
 
     #[test]
     fn a_turn_runs_something_whatever_the_limits() {
-        let turn = Turn::new(TurnLimits { batch_events: 0, turn_events: 0 });
+        let turn = Turn::new(TurnLimits { batch_events: 0, turn_events: 0 }, Stealing::Never);
         assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 1 });
+    }
+
+    #[test]
+    fn an_idle_core_looks_around_once_before_it_parks() {
+        let idle = Seen { ready: 0, stopping: false };
+        let mut turn = Turn::new(LIMITS, Stealing::Learned);
+        assert_eq!(turn.next(idle), Step::Search);
+        turn.searched();
+        assert_eq!(turn.next(idle), Step::Park);
+        turn.polled();
+        assert_eq!(turn.next(idle), Step::Search);
+        assert_eq!(turn.next(Seen { stopping: true, ..idle }), Step::Stop);
     }
 }

@@ -1,6 +1,6 @@
 //! The count-token protocol: exclusion, one token, nothing lost, order per producer; state reachable on its color only.
 
-use super::{Journal, Note, Within, color};
+use super::{Journal, Note, Within, color, run};
 use crate::{Activation, ColorQueue, Colored, Event, Run, Token};
 use loom::thread;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl World {
 }
 
 fn run_out(mut token: Token, batch: usize) {
-    while let (_, Activation::Again(again)) = token.run(batch) {
+    while let (_, Activation::Again(again)) = run(token, batch) {
         token = again;
     }
 }

@@ -6,12 +6,21 @@
 mod color;
 mod parking;
 mod repeat;
+mod steal;
+mod together;
 
-use crate::{ColorQueue, Run};
-use std::sync::{Arc, Mutex};
+use crate::{Activation, ColorQueue, Ran, Run, Token};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
 
 pub(crate) fn color() -> Arc<ColorQueue> {
-    ColorQueue::new(0)
+    ColorQueue::new(0, ())
+}
+
+pub(crate) fn run(token: Token, batch: usize) -> (Ran, Activation) {
+    token.run(batch, |_, _| ControlFlow::Continue(()))
 }
 
 /// What ran, in order. std's lock on purpose: it must not add orderings for loom to rely on.

@@ -1,11 +1,12 @@
 //! Parking: a token that is queued while the core goes to sleep is found or the core is woken.
 
-use super::{Journal, Note, color};
-use crate::{Event, Parking, ReadyQueue};
+use super::{Journal, Note, color, run};
+use crate::{Event, Parking, ReadyQueue, Token};
 use loom::{
     sync::{Arc, Condvar, Mutex},
     thread,
 };
+use std::collections::VecDeque;
 
 /// Stands for the driver's wait: a wake-up that comes before the wait is kept, as an eventfd keeps it.
 #[derive(Default)]
@@ -29,18 +30,25 @@ impl Bell {
     }
 }
 
-#[derive(Default)]
 struct Core {
-    ready: ReadyQueue,
+    ready: ReadyQueue<VecDeque<Token>>,
     parking: Parking,
     bell: Bell,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        let ready = ReadyQueue::new(VecDeque::new(), VecDeque::len);
+        Self { ready, parking: Parking::default(), bell: Bell::default() }
+    }
 }
 
 impl Core {
     fn post(&self, producer: u8, journal: &Journal) {
         let within = std::sync::Arc::default();
         let event = Event::once(Note { producer, number: 0, journal: journal.clone(), within });
-        self.ready.push(color().push(event).expect("the color is new"));
+        let token = color().push(event).expect("the color is new");
+        self.ready.with(|tokens| tokens.push_back(token));
         if self.parking.must_wake() {
             self.bell.ring();
         }
@@ -50,8 +58,8 @@ impl Core {
     fn run(&self, count: usize) {
         let mut ran = 0;
         while ran < count {
-            if let Some(token) = self.ready.pop() {
-                ran += token.run(1).0.events;
+            if let Some(token) = self.ready.with(VecDeque::pop_front) {
+                ran += run(token, 1).0.events;
                 continue;
             }
             let sleep = self.parking.announce();

@@ -1,6 +1,6 @@
 //! Repeating events: a post during a run is never lost, and the event never stands in a queue twice.
 
-use super::color;
+use super::{color, run};
 use crate::{Activation, ColorQueue, Repeat, Repeating, Token};
 use loom::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -28,9 +28,9 @@ fn post(color: &Arc<ColorQueue>, event: &Arc<Repeating<Flagged>>) {
     let Some(queued) = event.post() else { return };
     let mut next: Option<Token> = color.push(queued);
     while let Some(token) = next {
-        next = match token.run(1).1 {
+        next = match run(token, 1).1 {
             Activation::Again(token) => Some(token),
-            Activation::Empty => None,
+            _ => None,
         };
     }
 }

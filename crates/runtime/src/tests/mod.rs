@@ -2,6 +2,7 @@
 
 mod handler;
 mod net;
+mod steal;
 mod task;
 mod time;
 

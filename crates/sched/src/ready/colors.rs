@@ -69,6 +69,10 @@ impl<T> Colors<T> {
         Slot(at)
     }
 
+    pub(super) fn get(&self, slot: Slot) -> Option<&T> {
+        self.nodes.get(slot.0 as usize).map(|node| &node.token)
+    }
+
     pub(super) fn pop(&mut self) -> Option<T> {
         let first = self.core_queue.first;
         (first != NONE).then(|| self.take(first))

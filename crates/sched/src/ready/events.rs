@@ -40,7 +40,7 @@ impl<T> Events<T> {
 
     pub(super) fn pop(&mut self) -> Option<Taken<T>> {
         let color = self.entries.pop_front()?;
-        Some(self.take(color).map_or(Taken::Stray(color), Taken::Token))
+        Some(self.take(color).map_or(Taken::Early(color), Taken::Token))
     }
 
     pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {

@@ -1,0 +1,80 @@
+//! Holding: a held color runs nothing until it is released, and two that are held are reached by one thread; state that
+//! moves to another color is handed over with it.
+
+use super::{Journal, Note, Within, color, run};
+use crate::{Activation, ColorQueue, Colored, Event, Run, Token, hold, run_together};
+use loom::thread;
+use std::sync::Arc;
+
+struct Hold;
+
+impl Run for Hold {
+    fn run(self) {
+        hold();
+    }
+}
+
+fn run_out(mut next: Option<Token>) {
+    while let Some(token) = next {
+        next = match run(token, 4).1 {
+            Activation::Again(token) => Some(token),
+            _ => None,
+        };
+    }
+}
+
+#[test]
+fn a_held_color_waits_for_its_release() {
+    loom::model(|| {
+        let (color, journal, within) = (color(), Journal::default(), Arc::<Within>::default());
+        let note = |number| Note { producer: 0, number, journal: journal.clone(), within: within.clone() };
+        let token = color.push(Event::once(Hold)).unwrap();
+        let Activation::Held(held) = run(token, 1).1 else { panic!("the event holds its color") };
+        let (other, late) = (color.clone(), note(1));
+        let thread = thread::spawn(move || run_out(other.push(Event::once(late))));
+        let first = note(0);
+        let (_, after) = run_together(vec![held], || first.run());
+        for next in after {
+            if let Activation::Again(token) = next {
+                run_out(Some(token));
+            }
+        }
+        thread.join().unwrap();
+        assert_eq!(*journal.lock().unwrap(), [(0, 0), (0, 1)]);
+    });
+}
+
+struct Leave(Arc<Colored<u32>>, Arc<ColorQueue>);
+
+impl Run for Leave {
+    fn run(self) {
+        self.0.with(|value| *value += 1);
+        self.0.move_to(self.1.id());
+    }
+}
+
+/// Adds on the color the value has come to, if it has come.
+struct Arrive(Arc<Colored<u32>>, Arc<ColorQueue>);
+
+impl Run for Arrive {
+    fn run(self) {
+        if self.0.color() == self.1.id() {
+            self.0.with(|value| *value += 1);
+        }
+    }
+}
+
+#[test]
+fn state_is_handed_over_with_its_name() {
+    loom::model(|| {
+        let (from, to) = (color(), color());
+        let state = Arc::new(Colored::new(from.id(), 0));
+        let (there, here) = (to.clone(), state.clone());
+        let thread = thread::spawn(move || run_out(there.push(Event::once(Arrive(here, there.clone())))));
+        run_out(from.push(Event::once(Leave(state.clone(), to.clone()))));
+        // std's references, which loom does not see: the color must not end before the thread has.
+        thread.join().unwrap();
+        drop(to);
+        assert!(Arc::into_inner(state).unwrap().into_inner() >= 1);
+    });
+}

@@ -1,0 +1,133 @@
+//! What events and moves cost: learned by each core for itself, published for all.
+//!
+//! A core times some of what it runs (`Learner`) and publishes what it makes of it in a table of atomics (`Published`),
+//! which whoever posts or steals reads. The estimates are `vermeil_sched`'s; this file carries them between threads. Two cores
+//! that learn different things about a handler overwrite each other, and meet in the middle: each publishes the mean of
+//! the two.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use vermeil_io::Clock;
+use vermeil_sched::{
+    CoreIndex, Distance, HandlerCost, HandlerIndex, Prior, Sample, Sampler, StealCost, Stealing,
+};
+
+/// Timed runs of a handler between two publications by one core. The first few are published at once. Guess.
+const PUBLISH_EVERY: u32 = 16;
+
+/// What is known about a handler, for everybody.
+pub(crate) struct Published {
+    /// What one event adds to its color's worth.
+    worth_ns: AtomicU32,
+    /// What a run takes longer after a move, by class of distance.
+    penalty_ns: [AtomicU32; Distance::CLASSES],
+}
+
+impl Published {
+    pub(crate) fn new() -> Self {
+        let published = Self { worth_ns: AtomicU32::new(0), penalty_ns: Default::default() };
+        published.start(Prior::default(), Stealing::Never);
+        published
+    }
+
+    /// What is assumed before anything was timed.
+    pub(crate) fn start(&self, prior: Prior, stealing: Stealing) {
+        let cost = HandlerCost::new(prior);
+        self.worth_ns.store(worth(&cost, prior, stealing), Ordering::Relaxed);
+        for (class, penalty_ns) in self.penalty_ns.iter().enumerate() {
+            penalty_ns.store(clamp(cost.penalty_ns(Distance::of_class(class))), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn worth_ns(&self) -> u32 {
+        self.worth_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn penalty_ns(&self, distance: Distance) -> u64 {
+        self.penalty_ns[distance.class()].load(Ordering::Relaxed).into()
+    }
+
+    fn meet(&self, cost: &HandlerCost, prior: Prior, stealing: Stealing) {
+        let meet = |published: &AtomicU32, mine: u32| {
+            let theirs = published.load(Ordering::Relaxed);
+            if theirs != mine {
+                published.store(theirs.midpoint(mine), Ordering::Relaxed);
+            }
+        };
+        meet(&self.worth_ns, worth(cost, prior, stealing));
+        for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
+            meet(penalty_ns, clamp(cost.penalty_ns(Distance::of_class(class))));
+        }
+    }
+}
+
+/// What an event adds to its color's worth, at least 1 where anything is stolen. Mely's time is the annotated one.
+fn worth(cost: &HandlerCost, prior: Prior, stealing: Stealing) -> u32 {
+    let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
+    let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
+    clamp(stealing.worth_ns(cost_ns, prior.penalty).max(1))
+}
+
+fn clamp(ns: u64) -> u32 {
+    u32::try_from(ns).unwrap_or(u32::MAX)
+}
+
+/// What one core has learned.
+pub(crate) struct Learner {
+    pub(crate) clock: Clock,
+    stealing: Stealing,
+    handlers: Vec<Known>,
+    pub(crate) moves: StealCost,
+    sampler: Sampler,
+}
+
+struct Known {
+    cost: HandlerCost,
+    prior: Prior,
+    timed: u32,
+}
+
+impl Learner {
+    pub(crate) fn new(stealing: Stealing) -> Self {
+        Self {
+            clock: Clock::get(),
+            stealing,
+            handlers: Vec::new(),
+            moves: StealCost::default(),
+            sampler: Sampler::default(),
+        }
+    }
+
+    /// Whether to time the activation that comes, which is expected to take `expected_ns`.
+    pub(crate) fn times(&mut self, expected_ns: u64) -> bool {
+        self.sampler.due(expected_ns)
+    }
+
+    /// Takes in a timed run and publishes what is worth it.
+    pub(crate) fn observe(
+        &mut self,
+        handler: HandlerIndex,
+        sample: Sample,
+        published: &Published,
+        prior: impl Fn(HandlerIndex) -> Prior,
+    ) {
+        while self.handlers.len() <= handler.0 as usize {
+            let prior = prior(HandlerIndex(self.handlers.len() as u32));
+            self.handlers.push(Known { cost: HandlerCost::new(prior), prior, timed: 0 });
+        }
+        let known = &mut self.handlers[handler.0 as usize];
+        known.cost.observe(sample);
+        known.timed += 1;
+        if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
+            published.meet(&known.cost, known.prior, self.stealing);
+        }
+    }
+}
+
+/// How far a color has come since it last ran, if it was elsewhere.
+pub(crate) fn coldness(
+    layout: &vermeil_sched::Layout,
+    before: Option<CoreIndex>,
+    here: CoreIndex,
+) -> Option<Distance> {
+    before.map(|before| layout.distance(before, here))
+}

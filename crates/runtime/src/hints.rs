@@ -1,0 +1,71 @@
+//! What a core publishes about itself for thieves and for whoever queues something on it.
+//!
+//! One line per core, written by the core alone with relaxed stores; a reader may see parts of two moments. What is
+//! made of it: `vermeil_sched::Hint`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use vermeil_sched::{Hint, Ready};
+
+/// `running_since_ns` of a core that runs nothing.
+const IDLE: u64 = 0;
+
+/// How much a new activation weighs in the mean: one part in so many. Guess.
+const MEAN_WEIGHT: u64 = 16;
+
+#[derive(Default)]
+pub(crate) struct Hints {
+    running_since_ns: AtomicU64,
+    expected_ns: AtomicU64,
+    activation_ns: AtomicU64,
+}
+
+impl Hints {
+    /// An activation begins that is expected to take so long.
+    pub(crate) fn begin(&self, now_ns: u64, expected_ns: u64) {
+        self.running_since_ns.store(now_ns.max(1), Ordering::Relaxed);
+        self.expected_ns.store(expected_ns, Ordering::Relaxed);
+    }
+
+    /// An activation took so long.
+    pub(crate) fn took(&self, ns: u64) {
+        let mean = self.activation_ns.load(Ordering::Relaxed);
+        self.activation_ns.store((mean * (MEAN_WEIGHT - 1) + ns) / MEAN_WEIGHT, Ordering::Relaxed);
+    }
+
+    /// The core runs nothing.
+    pub(crate) fn idle(&self) {
+        self.running_since_ns.store(IDLE, Ordering::Relaxed);
+    }
+
+    /// What this core looks like from elsewhere, given the gauge of its ready queue.
+    pub(crate) fn hint(&self, gauge: Gauge) -> Hint {
+        let since_ns = self.running_since_ns.load(Ordering::Relaxed);
+        Hint {
+            running_since_ns: (since_ns != IDLE).then_some(since_ns),
+            expected_ns: self.expected_ns.load(Ordering::Relaxed),
+            activation_ns: self.activation_ns.load(Ordering::Relaxed),
+            waiting: gauge.waiting(),
+            stealable: gauge.stealable(),
+        }
+    }
+}
+
+/// The length of a ready queue as it is published beside its lock: how many colors wait, and how many of them a thief may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Gauge(pub(crate) usize);
+
+impl Gauge {
+    /// For `ReadyQueue::new`: zero exactly when the owner would find nothing.
+    pub(crate) fn measure<T>(ready: &Ready<T>) -> usize {
+        let waiting = ready.len().max(usize::from(ready.has_work()));
+        waiting.min(u32::MAX as usize) | ready.stealable() << 32
+    }
+
+    pub(crate) fn waiting(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(crate) fn stealable(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}

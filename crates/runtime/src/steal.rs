@@ -1,0 +1,129 @@
+//! A core without work looks for some: whom it asks, what it takes, and how it sleeps so that nothing is left lying.
+//!
+//! The conditions are `vermeil_sched::Stealing`'s; this file has the hands. A thief never waits for a lock: a victim that is
+//! busy with its own queue is passed over. Leaves out running what was taken. The token's part is checked in the queue's
+//! `model/steal.rs`; behaviour in `tests/steal.rs`.
+
+use crate::{
+    color::Token,
+    core::Core,
+    hints::Gauge,
+    shared::{NOBODY, add},
+};
+use std::{sync::atomic::Ordering, time::Duration};
+use vermeil_sched::{CoreIndex, Distance, Hint, Stealing, Stolen};
+
+/// What one visit to a victim brought.
+struct Haul {
+    colors: usize,
+    worth_ns: u64,
+}
+
+impl Core {
+    /// Looks for something to steal; whether anything was.
+    pub(crate) fn search(&self) -> bool {
+        let mine = self.mine();
+        add(&mine.counters.searches, 1);
+        self.shared.searching.store(true, Ordering::Relaxed);
+        let found = self.visit_all();
+        self.shared.searching.store(false, Ordering::Relaxed);
+        // What became worth a steal meanwhile woke nobody, since somebody was searching: look once more.
+        let found = found || (self.anything_stealable() && self.visit_all());
+        self.looked_in_vain.set(if found { 0 } else { self.looked_in_vain.get().saturating_add(1) });
+        found
+    }
+
+    fn anything_stealable(&self) -> bool {
+        let others = self.shared.cores.iter().enumerate().filter(|(at, _)| *at != self.index.0 as usize);
+        others.into_iter().any(|(_, core)| Gauge(core.ready.len()).stealable() > 0)
+    }
+
+    fn visit_all(&self) -> bool {
+        if self.shared.stealing.prefers_near() {
+            let victims = self.shared.layout.neighbours(self.index);
+            victims.iter().any(|victim| self.visit(*victim))
+        } else {
+            let busiest = self
+                .shared
+                .layout
+                .neighbours(self.index)
+                .iter()
+                .max_by_key(|victim| Gauge(self.shared.core(victim.0).ready.len()).stealable());
+            busiest.is_some_and(|victim| self.visit(*victim))
+        }
+    }
+
+    /// Takes what pays from one victim; whether anything did.
+    fn visit(&self, victim: CoreIndex) -> bool {
+        let hint = self.shared.hint(victim);
+        if hint.stealable == 0 {
+            return false;
+        }
+        let distance = self.shared.layout.distance(victim, self.index);
+        let mut haul = Haul { colors: 0, worth_ns: 0 };
+        while let Some(worth_ns) = self.take_one(victim, &hint, distance) {
+            haul.colors += 1;
+            haul.worth_ns += worth_ns;
+            if haul.worth_ns >= self.shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns) {
+                break;
+            }
+        }
+        let mine = self.mine();
+        add(&mine.counters.steals, haul.colors as u64);
+        add(&mine.counters.stolen_ns, haul.worth_ns);
+        haul.colors > 0
+    }
+
+    /// Takes the best color of `victim` that pays, and queues it here; gives its worth.
+    fn take_one(&self, victim: CoreIndex, hint: &Hint, distance: Distance) -> Option<u64> {
+        let mut learner = self.learner.borrow_mut();
+        let start_ns = learner.clock.now_ns();
+        let steal_ns = learner.moves.estimate_ns(distance);
+        let shared = &self.shared;
+        let pays = |token: &Token| {
+            let color = token.color();
+            shared.may_go(color, self.index)
+                && shared.stealing.pays(&shared.candidate(color, hint, distance, start_ns), steal_ns)
+        };
+        let stolen = shared.core(victim.0).ready.try_with(|ready| {
+            let stolen = ready.steal(pays)?;
+            // Under the victim's lock: whoever posts an entry looks for the color's core there.
+            stolen.token.move_to(self.index.0);
+            Some(stolen)
+        });
+        let Stolen { token, entries } = stolen.flatten()?;
+        token.color().about.moved_ns.store(start_ns, Ordering::Relaxed);
+        let worth_ns = token.color().worth_ns();
+        shared.enqueue(token, entries);
+        let took_ns = learner.clock.now_ns().saturating_sub(start_ns);
+        learner.moves.observe(distance, took_ns);
+        add(&self.mine().counters.steal_ns, took_ns);
+        Some(worth_ns)
+    }
+
+    /// How long this core may sleep before it must look at the busy ones: it becomes the sentinel, unless another is or
+    /// there is nothing to watch.
+    pub(crate) fn sentinel_timeout(&self) -> Option<Duration> {
+        let shared = &self.shared;
+        if shared.stealing != Stealing::Learned || shared.sentinel.load(Ordering::Relaxed) != NOBODY {
+            return None;
+        }
+        let now_ns = shared.clock.now_ns();
+        let learner = self.learner.borrow();
+        let neighbours = shared.layout.neighbours(self.index).iter();
+        let looks = neighbours.filter_map(|busy| {
+            let steal_ns = learner.moves.estimate_ns(shared.layout.distance(*busy, self.index));
+            shared.stealing.look_again_ns(&shared.hint(*busy), now_ns, steal_ns, self.looked_in_vain.get())
+        });
+        let next_ns = looks.min()?;
+        let watch =
+            shared.sentinel.compare_exchange(NOBODY, self.index.0, Ordering::Relaxed, Ordering::Relaxed);
+        watch.is_ok().then_some(Duration::from_nanos(next_ns))
+    }
+
+    /// The core is awake: somebody else may watch.
+    pub(crate) fn end_watch(&self) {
+        let _ =
+            self.shared.sentinel.compare_exchange(self.index.0, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}

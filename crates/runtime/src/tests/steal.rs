@@ -1,0 +1,181 @@
+//! Stealing by every policy: everything runs once and in order wherever it goes, what must stay stays, and nothing is
+//! caught behind a long event.
+
+use super::{PATIENCE, eventually};
+use crate::{Colored, Handle, Policy, Runtime, TcpListener, core_index};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use vermeil_io::{ListenOptions, listen};
+
+/// Three cores, more than some machines have cpus: the thread of each is preempted anywhere.
+fn runtime(policy: Policy) -> Runtime {
+    let allowed = vermeil_io::current_affinity();
+    let cpus = (0..3).map(|core| allowed[core % allowed.len()]);
+    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
+}
+
+fn stealing() -> [Policy; 4] {
+    [Policy::Libasync, Policy::Mely, Policy::Adaptive, Policy::NCopy]
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn steals(handle: &Handle) -> u64 {
+    handle.snapshot().cores.iter().map(|core| core.steals).sum()
+}
+
+/// One event on core 0 posts all the work there is; the other cores have to come for it.
+#[test]
+fn what_one_core_produces_runs_on_all_once_and_in_order() {
+    const COLORS: usize = 24;
+    const EVENTS: usize = 60;
+    for policy in stealing() {
+        let runtime = runtime(policy.clone());
+        let handle = runtime.handle();
+        let first = handle.cores().next().expect("a core");
+        let seen: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new(vec![0; COLORS]));
+        let (wrong, ran_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(vec![0; 3])));
+        let work = handle.handler("work", {
+            let (seen, wrong, ran_on) = (seen.clone(), wrong.clone(), ran_on.clone());
+            move |(color, number, next): (usize, usize, Arc<Colored<usize>>)| {
+                spin(Duration::from_micros(40));
+                next.with(|next| {
+                    wrong.fetch_add(usize::from(*next != number), Ordering::Relaxed);
+                    *next = number + 1;
+                });
+                seen.lock().unwrap()[color] += 1;
+                ran_on.lock().unwrap()[core_index().expect("runs on a core").0 as usize] += 1;
+            }
+        });
+        let maker = handle.clone();
+        let produce = handle.handler("produce", move |()| {
+            let colors: Vec<_> = (0..COLORS)
+                .map(|_| {
+                    let color = maker.color();
+                    let next = Arc::new(Colored::new(color.id(), 0));
+                    (color, next)
+                })
+                .collect();
+            for number in 0..EVENTS {
+                for (index, (color, next)) in colors.iter().enumerate() {
+                    work.post(color, (index, number, next.clone())).expect("below the bound");
+                }
+            }
+        });
+        produce.post(&handle.color_on(first), ()).expect("below the bound");
+        let all = || seen.lock().unwrap().iter().sum::<usize>() == COLORS * EVENTS;
+        eventually(&format!("{policy} runs everything"), all);
+        assert_eq!(wrong.load(Ordering::Relaxed), 0, "{policy}");
+        assert!(seen.lock().unwrap().iter().all(|count| *count == EVENTS), "{policy}");
+        let spread = ran_on.lock().unwrap().iter().filter(|count| **count > 0).count();
+        assert!(spread > 1 && steals(&handle) > 0, "{policy}: {:?}", handle.snapshot());
+        let stopped = runtime.shutdown(PATIENCE);
+        assert_eq!((stopped.events_dropped, stopped.tasks_cancelled), (0, 0), "{policy}");
+    }
+}
+
+/// A color that was placed, or that has a socket, runs where it was put.
+#[test]
+fn what_must_stay_stays() {
+    for policy in stealing() {
+        let runtime = runtime(policy.clone());
+        let handle = runtime.handle();
+        let first = handle.cores().next().expect("a core");
+        let astray = Arc::new(AtomicUsize::new(0));
+        let bound = handle.color();
+        let home = bound.core();
+        let socket = handle.spawn_on(&bound, async move {
+            let options = ListenOptions::default();
+            let addr = "127.0.0.1:0".parse().expect("an address");
+            let listener = TcpListener::new(listen(addr, &options).expect("a port is free"));
+            assert_eq!(core_index(), Some(home));
+            listener
+        });
+        let listener = socket.wait().expect("ran").expect("a listener");
+        let work = handle.handler("work", {
+            let astray = astray.clone();
+            move |expected| {
+                spin(Duration::from_micros(200));
+                astray.fetch_add(usize::from(core_index() != Some(expected)), Ordering::Relaxed);
+            }
+        });
+        for _ in 0..200 {
+            work.post(&bound, bound.core()).expect("below the bound");
+            work.post(&handle.color_on(first), first).expect("below the bound");
+        }
+        runtime.shutdown(PATIENCE);
+        drop(listener);
+        assert_eq!(astray.load(Ordering::Relaxed), 0, "{policy}");
+    }
+}
+
+/// A long event that posts something short and waits for it: only another core can run it.
+#[test]
+fn nothing_is_caught_behind_a_long_event() {
+    let runtime = runtime(Policy::Adaptive);
+    let handle = runtime.handle();
+    let freed = Arc::new(AtomicBool::new(false));
+    let short = handle.handler("short", {
+        let freed = freed.clone();
+        move |()| freed.store(true, Ordering::Release)
+    });
+    let maker = handle.clone();
+    let outcome = Arc::new(Mutex::new(None));
+    let long = handle.handler("long", {
+        let (freed, outcome) = (freed.clone(), outcome.clone());
+        move |()| {
+            short.post(&maker.color(), ()).expect("below the bound");
+            let deadline = Instant::now() + PATIENCE;
+            while !freed.load(Ordering::Acquire) && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            *outcome.lock().unwrap() = Some(freed.load(Ordering::Acquire));
+        }
+    });
+    long.post(&handle.color(), ()).expect("below the bound");
+    eventually("the long event ends", || outcome.lock().unwrap().is_some());
+    assert_eq!(*outcome.lock().unwrap(), Some(true), "{:?}", handle.snapshot());
+    runtime.shutdown(PATIENCE);
+}
+
+/// Tasks that never run at once with anything on their color, wherever that goes; sleeps and wake-ups follow them.
+#[test]
+fn tasks_and_their_timers_follow_their_color() {
+    for policy in stealing() {
+        let runtime = runtime(policy.clone());
+        let handle = runtime.handle();
+        let spawner = handle.clone();
+        let first = handle.cores().next().expect("a core");
+        let all = handle.spawn_on(&handle.color_on(first), async move {
+            let tasks: Vec<_> = (0..30)
+                .map(|number| {
+                    spawner.spawn_on(&spawner.color(), async move {
+                        for _ in 0..5 {
+                            spin(Duration::from_micros(50));
+                            crate::sleep(Duration::from_micros(300)).await;
+                            crate::yield_now().await;
+                        }
+                        number
+                    })
+                })
+                .collect();
+            let mut sum = 0;
+            for task in tasks {
+                sum += task.await.expect("ends");
+            }
+            sum
+        });
+        assert_eq!(all.wait().expect("ends"), (0..30).sum::<i32>(), "{policy}");
+        assert_eq!(runtime.shutdown(PATIENCE).tasks_cancelled, 0);
+    }
+}
