@@ -3,15 +3,33 @@
 //! One seed and one description give one run, the same everywhere. Nothing here starts a thread, opens a file or reads a
 //! clock.
 
-mod error;
-mod fixed;
 mod machine;
 mod memory;
+mod workload;
+
+mod options;
+mod watch;
+mod world;
+
+mod histogram;
+mod results;
+
+mod error;
+mod fixed;
 mod random;
 
 pub use error::Error;
+pub use histogram::Histogram;
 pub use machine::{
     CacheSpec, CostSpec, LineSpec, LinkSpec, Machine, MachineSpec, MemorySpec, NicSpec, Pattern, RouteSpec,
     SlowSpec, WakeSpec, profile, profile_text, profiles,
 };
 pub use memory::Traffic;
+pub use options::{Fault, Options};
+pub use results::{HandlerCounts, Results};
+pub use watch::{Note, Watch};
+pub use workload::{
+    Choice, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program, ShiftSpec, SourceKind,
+    SourceSpec, TouchSpec, Trace, TraceEvent, WorkloadSpec, workload, workload_text, workloads,
+};
+pub use world::{CoreCounts, simulate, simulate_watched};

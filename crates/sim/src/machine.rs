@@ -51,8 +51,6 @@ impl LineTime {
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     pub(crate) node: u16,
-    /// Position among all cores of the machine; differs from the index after [`Machine::only`].
-    pub(crate) position: u32,
     /// Caches it uses, innermost first; the last is its domain.
     pub(crate) caches: Vec<u16>,
     /// Speed in percent of a normal core.

@@ -152,7 +152,6 @@ fn core(tree: &topology::Machine, caches: &[(Cache, topology::CpuSet)], cpu: Cpu
     let node = tree.nodes().iter().position(|node| node.id == pu.node).expect("a cpu's node");
     Core {
         node: node as u16,
-        position: position(cpu) as u32,
         caches: used,
         speed_percent: (u64::from(physical.capacity) * 100 / u64::from(CAPACITY_MAX)).max(1) as u32,
         sibling: physical

@@ -1,0 +1,127 @@
+//! Times, counted by size: 32 steps for each power of two, so percentiles are right to three percent.
+//!
+//! Owns counting and reading off. Integers only. Tested below.
+
+/// Steps within a power of two, as a power of two.
+const STEP_BITS: u32 = 5;
+const STEPS: usize = 1 << STEP_BITS;
+
+/// Counts of times in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    sum: u128,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: vec![0; (64 - STEP_BITS as usize + 1) * STEPS], total: 0, sum: 0, max: 0 }
+    }
+}
+
+impl Histogram {
+    /// One more.
+    pub(crate) fn add(&mut self, ns: u64) {
+        self.counts[index(ns)] += 1;
+        self.total += 1;
+        self.sum += u128::from(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// All of another's.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, other)| *own += other);
+        self.total += other.total;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.total
+    }
+
+    /// Their mean, 0 of none.
+    pub fn mean_ns(&self) -> u64 {
+        (self.sum / u128::from(self.total.max(1))) as u64
+    }
+
+    /// The longest.
+    pub fn max_ns(&self) -> u64 {
+        self.max
+    }
+
+    /// The time that so many of 1,000 do not exceed; 0 of none.
+    pub fn permille_ns(&self, permille: u64) -> u64 {
+        let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1_000).max(1) as u64;
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return upper(index).min(self.max);
+            }
+        }
+        self.max
+    }
+
+    /// How many of 1,000 took at most so long; 1,000 of none.
+    pub fn within_permille(&self, ns: u64) -> u64 {
+        let upto: u64 = self.counts[..=index(ns)].iter().sum();
+        (u128::from(upto) * 1_000).checked_div(u128::from(self.total)).unwrap_or(1_000) as u64
+    }
+}
+
+fn index(ns: u64) -> usize {
+    if ns < STEPS as u64 {
+        return ns as usize;
+    }
+    let power = ns.ilog2() - STEP_BITS;
+    (power as usize + 1) * STEPS + ((ns >> power) as usize & (STEPS - 1))
+}
+
+/// The largest time with this index.
+fn upper(index: usize) -> u64 {
+    if index < STEPS {
+        return index as u64;
+    }
+    let power = (index / STEPS - 1) as u32;
+    let first = ((STEPS + index % STEPS) as u128) << power;
+    (first + (1u128 << power) - 1).min(u128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn percentiles_are_right_to_three_percent(
+            mut times in prop::collection::vec(0u64..1 << 40, 1..200),
+            permille in 1u64..=1000,
+        ) {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|&ns| histogram.add(ns));
+            times.sort_unstable();
+            let exact = times[(times.len() as u64 * permille).div_ceil(1000) as usize - 1];
+            let read = histogram.permille_ns(permille);
+            prop_assert!(read >= exact && read <= exact + exact / 32 + 1, "{} {}", read, exact);
+        }
+
+        #[test]
+        fn every_time_has_its_place(ns in any::<u64>()) {
+            let place = index(ns);
+            prop_assert!(upper(place) >= ns && (place == 0 || upper(place - 1) < ns));
+        }
+    }
+
+    #[test]
+    fn shares_within_a_bound() {
+        let mut histogram = Histogram::default();
+        (1..=100).for_each(|ms| histogram.add(ms * 1_000_000));
+        assert!((495..=515).contains(&histogram.within_permille(50_000_000)));
+        assert_eq!(Histogram::default().within_permille(1), 1_000);
+    }
+}

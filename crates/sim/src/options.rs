@@ -1,0 +1,104 @@
+//! How a program is run: policy, seed, and what goes wrong.
+//!
+//! Owns the knobs and their defaults.
+
+use vermeil_sched::Policy;
+
+/// A run's options.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What moves colors.
+    pub policy: Policy,
+    /// What all random draws come from.
+    pub seed: u64,
+    /// Instead of the workload's own length, in nanoseconds of virtual time.
+    pub run_ns: Option<u64>,
+    /// No scheduler at all but one queue for all cores, first come first served, with everything warm and nothing costing
+    /// anything: the ideal that others are measured against.
+    pub ideal: bool,
+    /// Events of one color in a row; default: the scheduler's own ([`vermeil_sched::TurnLimits`]), or 1 under policies that
+    /// place handlers, as in the source document.
+    pub batch_events: Option<usize>,
+    /// How long a core without work goes on looking before it sleeps, in nanoseconds.
+    pub spin_ns: u64,
+    /// Whether handlers' annotated costs are known: `mely` needs them, and they are priors elsewhere. Default: to `mely` only.
+    pub annotated: Option<bool>,
+    /// How often the placement controller looks, in nanoseconds; default: its own.
+    pub control_ns: Option<u64>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+}
+
+impl Options {
+    /// A plain run of this policy.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            seed: 1,
+            run_ns: None,
+            ideal: false,
+            batch_events: None,
+            spin_ns: 0,
+            annotated: None,
+            control_ns: None,
+            faults: Vec::new(),
+        }
+    }
+
+    /// The ideal schedule.
+    pub fn ideal() -> Self {
+        Self { ideal: true, ..Self::new(Policy::None) }
+    }
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Wake-ups take so many times as long.
+    LateWakes {
+        /// How many.
+        times: u32,
+    },
+    /// Sleeping cores wake for nothing, so often.
+    SpuriousWakes {
+        /// Mean time between two of them on the whole machine.
+        every_us: u32,
+    },
+    /// From some time on a core runs at so many percent of its speed, and nobody is told.
+    SlowCore {
+        /// Which, modulo the number of cores.
+        core: u32,
+        /// From when.
+        at_us: u32,
+        /// How fast.
+        percent: u32,
+    },
+    /// A core does nothing for a while: its thread has lost the cpu.
+    Pause {
+        /// Which, modulo the number of cores.
+        core: u32,
+        /// From when.
+        at_us: u32,
+        /// How long.
+        for_us: u32,
+    },
+    /// A core is taken away; what waits for it goes to the next one.
+    RemoveCore {
+        /// Which, modulo the number of cores; the last one stays.
+        core: u32,
+        /// When.
+        at_us: u32,
+    },
+    /// Some runs take so many times what their handler says.
+    Outliers {
+        /// How many in 1,000 runs.
+        permille: u32,
+        /// How many times as long.
+        times: u32,
+    },
+    /// What cores publish about themselves is read so late.
+    StaleHints {
+        /// At most.
+        by_us: u32,
+    },
+}

@@ -1,0 +1,191 @@
+//! What a run came to: counts and times, from which reports are made.
+//!
+//! Owns the numbers of one run's counted part, and the trace hash of all of it. Leaves out how they are shown
+//! (`report.rs`).
+
+use vermeil_sched::CoreIndex;
+
+use crate::histogram::Histogram;
+use crate::machine::Machine;
+use crate::memory::{Memory, Traffic};
+use crate::options::Options;
+use crate::random;
+use crate::workload::Program;
+use crate::world::CoreCounts;
+
+/// What one handler came to.
+#[derive(Clone, Debug, Default)]
+pub struct HandlerCounts {
+    /// Runs.
+    pub runs: u64,
+    /// Their time.
+    pub run_ns: u64,
+    /// Runs of a color that came from another core.
+    pub cold_runs: u64,
+    /// Their time.
+    pub cold_ns: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The policy's name, or "ideal".
+    pub policy: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The seed.
+    pub seed: u64,
+    /// Mixed from every event's start: equal runs have equal hashes.
+    pub hash: u64,
+    /// Length of the counted part.
+    pub counted_ns: u64,
+    /// Requests answered in it.
+    pub answered: u64,
+    /// Their times, from asking to the answer.
+    pub latency: Histogram,
+    /// The same by the node of the network queue they came by.
+    pub latency_by_node: Vec<Histogram>,
+    /// By core.
+    pub cores: Vec<CoreCounts>,
+    /// By handler, in the workload's order.
+    pub handlers: Vec<HandlerCounts>,
+    /// Memory traffic by core.
+    pub traffic: Vec<Traffic>,
+    /// Use of links in thousandths of their bandwidth: by link and direction.
+    pub link_use_milli: Vec<u64>,
+    /// Of each node's memory.
+    pub memory_use_milli: Vec<u64>,
+    /// Of each outermost cache's port, where it has a bound.
+    pub port_use_milli: Vec<u64>,
+    /// The fullest instant (17 us) of any link.
+    pub link_peak_milli: u64,
+    /// Bytes to and from memory.
+    pub memory_bytes: u64,
+    /// Colors moved by placements.
+    pub moves: u64,
+    /// Events begun in the whole run.
+    pub steps: u64,
+    /// Moments of the clock in the whole run.
+    pub moments: u64,
+    /// Events posted in the whole run.
+    pub posted: u64,
+    /// Events that had not run at the end.
+    pub queued_at_end: u64,
+    /// Requests that had not ended.
+    pub requests_live_at_end: usize,
+    /// Most colors at once.
+    pub colors_at_most: usize,
+    began_ns: u64,
+    sent: Vec<u64>,
+}
+
+impl Results {
+    pub(crate) fn new(machine: &Machine, program: &Program, options: &Options) -> Self {
+        Self {
+            policy: if options.ideal { "ideal".to_owned() } else { options.policy.to_string() },
+            machine: machine.name().to_owned(),
+            workload: program.name().to_owned(),
+            seed: options.seed,
+            hash: options.seed,
+            counted_ns: 0,
+            answered: 0,
+            latency: Histogram::default(),
+            latency_by_node: vec![Histogram::default(); machine.nodes()],
+            cores: Vec::new(),
+            handlers: vec![HandlerCounts::default(); program.handlers.len()],
+            traffic: Vec::new(),
+            link_use_milli: Vec::new(),
+            memory_use_milli: Vec::new(),
+            port_use_milli: Vec::new(),
+            link_peak_milli: 0,
+            memory_bytes: 0,
+            moves: 0,
+            steps: 0,
+            moments: 0,
+            posted: 0,
+            queued_at_end: 0,
+            requests_live_at_end: 0,
+            colors_at_most: 0,
+            began_ns: 0,
+            sent: vec![0; program.sources.len()],
+        }
+    }
+
+    /// Counting begins: what was counted so far was the warm-up.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        self.began_ns = now_ns;
+        self.answered = 0;
+        self.latency = Histogram::default();
+        self.latency_by_node.fill(Histogram::default());
+        self.handlers.fill(HandlerCounts::default());
+        self.moves = 0;
+    }
+
+    pub(crate) fn end(&mut self, now_ns: u64, steps: u64, memory: &Memory) {
+        self.counted_ns = (now_ns - self.began_ns).max(1);
+        self.steps = steps;
+        let usage = memory.usage_milli(self.counted_ns * crate::machine::PS_PER_NS);
+        self.link_use_milli = usage.links;
+        self.memory_use_milli = usage.memories;
+        self.port_use_milli = usage.ports;
+        self.link_peak_milli = usage.link_peak;
+        self.memory_bytes = usage.carried_bytes;
+        self.traffic = memory.traffic().to_vec();
+    }
+
+    /// An event has begun.
+    pub(crate) fn fold(&mut self, at_ns: u64, core: CoreIndex, event: u64) {
+        self.hash = random::mix(self.hash ^ at_ns ^ u64::from(core.0) << 48 ^ event.rotate_left(24));
+    }
+
+    pub(crate) fn ran(&mut self, handler: u16, run_ns: u64, cold: bool) {
+        let counts = &mut self.handlers[usize::from(handler)];
+        counts.runs += 1;
+        counts.run_ns += run_ns;
+        counts.cold_runs += u64::from(cold);
+        counts.cold_ns += if cold { run_ns } else { 0 };
+    }
+
+    pub(crate) fn answered(&mut self, node: usize, took_ns: u64) {
+        self.answered += 1;
+        self.latency.add(took_ns);
+        self.latency_by_node[node].add(took_ns);
+    }
+
+    pub(crate) fn sent(&mut self, source: usize, count: u64) {
+        self.sent[source] += count;
+    }
+
+    pub(crate) fn sent_by(&self, source: usize) -> u64 {
+        self.sent[source]
+    }
+
+    /// Requests answered per second.
+    pub fn per_second(&self) -> f64 {
+        self.answered as f64 * 1e9 / self.counted_ns as f64
+    }
+
+    /// Events run in the counted part.
+    pub fn events(&self) -> u64 {
+        self.cores.iter().map(|core| core.events).sum()
+    }
+
+    /// The sum of something over all cores.
+    pub fn sum(&self, of: impl Fn(&CoreCounts) -> u64) -> u64 {
+        self.cores.iter().map(of).sum()
+    }
+
+    /// All cores' memory traffic.
+    pub fn all_traffic(&self) -> Traffic {
+        let mut all = Traffic::default();
+        self.traffic.iter().for_each(|traffic| all.add(traffic));
+        all
+    }
+
+    /// Share of the cores' time in which handlers ran, 0 to 1.
+    pub fn busy(&self) -> f64 {
+        self.sum(|core| core.busy_ns) as f64 / (self.counted_ns as f64 * self.cores.len() as f64)
+    }
+}

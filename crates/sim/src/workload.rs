@@ -1,0 +1,21 @@
+//! What runs: a program of handlers and objects, and the load on it.
+//!
+//! Owns the form people write (`workload/spec.rs`), what it comes to (`workload/compile.rs`), recorded runs
+//! (`workload/trace.rs`) and the workloads that ship (`workload/shipped.rs`). Leaves out how it is run (`world.rs`). Tested
+//! in `workload/tests.rs`.
+
+mod compile;
+mod shipped;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use compile::Program;
+pub(crate) use compile::{Coloring, Home, Next, ObjectKind, REQUEST_OBJECTS_MAX};
+pub use shipped::{workload, workload_text, workloads};
+pub use spec::{
+    Choice, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, ShiftSpec, SourceKind, SourceSpec,
+    TouchSpec, WorkloadSpec,
+};
+pub use trace::{Trace, TraceEvent};

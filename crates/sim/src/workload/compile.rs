@@ -1,0 +1,429 @@
+//! From names to indices: a [`Program`] that the world runs.
+//!
+//! Owns what the words in colors and homes mean, and the checks that every name refers to something. Tested in
+//! `workload/tests.rs`.
+
+use super::spec::{
+    Choice, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec, WorkloadSpec,
+};
+use crate::Error;
+use crate::fixed;
+use crate::machine::Pattern;
+use crate::memory::Access;
+
+/// Objects of one request, at most.
+pub(crate) const REQUEST_OBJECTS_MAX: usize = 6;
+/// Instances of one shared object, at most.
+const INSTANCES_MAX: u32 = 1 << 22;
+/// Touches of this size and above are in order unless said otherwise: a page.
+const SEQUENTIAL_FROM_BYTES: u64 = 4096;
+
+/// A program and its load, ready to run.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    pub(crate) run_ns: u64,
+    pub(crate) warm_up_ns: u64,
+    pub(crate) objects: Vec<ObjectKind>,
+    pub(crate) handlers: Vec<Handler>,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) shifts: Vec<Shift>,
+    /// A recorded run instead of sources.
+    pub(crate) trace: Option<super::trace::Trace>,
+}
+
+/// Bytes that handlers touch.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectKind {
+    pub(crate) bytes: u64,
+    pub(crate) life: Life,
+    pub(crate) count: u32,
+    pub(crate) home: Home,
+    pub(crate) streamed: bool,
+    /// Position among the objects of a request.
+    pub(crate) request_slot: usize,
+    /// Cumulated popularity in 2^32nds; empty for equal.
+    pub(crate) popularity: Vec<u64>,
+}
+
+impl ObjectKind {
+    /// The instance that a random number means.
+    pub(crate) fn instance(&self, random: u64) -> u32 {
+        if self.popularity.is_empty() {
+            return crate::random::scale(random, u64::from(self.count)) as u32;
+        }
+        let total = *self.popularity.last().expect("not empty");
+        let at = crate::random::scale(random, total);
+        self.popularity.partition_point(|&sum| sum <= at) as u32
+    }
+}
+
+/// In which node's memory an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    Touch,
+    Spread,
+    Nic,
+    Node(u16),
+}
+
+/// What events must not overlap with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coloring {
+    Request,
+    Client,
+    Event,
+    Handler,
+    Serial,
+    Queue,
+    Object(u16),
+    /// As recorded.
+    Trace,
+}
+
+/// A handler.
+#[derive(Clone, Debug)]
+pub(crate) struct Handler {
+    pub(crate) name: String,
+    pub(crate) cycles: u64,
+    pub(crate) spread_percent: u32,
+    pub(crate) tail_permille: u32,
+    pub(crate) tail_times: u32,
+    pub(crate) code_bytes: u64,
+    pub(crate) coloring: Coloring,
+    pub(crate) placed_whole: bool,
+    pub(crate) touches: Vec<Touch>,
+    pub(crate) next: Vec<Next>,
+    /// Sum of the weights of `next`.
+    pub(crate) weights: u64,
+    pub(crate) also: Vec<Next>,
+    pub(crate) reply: bool,
+    pub(crate) annotated_cycles: u64,
+    pub(crate) annotated_penalty: u32,
+    /// The source whose arrivals this handler finds, if it polls.
+    pub(crate) polls: Option<u16>,
+}
+
+/// One thing a handler touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) object: u16,
+    pub(crate) bytes: u64,
+    pub(crate) access: Access,
+    pub(crate) pattern: Pattern,
+    pub(crate) by_nic: bool,
+}
+
+/// Where a handler goes on to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) handler: u16,
+    pub(crate) weight: u32,
+    pub(crate) after_ns: u64,
+}
+
+/// Where requests come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) entry: u16,
+    pub(crate) load: SourceKind,
+    pub(crate) choice: Choice,
+    pub(crate) queues: Option<u32>,
+    pub(crate) received_bytes: u64,
+    pub(crate) interrupt_cycles: u64,
+    pub(crate) poll: Option<Poll>,
+}
+
+impl Source {
+    /// Clients that requests may be from.
+    pub(crate) fn clients(&self) -> u32 {
+        match self.load {
+            SourceKind::Closed { clients, .. } | SourceKind::Open { clients, .. } => clients.max(1),
+            SourceKind::Burst { count, .. } | SourceKind::Start { count } => count.max(1),
+        }
+    }
+}
+
+/// How arrivals are found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Poll {
+    pub(crate) handler: u16,
+    pub(crate) cycles_each: u64,
+    pub(crate) batch: u32,
+}
+
+/// A change while the program runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shift {
+    pub(crate) at_ns: u64,
+    pub(crate) handler: Option<u16>,
+    pub(crate) cycles_percent: u32,
+    pub(crate) rate_percent: u32,
+}
+
+impl Program {
+    /// Reads a workload from TOML.
+    ///
+    /// # Errors
+    /// The text is not of the form of [`WorkloadSpec`], or a name refers to nothing.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        let spec: WorkloadSpec = toml::from_str(text)
+            .map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
+        Self::new(&spec)
+    }
+
+    /// Settles what the names of a workload refer to.
+    ///
+    /// # Errors
+    /// A name refers to nothing, or a bound is passed.
+    pub fn new(spec: &WorkloadSpec) -> Result<Self, Error> {
+        let spec = &expand(spec);
+        let names = Names { spec };
+        let objects = objects(&names)?;
+        let mut handlers: Vec<Handler> =
+            spec.handler.iter().map(|handler| names.handler(handler)).collect::<Result<_, _>>()?;
+        let sources: Vec<Source> =
+            spec.source.iter().map(|source| names.source(source)).collect::<Result<_, _>>()?;
+        for (index, source) in sources.iter().enumerate() {
+            if let Some(poll) = source.poll {
+                handlers[usize::from(poll.handler)].polls = Some(index as u16);
+            }
+        }
+        if sources.is_empty() {
+            return Err(names.problem("has no [[source]]; nothing would happen"));
+        }
+        let shifts = spec.shift.iter().map(|shift| {
+            let handler = shift.handler.as_deref().map(|name| names.handler_index(name)).transpose()?;
+            let (cycles_percent, rate_percent) = (shift.cycles_percent, shift.rate_percent.max(1));
+            Ok(Shift { at_ns: shift.at_ms * 1_000_000, handler, cycles_percent, rate_percent })
+        });
+        Ok(Self {
+            name: spec.name.clone(),
+            about: spec.about.clone(),
+            run_ns: spec.run_ms * 1_000_000,
+            warm_up_ns: spec.warm_up_ms * 1_000_000,
+            shifts: shifts.collect::<Result<_, Error>>()?,
+            objects,
+            handlers,
+            sources,
+            trace: None,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line about it.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// The handlers' names, in order.
+    pub fn handlers(&self) -> impl Iterator<Item = &str> {
+        self.handlers.iter().map(|handler| handler.name.as_str())
+    }
+}
+
+/// Writes out handlers that stand in a row.
+fn expand(spec: &WorkloadSpec) -> WorkloadSpec {
+    let mut expanded = spec.clone();
+    expanded.handler.clear();
+    for handler in &spec.handler {
+        for number in 1..=handler.repeat {
+            let mut one = HandlerSpec { repeat: 1, ..handler.clone() };
+            if handler.repeat > 1 {
+                one.name = format!("{}-{number}", handler.name);
+            }
+            if number < handler.repeat {
+                let to = format!("{}-{}", handler.name, number + 1);
+                one.next = vec![NextSpec { to, weight: 1, after_us: 0 }];
+                one.reply = false;
+            }
+            expanded.handler.push(one);
+        }
+    }
+    expanded
+}
+
+/// Looks names up, and names who asked when there is nothing.
+struct Names<'a> {
+    spec: &'a WorkloadSpec,
+}
+
+impl Names<'_> {
+    fn problem(&self, problem: impl Into<String>) -> Error {
+        Error::workload(&self.spec.name, problem)
+    }
+
+    fn handler_index(&self, name: &str) -> Result<u16, Error> {
+        let first = format!("{name}-1");
+        let found =
+            self.spec.handler.iter().position(|handler| handler.name == name || handler.name == first);
+        let known =
+            || self.spec.handler.iter().map(|handler| handler.name.as_str()).collect::<Vec<_>>().join(", ");
+        found
+            .map(|index| index as u16)
+            .ok_or_else(|| self.problem(format!("no handler is called {name:?}; there are: {}", known())))
+    }
+
+    fn object_index(&self, name: &str) -> Result<u16, Error> {
+        let found = self.spec.object.iter().position(|object| object.name == name);
+        let known =
+            || self.spec.object.iter().map(|object| object.name.as_str()).collect::<Vec<_>>().join(", ");
+        found
+            .map(|index| index as u16)
+            .ok_or_else(|| self.problem(format!("no object is called {name:?}; there are: {}", known())))
+    }
+
+    fn coloring(&self, text: &str) -> Result<Coloring, Error> {
+        Ok(match text {
+            "request" => Coloring::Request,
+            "client" => Coloring::Client,
+            "event" => Coloring::Event,
+            "handler" => Coloring::Handler,
+            "serial" => Coloring::Serial,
+            "queue" => Coloring::Queue,
+            name => {
+                let object = self.object_index(name)?;
+                if self.spec.object[usize::from(object)].life != Life::Shared {
+                    return Err(self.problem(format!("color {name:?} is not a shared object")));
+                }
+                Coloring::Object(object)
+            }
+        })
+    }
+
+    fn home(&self, object: &ObjectSpec) -> Result<Home, Error> {
+        Ok(match object.home.as_str() {
+            "touch" => Home::Touch,
+            "spread" => Home::Spread,
+            "nic" => Home::Nic,
+            number => Home::Node(number.parse().map_err(|_| {
+                let problem = format!(
+                    "home {number:?} of object {:?}; write touch, spread, nic or a node's number",
+                    object.name
+                );
+                self.problem(problem)
+            })?),
+        })
+    }
+
+    fn touch(&self, touch: &TouchSpec) -> Result<Touch, Error> {
+        let object = self.object_index(&touch.object)?;
+        let bytes = touch.bytes.unwrap_or(self.spec.object[usize::from(object)].bytes);
+        let usual = if bytes < SEQUENTIAL_FROM_BYTES { Pattern::Random } else { Pattern::Sequential };
+        Ok(Touch {
+            object,
+            bytes,
+            access: if touch.write { Access::Write } else { Access::Read },
+            pattern: touch.order.map_or(usual, Pattern::from),
+            by_nic: touch.by_nic,
+        })
+    }
+
+    fn next(&self, next: &NextSpec) -> Result<Next, Error> {
+        let (weight, after_ns) = (next.weight, next.after_us * 1_000);
+        Ok(Next { handler: self.handler_index(&next.to)?, weight, after_ns })
+    }
+
+    fn handler(&self, handler: &HandlerSpec) -> Result<Handler, Error> {
+        let next: Vec<Next> = handler.next.iter().map(|next| self.next(next)).collect::<Result<_, _>>()?;
+        Ok(Handler {
+            name: handler.name.clone(),
+            cycles: handler.cycles,
+            spread_percent: handler.spread_percent.min(100),
+            tail_permille: handler.tail_permille.min(1_000),
+            tail_times: handler.tail_times.max(1),
+            code_bytes: handler.code_bytes,
+            coloring: self.coloring(&handler.color)?,
+            placed_whole: handler.placed_whole,
+            touches: handler.touch.iter().map(|touch| self.touch(touch)).collect::<Result<_, _>>()?,
+            weights: next.iter().map(|next| u64::from(next.weight)).sum(),
+            next,
+            also: handler.also.iter().map(|next| self.next(next)).collect::<Result<_, _>>()?,
+            reply: handler.reply,
+            annotated_cycles: handler.annotated_cycles.unwrap_or(handler.cycles),
+            annotated_penalty: handler.annotated_penalty.max(1),
+            polls: None,
+        })
+    }
+
+    fn source(&self, source: &SourceSpec) -> Result<Source, Error> {
+        let poll = source.poll.as_ref().map(|poll| -> Result<Poll, Error> {
+            let (cycles_each, batch) = (poll.cycles_each, poll.batch.max(1));
+            Ok(Poll { handler: self.handler_index(&poll.handler)?, cycles_each, batch })
+        });
+        Ok(Source {
+            entry: self.handler_index(&source.entry)?,
+            load: source.load.clone(),
+            choice: source.choice,
+            queues: source.queues.map(|queues| queues.max(1)),
+            received_bytes: source.received_bytes,
+            interrupt_cycles: source.interrupt_cycles,
+            poll: poll.transpose()?,
+        })
+    }
+}
+
+fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
+    let mut request_slot = 0;
+    let mut all = Vec::new();
+    for object in &names.spec.object {
+        if object.count > INSTANCES_MAX {
+            let problem =
+                format!("object {:?}: {} instances are more than {INSTANCES_MAX}", object.name, object.count);
+            return Err(names.problem(problem));
+        }
+        all.push(ObjectKind {
+            bytes: object.bytes,
+            life: object.life,
+            count: object.count.max(1),
+            home: names.home(object)?,
+            streamed: object.streamed,
+            request_slot,
+            popularity: popularity(object.count, object.skew_milli),
+        });
+        request_slot += usize::from(object.life == Life::Request);
+    }
+    if request_slot > REQUEST_OBJECTS_MAX {
+        let problem = format!("{request_slot} objects of a request are more than {REQUEST_OBJECTS_MAX}");
+        return Err(names.problem(problem));
+    }
+    Ok(all)
+}
+
+/// Zipf's law, cumulated.
+fn popularity(count: u32, skew_milli: u32) -> Vec<u64> {
+    if skew_milli == 0 {
+        return Vec::new();
+    }
+    let mut sum = 0;
+    let weights = (1..=u64::from(count)).map(|rank| {
+        sum += fixed::power_below_one(rank, u64::from(skew_milli)).max(1);
+        sum
+    });
+    weights.collect()
+}
+
+/// What the colors of a recording are taken to touch: one shared object each.
+pub(super) fn trace_objects(colors: u32, bytes: u64) -> Vec<ObjectKind> {
+    let object = ObjectKind {
+        bytes,
+        life: Life::Shared,
+        count: colors.max(1),
+        home: Home::Touch,
+        streamed: false,
+        request_slot: 0,
+        popularity: Vec::new(),
+    };
+    if bytes == 0 { Vec::new() } else { vec![object] }
+}
+
+/// Each event touches all of its color's object.
+pub(super) fn trace_touches(bytes: u64) -> Vec<Touch> {
+    let touch = Touch { object: 0, bytes, access: Access::Write, pattern: Pattern::Random, by_nic: false };
+    if bytes == 0 { Vec::new() } else { vec![touch] }
+}

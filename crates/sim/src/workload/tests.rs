@@ -1,0 +1,54 @@
+use super::*;
+
+#[test]
+fn every_shipped_workload_reads() {
+    for name in workloads() {
+        let program = workload(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(program.name(), name);
+    }
+}
+
+#[test]
+fn a_row_of_handlers_is_written_out() {
+    let program = workload("sqrt-pipeline").unwrap();
+    let names: Vec<&str> = program.handlers().collect();
+    assert_eq!((names.len(), names[0], names[15]), (16, "roots-1", "roots-16"));
+    assert_eq!(program.handlers[3].next[0].handler, 4);
+    assert!(program.handlers[15].next.is_empty());
+}
+
+#[test]
+fn mistakes_are_named() {
+    let text = workload_text("web").unwrap();
+    let message = |from: &str, to: &str| Program::from_toml(&text.replace(from, to)).unwrap_err().to_string();
+    assert!(message("to = \"parse\"", "to = \"prase\"").contains("\"prase\""));
+    assert!(message("color = \"serial\"", "color = \"cereal\"").contains("connection, buffer, file"));
+    assert!(message("cycles = 2500", "cicles = 2500").contains("cicles"));
+    assert!(message("color = \"serial\"", "color = \"buffer\"").contains("not a shared object"));
+    assert!(workload("nothing").unwrap_err().to_string().contains("image-pipeline"));
+}
+
+#[test]
+fn popular_instances_are_popular() {
+    let program = workload("keyed").unwrap();
+    let key = &program.objects[0];
+    let drawn: Vec<u32> = (0..10_000u64).map(|i| key.instance(crate::random::mix(i))).collect();
+    let first = drawn.iter().filter(|&&instance| instance == 0).count();
+    assert!((800..1300).contains(&first), "{first} of 10,000");
+    assert!(drawn.iter().all(|&instance| instance < 10_000));
+}
+
+#[test]
+fn a_recording_names_its_posters() {
+    let text = concat!(
+        "{\"handler\":\"read\",\"color\":7,\"start_ns\":100,\"run_ns\":50}\n",
+        "{\"handler\":\"write\",\"color\":7,\"start_ns\":160,\"run_ns\":30,\"by\":0}\n",
+    );
+    let program = Program::from_trace("small", text, 0).unwrap();
+    assert_eq!(program.handlers().collect::<Vec<_>>(), ["read", "write"]);
+    assert_eq!(program.trace.as_ref().unwrap().children(0), [1]);
+    let broken = text.replace("\"by\":0", "\"by\":1");
+    assert!(Program::from_trace("small", &broken, 0).unwrap_err().to_string().contains("line 2"));
+    assert!(Program::from_trace("small", "nonsense", 0).unwrap_err().to_string().contains("line 1"));
+    assert!(Program::from_trace("small", "", 0).is_err());
+}

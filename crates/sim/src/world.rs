@@ -1,0 +1,310 @@
+//! The world: virtual cores that run the production scheduler on a simulated machine.
+//!
+//! One thread, one clock. A step of a core is what the runtime's core does between two looks at its queues; what it decides
+//! comes from `vermeil_sched`, what it costs from the machine, what handlers take from the memory system. Owns the state and
+//! the loop. The steps: `step.rs` (an event and the next), `execute.rs` (a handler's time), `ready.rs` (posting, tokens,
+//! wake-ups), `search.rs` (stealing and sleep), `arrive.rs` (requests), `faults.rs`. Invariants are checked from outside by
+//! `check.rs`; determinism and accounts in `world/tests.rs`.
+
+mod arrive;
+mod clock;
+mod colors;
+mod core;
+mod execute;
+mod faults;
+mod ready;
+mod requests;
+mod search;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use vermeil_sched::cost::{CostTable, Prior, StealCost};
+use vermeil_sched::{CoreIndex, Policy, Stealing, TurnLimits};
+
+use crate::machine::Machine;
+use crate::memory::{Memory, ObjectId};
+use crate::options::Options;
+use crate::random::{Purpose, Stream};
+use crate::results::Results;
+use crate::watch::Watch;
+use crate::workload::{Life, Program};
+use clock::{Clock, Moment};
+use colors::{Colors, NONE};
+use core::{Core, Phase};
+use requests::{Client, Queue, Requests};
+
+pub use core::CoreCounts;
+
+/// Runs a program on a machine.
+pub fn simulate(machine: &Machine, program: &Program, options: &Options) -> Results {
+    simulate_watched(machine, program, options, ()).0
+}
+
+/// As [`simulate`], with somebody who is told of everything; gives the watcher back.
+pub fn simulate_watched<W: Watch>(
+    machine: &Machine,
+    program: &Program,
+    options: &Options,
+    watch: W,
+) -> (Results, W) {
+    let mut world = World::new(machine, program, options, watch);
+    world.run();
+    world.into_results()
+}
+
+/// Arrivals that wait for a polling handler.
+#[derive(Clone, Debug, Default)]
+struct Polled {
+    waiting: VecDeque<u32>,
+    is_posted: bool,
+}
+
+/// Everything.
+struct World<W> {
+    machine: Machine,
+    program: Program,
+    options: Options,
+    stealing: Stealing,
+    memory: Memory,
+    clock: Clock,
+    now_ns: u64,
+    end_ns: u64,
+    cores: Vec<Core>,
+    colors: Colors,
+    requests: Requests,
+    clients: Vec<Client>,
+    /// First client of each source.
+    first_client: Vec<u32>,
+    /// Network queues of each source.
+    queues: Vec<Vec<Queue>>,
+    polled: Vec<Polled>,
+    /// Percent of its rate at which each source sends.
+    rate_percent: u32,
+    /// Percent of its cycles that each handler takes.
+    cycles_percent: Vec<u32>,
+    costs: CostTable,
+    steal_costs: StealCost,
+    /// Where each handler stands, under policies that place them.
+    plan: Option<Vec<CoreIndex>>,
+    code: Vec<ObjectId>,
+    /// By kind and instance.
+    shared: Vec<Vec<Option<ObjectId>>>,
+    instance_colors: Vec<Vec<u32>>,
+    handler_colors: Vec<u32>,
+    serial_color: u32,
+    /// The ideal schedule's only queue.
+    central: VecDeque<u32>,
+    searchers: usize,
+    /// Sleeping cores that watch, by node.
+    sentinels: Vec<bool>,
+    /// Events, deliveries and questions that are still to come: a workload that ends does so without any.
+    outstanding: u64,
+    wake_times: u32,
+    stale_ns: u64,
+    outliers: Option<(u32, u32)>,
+    steps: u64,
+    is_counting: bool,
+    results: Results,
+    watch: W,
+}
+
+impl<W: Watch> World<W> {
+    fn new(machine: &Machine, program: &Program, options: &Options, watch: W) -> Self {
+        let stealing = if options.ideal { Stealing::Never } else { options.policy.stealing() };
+        let limits = TurnLimits {
+            batch_events: options.batch_events.unwrap_or_else(|| usual_batch(options)),
+            ..TurnLimits::default()
+        };
+        let core = |index: CoreIndex| {
+            let speed = machine.cores[index.0 as usize].speed_percent;
+            Core::new(index, stealing.order(), limits, speed)
+        };
+        let mut memory = Memory::new(machine);
+        let code = program.handlers.iter().enumerate();
+        let code = code.map(|(index, handler)| {
+            memory.allocate(handler.code_bytes.max(1), (index % machine.nodes) as u16, u32::MAX)
+        });
+        let code = code.collect();
+        let run_ns = options.run_ns.unwrap_or(program.run_ns);
+        let mut world = Self {
+            stealing,
+            clock: Clock::default(),
+            now_ns: 0,
+            end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
+            cores: machine.layout().indices().map(core).collect(),
+            colors: Colors::default(),
+            requests: Requests::default(),
+            clients: Vec::new(),
+            first_client: Vec::new(),
+            queues: Vec::new(),
+            polled: vec![Polled::default(); program.sources.len()],
+            rate_percent: 100,
+            cycles_percent: vec![100; program.handlers.len()],
+            costs: CostTable::new(),
+            steal_costs: StealCost::default(),
+            plan: None,
+            code,
+            shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
+            instance_colors: vec![Vec::new(); program.objects.len()],
+            handler_colors: vec![NONE; program.handlers.len()],
+            serial_color: NONE,
+            central: VecDeque::new(),
+            searchers: 0,
+            sentinels: vec![false; machine.nodes],
+            outstanding: 0,
+            wake_times: 1,
+            stale_ns: 0,
+            outliers: None,
+            steps: 0,
+            is_counting: false,
+            results: Results::new(machine, program, options),
+            memory,
+            machine: machine.clone(),
+            program: program.clone(),
+            options: options.clone(),
+            watch,
+        };
+        world.register_handlers();
+        world.begin();
+        world
+    }
+
+    /// Tells the cost table of all handlers, with their annotations if the policy is to know them.
+    fn register_handlers(&mut self) {
+        let known = self.options.annotated.unwrap_or(self.options.policy == Policy::Mely);
+        for handler in &self.program.handlers {
+            let cost_ns = self.machine.cycles_ps(handler.annotated_cycles) / 1_000;
+            let cost_ns = cost_ns.clamp(1, u64::from(u32::MAX)) as u32;
+            let prior = Prior { cost_ns, penalty: handler.annotated_penalty };
+            self.costs.register(if known { prior } else { Prior::default() });
+        }
+    }
+
+    /// Puts the first moments on the clock.
+    fn begin(&mut self) {
+        self.begin_sources();
+        for (index, shift) in self.program.shifts.clone().into_iter().enumerate() {
+            self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });
+        }
+        self.begin_faults();
+        match self.program.warm_up_ns {
+            0 => self.begin_counting(),
+            warm_up_ns => self.clock.at(warm_up_ns, Moment::Count),
+        }
+    }
+
+    fn begin_counting(&mut self) {
+        self.is_counting = true;
+        self.results.begin(self.now_ns);
+        self.memory.forget_counts();
+        for core in &mut self.cores {
+            core.counts = CoreCounts::default();
+            if let Phase::Parked { asleep_ns } = &mut core.phase {
+                *asleep_ns = (*asleep_ns).max(self.now_ns);
+            }
+        }
+    }
+
+    /// Moment by moment to the end.
+    fn run(&mut self) {
+        while let Some((at_ns, moment)) = self.clock.next() {
+            if at_ns > self.end_ns {
+                break;
+            }
+            self.now_ns = at_ns;
+            match moment {
+                Moment::Step { core, turn } => {
+                    if self.cores[core as usize].turn_number == turn {
+                        self.step(CoreIndex(core));
+                    }
+                }
+                Moment::Ask { client } => self.ask(client),
+                Moment::Send { source } => self.send(source),
+                Moment::Deliver { event } => self.deliver(event),
+                Moment::Shift { index } => self.shift(index),
+                Moment::Fault { index } => self.fault(index),
+                Moment::Control => {}
+                Moment::Count => self.begin_counting(),
+            }
+            if self.outstanding == 0 {
+                break;
+            }
+        }
+        if self.end_ns != u64::MAX && self.outstanding > 0 {
+            self.now_ns = self.end_ns;
+        }
+    }
+
+    fn shift(&mut self, index: u32) {
+        let shift = self.program.shifts[index as usize];
+        match shift.handler {
+            Some(handler) => self.cycles_percent[usize::from(handler)] = shift.cycles_percent,
+            None => self.cycles_percent.fill(shift.cycles_percent),
+        }
+        self.rate_percent = shift.rate_percent;
+    }
+
+    /// The core goes on at this time, whatever else it was going to do.
+    fn go_on(&mut self, core: CoreIndex, at_ns: u64) {
+        let state = &mut self.cores[core.0 as usize];
+        state.turn_number = state.turn_number.wrapping_add(1);
+        let turn = state.turn_number;
+        self.clock.at(at_ns, Moment::Step { core: core.0, turn });
+    }
+
+    fn core(&mut self, core: CoreIndex) -> &mut Core {
+        &mut self.cores[core.0 as usize]
+    }
+
+    /// How long a wake-up takes this time.
+    fn wake_ns(&mut self, core: CoreIndex) -> u64 {
+        let costs = &self.machine.costs;
+        let wakes = &mut self.cores[core.0 as usize].wakes;
+        *wakes += 1;
+        let mut stream = Stream::new(self.options.seed, Purpose::Wake, u64::from(core.0) << 32 | *wakes);
+        let usual = if stream.chance(costs.wake_tail_permille) {
+            costs.wake_tail_ns
+        } else {
+            // Half to one and a half times the median.
+            costs.wake_median_ns / 2 + stream.below(costs.wake_median_ns.max(1))
+        };
+        usual * u64::from(self.wake_times)
+    }
+
+    fn into_results(mut self) -> (Results, W) {
+        for core in &mut self.cores {
+            if let Phase::Parked { asleep_ns } = core.phase {
+                core.counts.idle_ns += self.now_ns.saturating_sub(asleep_ns);
+            }
+        }
+        let mut results = self.results;
+        results.end(self.now_ns, self.steps, &self.memory);
+        results.cores = self.cores.into_iter().map(|core| core.counts).collect();
+        results.queued_at_end = self.colors.queued();
+        results.posted = self.colors.posted();
+        results.moments = self.clock.asked();
+        results.colors_at_most = self.colors.len();
+        results.requests_live_at_end = self.requests.live();
+        (results, self.watch)
+    }
+}
+
+/// One event at a time where handlers are placed and where every event stands in the queue by itself.
+fn usual_batch(options: &Options) -> usize {
+    match options.policy {
+        Policy::Placed(_) | Policy::Trial | Policy::Libasync => 1,
+        _ => TurnLimits::default().batch_events,
+    }
+}
+
+fn instances(kind: &crate::workload::ObjectKind, machine: &Machine) -> usize {
+    match kind.life {
+        Life::Shared => kind.count as usize,
+        Life::Node => machine.nodes,
+        Life::Core => machine.cores.len(),
+        Life::Request | Life::Client => 0,
+    }
+}

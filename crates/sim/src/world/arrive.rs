@@ -1,0 +1,324 @@
+//! Requests: when clients ask, by which network queue they come, and when they have their answer.
+//!
+//! Owns the four kinds of sources and the choice of a queue. A request that arrives is written to memory by the card, may
+//! interrupt its queue's core, and is posted (or waits for a polling handler).
+
+use vermeil_sched::{CoreIndex, Placement};
+
+use super::World;
+use super::clock::Moment;
+use super::colors::{NONE, Token};
+use super::requests::{Client, Queue};
+use crate::machine::PS_PER_NS;
+use crate::memory::Access;
+use crate::random::{self, Purpose, Stream};
+use crate::watch::Watch;
+use crate::workload::{Choice, SourceKind};
+
+/// Clients without think time ask first within so long, not all at one instant.
+const START_SPREAD_NS: u64 = 1_000_000;
+
+impl<W: Watch> World<W> {
+    pub(super) fn begin_sources(&mut self) {
+        for index in 0..self.program.sources.len() {
+            self.add_queues(index);
+            self.add_clients(index);
+            self.begin_source(index);
+        }
+        self.begin_recording();
+    }
+
+    fn add_queues(&mut self, source: usize) {
+        let cores = self.cores.len() as u32;
+        let count = self.program.sources[source].queues.unwrap_or(cores);
+        let nics = &self.machine.nics;
+        let queue = |index: u32| {
+            let core = (u64::from(index) * u64::from(cores) / u64::from(count)) as u32;
+            let own_node = self.machine.cores[core as usize].node;
+            let card = u64::from(index) * nics.len() as u64 / u64::from(count);
+            Queue {
+                nic_node: nics.get(card as usize).copied().unwrap_or(own_node),
+                core,
+                pending: 0,
+                color: NONE,
+            }
+        };
+        self.queues.push((0..count).map(queue).collect());
+    }
+
+    fn add_clients(&mut self, source: usize) {
+        self.first_client.push(self.clients.len() as u32);
+        let count = self.program.sources[source].clients();
+        self.clients.extend((0..count).map(|number| Client {
+            source: source as u16,
+            number,
+            color: NONE,
+            asked: 0,
+            objects: Vec::new(),
+        }));
+    }
+
+    fn begin_source(&mut self, source: usize) {
+        let first = self.first_client[source];
+        match self.program.sources[source].load.clone() {
+            SourceKind::Closed { clients, think_us } => {
+                let mut start = Stream::new(self.options.seed, Purpose::Start, source as u64);
+                let spread_ns = if think_us == 0 { START_SPREAD_NS } else { think_us * 1_000 };
+                for client in first..first + clients.max(1) {
+                    let at_ns = start.below(spread_ns);
+                    self.ask_at(at_ns, client);
+                }
+            }
+            SourceKind::Open { .. } => self.send_at(0, source),
+            SourceKind::Burst { .. } => self.send_at(0, source),
+            SourceKind::Start { count } => {
+                for client in first..first + count {
+                    self.ask_at(0, client);
+                }
+            }
+        }
+    }
+
+    fn ask_at(&mut self, at_ns: u64, client: u32) {
+        self.outstanding += 1;
+        self.clock.at(at_ns, Moment::Ask { client });
+    }
+
+    fn send_at(&mut self, at_ns: u64, source: usize) {
+        self.outstanding += 1;
+        self.clock.at(at_ns, Moment::Send { source: source as u32 });
+    }
+
+    /// A source that does not wait for answers sends, and will again.
+    pub(super) fn send(&mut self, source: u32) {
+        let index = source as usize;
+        let (seed, now_ns) = (self.options.seed, self.now_ns);
+        let clients = self.program.sources[index].clients();
+        let sent = self.results.sent_by(index);
+        self.outstanding -= 1;
+        let (count, gap_ns) = match self.program.sources[index].load {
+            SourceKind::Open { per_s, even, .. } => {
+                let per_s = (per_s * u64::from(self.rate_percent) / 100).max(1);
+                let mean_ns = 1_000_000_000 / per_s;
+                let mut stream = Stream::new(seed, Purpose::Arrival, u64::from(source) << 48 | sent);
+                (1, if even { mean_ns } else { stream.exponential(mean_ns) })
+            }
+            SourceKind::Burst { count, every_us } => (count, every_us.max(1) * 1_000),
+            SourceKind::Closed { .. } | SourceKind::Start { .. } => return,
+        };
+        self.results.sent(index, u64::from(count));
+        for number in 0..u64::from(count) {
+            let client = self.first_client[index] + ((sent + number) % u64::from(clients)) as u32;
+            self.outstanding += 1;
+            self.ask(client);
+        }
+        self.send_at(now_ns + gap_ns, index);
+    }
+
+    /// A client asks.
+    pub(super) fn ask(&mut self, client: u32) {
+        let asked = {
+            let asking = &mut self.clients[client as usize];
+            asking.asked += 1;
+            asking.asked
+        };
+        let source = self.clients[client as usize].source;
+        let queue = self.choose_queue(client, asked);
+        let key = random::mix(u64::from(client) << 32 | u64::from(asked));
+        let request = self.requests.begin(client, source, queue, self.now_ns, key);
+        self.queues[usize::from(source)][queue as usize].pending += 1;
+        self.receive_bytes(source, queue);
+        let mut at_ns = self.now_ns;
+        if self.program.sources[usize::from(source)].poll.is_some() {
+            self.requests.get_mut(request).live += 1;
+            self.polled[usize::from(source)].waiting.push_back(request);
+            if !std::mem::replace(&mut self.polled[usize::from(source)].is_posted, true) {
+                self.post_poll(source, None, &mut at_ns);
+            }
+        } else {
+            self.requests.get_mut(request).live += 1;
+            self.enter(request, None, &mut at_ns);
+        }
+    }
+
+    fn choose_queue(&self, client: u32, asked: u32) -> u32 {
+        let client = &self.clients[client as usize];
+        let queues = &self.queues[usize::from(client.source)];
+        let count = queues.len() as u32;
+        match self.program.sources[usize::from(client.source)].choice {
+            Choice::Fixed => client.number % count,
+            Choice::RoundRobin => (client.number + asked - 1) % count,
+            Choice::LeastPending => {
+                let node = |queue: &Queue| usize::from(self.machine.cores[queue.core as usize].node);
+                let mut pending = vec![0u32; self.machine.nodes];
+                queues.iter().for_each(|queue| pending[node(queue)] += queue.pending);
+                let rotated = (0..count).map(|index| (client.number + asked + index) % count);
+                rotated.min_by_key(|&index| pending[node(&queues[index as usize])]).unwrap_or(0)
+            }
+        }
+    }
+
+    /// The card writes what arrived into memory near the queue's core, and perhaps interrupts it.
+    fn receive_bytes(&mut self, source: u16, queue: u32) {
+        let described = &self.program.sources[usize::from(source)];
+        let (bytes, cycles) = (described.received_bytes, described.interrupt_cycles);
+        let Queue { nic_node, core, .. } = self.queues[usize::from(source)][queue as usize];
+        if bytes > 0 {
+            let home = self.machine.cores[core as usize].node;
+            self.memory.dma(nic_node, home, bytes, Access::Write, self.now_ns * PS_PER_NS);
+        }
+        let interrupt_ns = self.machine.cycles_ps(cycles) / PS_PER_NS;
+        self.core(CoreIndex(core)).debt_ns += interrupt_ns;
+    }
+
+    /// Posts a request's first event.
+    pub(super) fn enter(&mut self, request: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let source = self.requests.get(request).source;
+        let entry = self.program.sources[usize::from(source)].entry;
+        let maker = by.unwrap_or_else(|| self.queue_core(request));
+        let color = self.color_for(entry, request, Some(maker));
+        let event = self.colors.prepare(entry, color, request, 0);
+        self.post(event, by, at_ns);
+    }
+
+    fn queue_core(&self, request: u32) -> CoreIndex {
+        let request = self.requests.get(request);
+        let core = CoreIndex(self.queues[usize::from(request.source)][request.queue as usize].core);
+        self.next_there(core)
+    }
+
+    /// Posts the event that finds out what has arrived.
+    pub(super) fn post_poll(&mut self, source: u16, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let poll = self.program.sources[usize::from(source)].poll.expect("the source is polled");
+        let color = self.color_for(poll.handler, NONE, by);
+        let event = self.colors.prepare(poll.handler, color, NONE, 0);
+        self.outstanding += 1;
+        self.post(event, by, at_ns);
+    }
+
+    /// The client has its answer, and will ask again if it waited for it.
+    pub(super) fn answer(&mut self, request: u32, at_ns: u64) {
+        if request == NONE || std::mem::replace(&mut self.requests.get_mut(request).is_answered, true) {
+            return;
+        }
+        let answered = self.requests.get(request);
+        let (client, source, queue) = (answered.client, answered.source, answered.queue);
+        let took_ns = at_ns - answered.asked_ns;
+        let core = self.queues[usize::from(source)][queue as usize].core;
+        self.queues[usize::from(source)][queue as usize].pending -= 1;
+        let node = usize::from(self.machine.cores[core as usize].node);
+        self.results.answered(node, took_ns);
+        if let SourceKind::Closed { think_us, .. } = self.program.sources[usize::from(source)].load {
+            let asked = u64::from(self.clients[client as usize].asked);
+            let mut think = Stream::new(self.options.seed, Purpose::Think, u64::from(client) << 32 | asked);
+            self.ask_at(at_ns + think.exponential(think_us * 1_000), client);
+        }
+    }
+
+    /// One event less of a request; without any it is over.
+    pub(super) fn event_of_request_ended(&mut self, request: u32) {
+        if request == NONE {
+            return;
+        }
+        let ended = self.requests.get_mut(request);
+        ended.live -= 1;
+        if ended.live > 0 {
+            return;
+        }
+        let (color, objects, answered) = (ended.color, ended.objects, ended.is_answered);
+        for object in objects.into_iter().flatten() {
+            self.memory.release(object);
+        }
+        if color != NONE {
+            self.colors.release(color);
+        }
+        if !answered {
+            self.answer(request, self.now_ns);
+        }
+        self.requests.end(request);
+    }
+
+    pub(super) fn request_color(&mut self, request: u32, by: Option<CoreIndex>) -> u32 {
+        let known = self.requests.get(request).color;
+        if known != NONE {
+            return known;
+        }
+        let color = self.make_color(None, Placement::Any, by);
+        self.requests.get_mut(request).color = color;
+        color
+    }
+
+    pub(super) fn client_color(&mut self, request: u32, by: Option<CoreIndex>) -> u32 {
+        let client = self.requests.get(request).client as usize;
+        if self.clients[client].color == NONE {
+            self.clients[client].color = self.make_color(None, Placement::Any, by);
+        }
+        let color = self.clients[client].color;
+        self.at_home(color, by);
+        color
+    }
+
+    /// A policy that puts new colors beside their makers does so with a client's that comes back to rest.
+    fn at_home(&mut self, color: u32, by: Option<CoreIndex>) {
+        let Some(maker) = by else { return };
+        let resting = self.colors.color(color);
+        let apart = self.options.policy.keeps_nodes_apart();
+        let layout = self.machine.layout();
+        if apart && resting.token == Token::Absent && layout.node(resting.core) != layout.node(maker) {
+            self.colors.color_mut(color).core = maker;
+        }
+    }
+
+    pub(super) fn queue_color(&mut self, request: u32) -> u32 {
+        let (source, queue) = {
+            let request = self.requests.get(request);
+            (usize::from(request.source), request.queue as usize)
+        };
+        if self.queues[source][queue].color == NONE {
+            let core = CoreIndex(self.queues[source][queue].core);
+            self.queues[source][queue].color = self.make_color(Some(core), Placement::Core(core), None);
+        }
+        self.queues[source][queue].color
+    }
+
+    pub(super) fn instance_color(&mut self, object: u16, request: u32, by: Option<CoreIndex>) -> u32 {
+        let instance = self.instance(object, request, 0) as usize;
+        let colors = &mut self.instance_colors[usize::from(object)];
+        if colors.is_empty() {
+            colors.resize(self.program.objects[usize::from(object)].count as usize, NONE);
+        }
+        if self.instance_colors[usize::from(object)][instance] == NONE {
+            let color = self.make_color(None, Placement::Any, by);
+            self.instance_colors[usize::from(object)][instance] = color;
+        }
+        self.instance_colors[usize::from(object)][instance]
+    }
+
+    /// What a recording got from outside comes when it came then.
+    fn begin_recording(&mut self) {
+        let Some(trace) = self.program.trace.clone() else { return };
+        self.instance_colors = vec![vec![NONE; trace.colors as usize]];
+        for (index, recorded) in trace.events.iter().enumerate().filter(|(_, recorded)| recorded.is_root) {
+            let event = self.prepare_recorded(index as u32);
+            self.clock.at(recorded.start_ns, Moment::Deliver { event });
+        }
+    }
+
+    /// An event of a recording, ready to be posted.
+    pub(super) fn prepare_recorded(&mut self, index: u32) -> u32 {
+        let recorded = self.program.trace.as_ref().expect("a recording runs").events[index as usize];
+        if self.instance_colors[0][recorded.color as usize] == NONE {
+            self.instance_colors[0][recorded.color as usize] = self.make_color(None, Placement::Any, None);
+        }
+        let color = self.instance_colors[0][recorded.color as usize];
+        self.outstanding += 1;
+        self.colors.prepare(recorded.handler, color, NONE, index)
+    }
+
+    /// This core, or the next one if it has been taken away.
+    pub(super) fn next_there(&self, core: CoreIndex) -> CoreIndex {
+        let count = self.cores.len() as u32;
+        let there = |core: &CoreIndex| self.cores[core.0 as usize].is_there();
+        (0..count).map(|step| CoreIndex((core.0 + step) % count)).find(there).unwrap_or(core)
+    }
+}

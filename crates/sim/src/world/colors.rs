@@ -1,0 +1,239 @@
+//! Colors and the events in them.
+//!
+//! A color owns its events in the order of their posting; its token is in one core's ready queue, is being run, or does not
+//! exist. Owns both stores and the sums kept with them. Leaves out where tokens go (`ready.rs`). Checked from outside by
+//! `check.rs`.
+
+use vermeil_sched::{CoreIndex, Placement, Slot};
+
+/// Nothing: no event, no color, no request.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A handler's run that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    /// Number in the order of posting, from 1.
+    pub(crate) sequence: u64,
+    /// Position in the workload.
+    pub(crate) handler: u16,
+    pub(crate) color: u32,
+    /// The request it is part of, or [`NONE`].
+    pub(crate) request: u32,
+    /// Steps from the request's beginning; of a recording, the recorded event.
+    pub(crate) step: u32,
+    pub(crate) posted_ns: u64,
+    /// What it adds to its color's time and worth.
+    pub(crate) expected_ns: u32,
+    pub(crate) worth_ns: u32,
+    /// The next in the color.
+    after: u32,
+}
+
+/// Where a color's token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// There is none: the color is empty.
+    Absent,
+    /// In the ready queue of the color's core.
+    Ready,
+    /// Being run by the color's core.
+    Running,
+}
+
+/// A color.
+#[derive(Clone, Debug)]
+pub(crate) struct Color {
+    /// Unlike its index never used again.
+    pub(crate) number: u64,
+    pub(crate) token: Token,
+    /// Where it runs, or goes when it becomes ready.
+    pub(crate) core: CoreIndex,
+    /// Where it ran last.
+    pub(crate) last: Option<CoreIndex>,
+    pub(crate) placement: Placement,
+    pub(crate) slot: Slot,
+    pub(crate) moved_ns: Option<u64>,
+    /// Sums over the queued events.
+    pub(crate) expected_ns: u64,
+    pub(crate) worth_ns: u64,
+    /// Queued events that came with a steal, whose run time counts as stolen.
+    pub(crate) stolen: u32,
+    pub(crate) len: u32,
+    /// Whoever names it: requests, clients, the workload. Without any, and empty, it ends.
+    pub(crate) users: u32,
+    first: u32,
+    last_event: u32,
+}
+
+/// All colors and events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Colors {
+    colors: Vec<Color>,
+    free_colors: Vec<u32>,
+    made: u64,
+    events: Vec<Event>,
+    free_events: Vec<u32>,
+    posted: u64,
+    queued: u64,
+}
+
+impl Colors {
+    /// A new color on `core`.
+    pub(crate) fn make(&mut self, core: impl FnOnce(u64) -> CoreIndex, placement: Placement) -> u32 {
+        let made = self.made;
+        self.made += 1;
+        let color = Color {
+            number: 0,
+            token: Token::Absent,
+            core: core(made),
+            last: None,
+            placement,
+            slot: Slot(NONE),
+            moved_ns: None,
+            expected_ns: 0,
+            worth_ns: 0,
+            stolen: 0,
+            len: 0,
+            users: 1,
+            first: NONE,
+            last_event: NONE,
+        };
+        let at = put(&mut self.colors, &mut self.free_colors, color);
+        // Places are used again, numbers are not.
+        self.colors[at as usize].number = made << 32 | u64::from(at);
+        at
+    }
+
+    /// The color with this number, unless it has ended.
+    pub(crate) fn by_number(&self, number: u64) -> Option<u32> {
+        let at = number as u32;
+        let color = &self.colors[at as usize];
+        (color.number == number && (color.users > 0 || color.token != Token::Absent)).then_some(at)
+    }
+
+    /// What the last event of a color that is not empty adds to its worth.
+    pub(crate) fn last_worth_ns(&self, color: u32) -> u64 {
+        u64::from(self.events[self.colors[color as usize].last_event as usize].worth_ns)
+    }
+
+    /// One user less; without any, an empty color's place is given to the next.
+    pub(crate) fn release(&mut self, color: u32) {
+        let ended = &mut self.colors[color as usize];
+        ended.users -= 1;
+        self.end_if_unused(color);
+    }
+
+    /// A color that nobody names ends when its token does.
+    pub(crate) fn end_if_unused(&mut self, color: u32) {
+        let ended = &self.colors[color as usize];
+        if ended.users == 0 && ended.token == Token::Absent {
+            self.free_colors.push(color);
+        }
+    }
+
+    pub(crate) fn color(&self, color: u32) -> &Color {
+        &self.colors[color as usize]
+    }
+
+    pub(crate) fn color_mut(&mut self, color: u32) -> &mut Color {
+        &mut self.colors[color as usize]
+    }
+
+    /// Places for colors in use or kept for later ones.
+    pub(crate) fn len(&self) -> usize {
+        self.colors.len()
+    }
+
+    /// An event that is not yet in its color.
+    pub(crate) fn prepare(&mut self, handler: u16, color: u32, request: u32, step: u32) -> u32 {
+        let event = Event {
+            sequence: 0,
+            handler,
+            color,
+            request,
+            step,
+            posted_ns: 0,
+            expected_ns: 0,
+            worth_ns: 0,
+            after: NONE,
+        };
+        put(&mut self.events, &mut self.free_events, event)
+    }
+
+    pub(crate) fn event(&self, event: u32) -> &Event {
+        &self.events[event as usize]
+    }
+
+    /// Posts a prepared event: it is the last of its color.
+    pub(crate) fn push(&mut self, event: u32, now_ns: u64, expected_ns: u64, worth_ns: u64) {
+        self.posted += 1;
+        self.queued += 1;
+        let posted = &mut self.events[event as usize];
+        posted.sequence = self.posted;
+        posted.posted_ns = now_ns;
+        posted.expected_ns = expected_ns.min(u64::from(u32::MAX)) as u32;
+        posted.worth_ns = worth_ns.min(u64::from(u32::MAX)) as u32;
+        let color = &mut self.colors[posted.color as usize];
+        color.expected_ns += u64::from(posted.expected_ns);
+        color.worth_ns += u64::from(posted.worth_ns);
+        color.len += 1;
+        let last = std::mem::replace(&mut color.last_event, event);
+        match last {
+            NONE => color.first = event,
+            last => self.events[last as usize].after = event,
+        }
+    }
+
+    /// Takes the first event of a color.
+    pub(crate) fn pop(&mut self, color: u32) -> Option<u32> {
+        let from = &mut self.colors[color as usize];
+        let event = from.first;
+        if event == NONE {
+            return None;
+        }
+        let taken = &self.events[event as usize];
+        from.first = taken.after;
+        if from.first == NONE {
+            from.last_event = NONE;
+        }
+        from.len -= 1;
+        from.expected_ns -= u64::from(taken.expected_ns);
+        from.worth_ns -= u64::from(taken.worth_ns);
+        self.queued -= 1;
+        Some(event)
+    }
+
+    /// The first event of a color.
+    pub(crate) fn first(&self, color: u32) -> Option<&Event> {
+        let first = self.colors[color as usize].first;
+        (first != NONE).then(|| &self.events[first as usize])
+    }
+
+    /// The event has run.
+    pub(crate) fn discard(&mut self, event: u32) {
+        self.free_events.push(event);
+    }
+
+    /// Events in colors.
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// Events posted so far.
+    pub(crate) fn posted(&self) -> u64 {
+        self.posted
+    }
+}
+
+fn put<T>(all: &mut Vec<T>, free: &mut Vec<u32>, item: T) -> u32 {
+    match free.pop() {
+        Some(at) => {
+            all[at as usize] = item;
+            at
+        }
+        None => {
+            all.push(item);
+            all.len() as u32 - 1
+        }
+    }
+}

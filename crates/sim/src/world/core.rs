@@ -1,0 +1,162 @@
+//! One virtual core: what it is doing, what waits for it, and what it has done so far.
+//!
+//! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint and the
+//! sampler are the scheduler's own types.
+
+use vermeil_sched::{CoreIndex, Distance, Hint, Order, Ready, Sampler, Turn, TurnLimits};
+
+use crate::histogram::Histogram;
+
+/// What a core does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Runs, searches or is between two events: its next step is on the clock.
+    Awake,
+    /// Sleeps since some time; a wake-up before it slept is noticed at once.
+    Parked {
+        /// When it will be (or has been) asleep.
+        asleep_ns: u64,
+    },
+}
+
+/// The event that runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub(crate) event: u32,
+    pub(crate) color: u32,
+    pub(crate) started_ns: u64,
+    pub(crate) ends_ns: u64,
+    /// How far the color has come since its last event.
+    pub(crate) cold: Option<Distance>,
+    /// Requests found by a polling handler.
+    pub(crate) found: u32,
+}
+
+/// A lock, as a time from which it is free. Whoever asks gets the next slot: first come, first served.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lock {
+    pub(crate) free_ns: u64,
+    pub(crate) holder: Option<CoreIndex>,
+}
+
+/// A core.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) index: CoreIndex,
+    pub(crate) phase: Phase,
+    /// Counts changes of mind: a step on the clock that is not of this turn is void.
+    pub(crate) turn_number: u32,
+    pub(crate) running: Option<Running>,
+    pub(crate) activation_started_ns: u64,
+    /// Events the running color may still run in this activation.
+    pub(crate) batch_left: usize,
+    pub(crate) ready: Ready<u32>,
+    /// Entries in a queue of order `Events`.
+    pub(crate) entries: usize,
+    pub(crate) lock: Lock,
+    pub(crate) turn: Turn,
+    pub(crate) sampler: Sampler,
+    /// Mean time of an activation, for the hint.
+    pub(crate) activation_ns: u64,
+    /// What others see when hints are stale.
+    pub(crate) published: (u64, Hint),
+    /// Interrupts to be paid for.
+    pub(crate) debt_ns: u64,
+    pub(crate) last_handler: u16,
+    pub(crate) is_searching: bool,
+    pub(crate) searching_since_ns: u64,
+    pub(crate) is_sentinel: bool,
+    pub(crate) speed_percent: u32,
+    pub(crate) paused_until_ns: u64,
+    /// Taken away from the machine.
+    pub(crate) is_gone: bool,
+    pub(crate) wakes: u64,
+    pub(crate) counts: CoreCounts,
+}
+
+impl Core {
+    pub(crate) fn new(index: CoreIndex, order: Order, limits: TurnLimits, speed_percent: u32) -> Self {
+        Self {
+            index,
+            phase: Phase::Parked { asleep_ns: 0 },
+            turn_number: 0,
+            running: None,
+            activation_started_ns: 0,
+            batch_left: 0,
+            ready: Ready::new(order),
+            entries: 0,
+            lock: Lock::default(),
+            turn: Turn::new(limits),
+            sampler: Sampler::default(),
+            activation_ns: 0,
+            published: (0, Hint::default()),
+            debt_ns: 0,
+            last_handler: u16::MAX,
+            is_searching: false,
+            searching_since_ns: 0,
+            is_sentinel: false,
+            speed_percent,
+            paused_until_ns: 0,
+            is_gone: false,
+            wakes: 0,
+            counts: CoreCounts::default(),
+        }
+    }
+
+    /// Whether the machine still has it.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.is_gone
+    }
+
+    /// What the core says about itself.
+    pub(crate) fn hint(&self) -> Hint {
+        Hint {
+            running_since_ns: self.running.map(|_| self.activation_started_ns),
+            activation_ns: self.activation_ns,
+            waiting: self.ready.len() as u32,
+            stealable: self.ready.stealable() as u32,
+        }
+    }
+
+    /// An activation has ended.
+    pub(crate) fn observe_activation(&mut self, now_ns: u64) {
+        let took = now_ns.saturating_sub(self.activation_started_ns);
+        // A moving mean of weight 1/8, as the hint asks for.
+        self.activation_ns = if self.activation_ns == 0 { took } else { (self.activation_ns * 7 + took) / 8 };
+    }
+}
+
+/// What a core has done since counting began. Times in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct CoreCounts {
+    /// Events run.
+    pub events: u64,
+    /// Running handlers.
+    pub busy_ns: u64,
+    /// Of that, base cycles without waiting for memory.
+    pub base_ns: u64,
+    /// Looking for work, successfully or not.
+    pub search_ns: u64,
+    /// Waiting for locks.
+    pub lock_ns: u64,
+    /// Asleep, and going there.
+    pub idle_ns: u64,
+    /// Colors taken from others.
+    pub steals: u64,
+    /// Time that took, the search included.
+    pub steal_ns: u64,
+    /// Run time of the events that were queued when their color was stolen.
+    pub stolen_work_ns: u64,
+    /// Searches that found nothing.
+    pub vain_searches: u64,
+    /// Times it went to sleep.
+    pub parks: u64,
+    /// Times it woke a core.
+    pub wakes: u64,
+    /// Events that ran on another core than their color's last.
+    pub cold_runs: u64,
+    /// Waits from posting to start.
+    pub waits: Histogram,
+    /// Times of single steals.
+    pub steal_times: Histogram,
+}

@@ -1,0 +1,213 @@
+//! How long a handler runs: its cycles, its instructions, and what it touches.
+//!
+//! Owns the draws that make runs differ, and which instance of an object a handler means. What touching takes comes from
+//! the memory system.
+
+use vermeil_sched::CoreIndex;
+
+use super::World;
+use super::colors::{Event, NONE};
+use crate::machine::{PS_PER_NS, Pattern};
+use crate::memory::{Access, ObjectId};
+use crate::random::{self, Purpose};
+use crate::watch::Watch;
+use crate::workload::{Home, Life};
+
+/// The pool of objects that belong to nobody in particular.
+const COMMON_POOL: u32 = u32::MAX;
+
+impl<W: Watch> World<W> {
+    /// Runs an event's handler from `at_ns` on; gives the time it takes, at least 1.
+    pub(super) fn execute(&mut self, core: CoreIndex, event: u32, found: u32, at_ns: u64) -> u64 {
+        let event = *self.colors.event(event);
+        let base_ps = self.base_ps(&event, found);
+        let base_ps = self.at_speed(core, base_ps);
+        let mut ps = base_ps;
+        if self.core(core).last_handler != event.handler {
+            self.core(core).last_handler = event.handler;
+            ps += self.fetch_code(core, event.handler, at_ns * PS_PER_NS + ps);
+        }
+        for index in 0..self.program.handlers[usize::from(event.handler)].touches.len() {
+            ps += self.touch(core, &event, index, at_ns * PS_PER_NS + ps);
+        }
+        self.core(core).counts.base_ns += base_ps / PS_PER_NS;
+        ps.div_ceil(PS_PER_NS).max(1)
+    }
+
+    /// Cycles of this run, as picoseconds on a core at full speed.
+    fn base_ps(&self, event: &Event, found: u32) -> u64 {
+        if let Some(trace) = &self.program.trace {
+            return trace.events[event.step as usize].run_ns * PS_PER_NS;
+        }
+        let handler = &self.program.handlers[usize::from(event.handler)];
+        let mut cycles = handler.cycles * u64::from(self.cycles_percent[usize::from(event.handler)]) / 100;
+        if let (Some(source), true) = (handler.polls, found > 0) {
+            let each = self.program.sources[usize::from(source)].poll.map_or(0, |poll| poll.cycles_each);
+            cycles += each * u64::from(found);
+        }
+        let drawn = self.draw(event, Purpose::Duration);
+        if handler.spread_percent > 0 {
+            let spread = cycles * u64::from(handler.spread_percent) / 100;
+            cycles = cycles - spread + random::scale(drawn, 2 * spread + 1);
+        }
+        if handler.tail_permille > 0
+            && random::scale(random::mix(drawn), 1_000) < u64::from(handler.tail_permille)
+        {
+            cycles *= u64::from(handler.tail_times);
+        }
+        if let Some((permille, times)) = self.outliers {
+            if random::scale(self.draw(event, Purpose::Fault), 1_000) < u64::from(permille) {
+                cycles *= u64::from(times);
+            }
+        }
+        self.machine.cycles_ps(cycles)
+    }
+
+    /// A random number that belongs to this run: the same under every policy.
+    fn draw(&self, event: &Event, purpose: Purpose) -> u64 {
+        match event.request {
+            NONE => random::draw(self.options.seed, purpose, event.sequence),
+            request => self.requests.get(request).draw(self.options.seed, purpose, u64::from(event.step)),
+        }
+    }
+
+    fn at_speed(&self, core: CoreIndex, ps: u64) -> u64 {
+        let state = &self.cores[core.0 as usize];
+        let sibling = self.machine.cores[core.0 as usize].sibling;
+        let beside = sibling.is_some_and(|sibling| self.cores[sibling.0 as usize].running.is_some());
+        let alone = ps * 100 / u64::from(state.speed_percent.max(1));
+        if beside { alone * 100 / u64::from(self.machine.costs.smt_percent) } else { alone }
+    }
+
+    fn fetch_code(&mut self, core: CoreIndex, handler: u16, at_ps: u64) -> u64 {
+        let bytes = self.program.handlers[usize::from(handler)].code_bytes;
+        if bytes == 0 || self.options.ideal {
+            return 0;
+        }
+        let code = self.code[usize::from(handler)];
+        self.memory.touch(core, code, bytes, Access::Read, Pattern::Sequential, at_ps)
+    }
+
+    fn touch(&mut self, core: CoreIndex, event: &Event, index: usize, at_ps: u64) -> u64 {
+        let touch = self.program.handlers[usize::from(event.handler)].touches[index];
+        let kind = &self.program.objects[usize::from(touch.object)];
+        if self.options.ideal {
+            return if touch.by_nic { 0 } else { self.warm_ps(core, touch.bytes, touch.pattern) };
+        }
+        if touch.by_nic {
+            let home = self.home_of(core, event, touch.object);
+            let nic = self.nic_node(event.request);
+            self.memory.dma(nic, home, touch.bytes, Access::Read, at_ps);
+            return 0;
+        }
+        if kind.streamed {
+            let home = self.home_of(core, event, touch.object);
+            return self.memory.stream(core, home, touch.bytes, touch.pattern, at_ps);
+        }
+        let object = self.object(core, event, touch.object);
+        self.memory.touch(core, object, touch.bytes, touch.access, touch.pattern, at_ps)
+    }
+
+    /// Everything in the innermost cache.
+    fn warm_ps(&self, core: CoreIndex, bytes: u64, pattern: Pattern) -> u64 {
+        let innermost = self.machine.cores[core.0 as usize].caches.first();
+        let line_ps = innermost.map_or(0, |&cache| self.machine.caches[usize::from(cache)].hit.ps(pattern));
+        bytes.div_ceil(u64::from(self.machine.line_bytes)) * line_ps
+    }
+
+    fn nic_node(&self, request: u32) -> u16 {
+        match request {
+            NONE => 0,
+            request => {
+                let request = self.requests.get(request);
+                self.queues[usize::from(request.source)][request.queue as usize].nic_node
+            }
+        }
+    }
+
+    /// The instance of a shared object that an event is about.
+    pub(super) fn instance(&self, object: u16, request: u32, recorded_color: u32) -> u32 {
+        if self.program.trace.is_some() {
+            return recorded_color;
+        }
+        let drawn = match request {
+            NONE => 0,
+            request => {
+                self.requests.get(request).draw(self.options.seed, Purpose::Key, u64::from(object) << 20)
+            }
+        };
+        self.program.objects[usize::from(object)].instance(drawn)
+    }
+
+    fn instance_for(&self, core: CoreIndex, event: &Event, object: u16) -> u32 {
+        match self.program.objects[usize::from(object)].life {
+            Life::Shared => {
+                let recorded = self.program.trace.as_ref().map_or(0, |t| t.events[event.step as usize].color);
+                self.instance(object, event.request, recorded)
+            }
+            Life::Node => u32::from(self.machine.cores[core.0 as usize].node),
+            Life::Core => core.0,
+            Life::Request | Life::Client => 0,
+        }
+    }
+
+    /// The node whose memory an object is in that is not kept track of by chunks, or goes to a network card.
+    fn home_of(&mut self, core: CoreIndex, event: &Event, object: u16) -> u16 {
+        let kind = &self.program.objects[usize::from(object)];
+        let here = self.machine.cores[core.0 as usize].node;
+        if kind.home == Home::Touch && kind.life == Life::Request && event.request != NONE {
+            let slot = kind.request_slot;
+            let home = &mut self.requests.get_mut(event.request).streamed_home[slot];
+            if *home == u16::MAX {
+                *home = here;
+            }
+            return *home;
+        }
+        let instance = self.instance_for(core, event, object);
+        self.new_home(here, event.request, object, instance)
+    }
+
+    fn new_home(&self, here: u16, request: u32, object: u16, instance: u32) -> u16 {
+        match self.program.objects[usize::from(object)].home {
+            Home::Touch => here,
+            Home::Spread => (instance as usize % self.machine.nodes) as u16,
+            Home::Nic => self.nic_node(request),
+            Home::Node(node) => node.min(self.machine.nodes as u16 - 1),
+        }
+    }
+
+    /// The object that an event touches, made when it is touched first.
+    fn object(&mut self, core: CoreIndex, event: &Event, object: u16) -> ObjectId {
+        let kind = &self.program.objects[usize::from(object)];
+        let (life, slot, bytes) = (kind.life, kind.request_slot, kind.bytes);
+        let here = self.machine.cores[core.0 as usize].node;
+        let instance = self.instance_for(core, event, object);
+        let known = match (life, event.request) {
+            (Life::Request | Life::Client, NONE) => None,
+            (Life::Request, request) => self.requests.get(request).objects[slot],
+            (Life::Client, request) => {
+                let client = self.requests.get(request).client;
+                self.clients[client as usize].objects.get(usize::from(object)).copied().flatten()
+            }
+            _ => self.shared[usize::from(object)][instance as usize],
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        let home = self.new_home(here, event.request, object, instance);
+        let pool = if life == Life::Request { core.0 } else { COMMON_POOL };
+        let made = self.memory.allocate(bytes, home, pool);
+        match (life, event.request) {
+            (Life::Request | Life::Client, NONE) => {}
+            (Life::Request, request) => self.requests.get_mut(request).objects[slot] = Some(made),
+            (Life::Client, request) => {
+                let client = self.requests.get(request).client;
+                let objects = &mut self.clients[client as usize].objects;
+                objects.resize(self.program.objects.len(), None);
+                objects[usize::from(object)] = Some(made);
+            }
+            _ => self.shared[usize::from(object)][instance as usize] = Some(made),
+        }
+        made
+    }
+}

@@ -1,0 +1,95 @@
+//! What goes wrong, on purpose.
+//!
+//! Owns when and how; the rest of the world does not know that it is being tested, except for reading a few numbers.
+
+use vermeil_sched::{CoreIndex, Taken};
+
+use super::World;
+use super::clock::Moment;
+use super::core::Phase;
+use crate::options::Fault;
+use crate::random::{Purpose, Stream};
+use crate::watch::Watch;
+
+impl<W: Watch> World<W> {
+    /// Sets what holds from the start, and puts what comes later on the clock.
+    pub(super) fn begin_faults(&mut self) {
+        for (index, fault) in self.options.faults.clone().into_iter().enumerate() {
+            let mut later = |at_us: u32| {
+                self.clock.at(u64::from(at_us) * 1_000, Moment::Fault { index: index as u32 });
+            };
+            match fault {
+                Fault::LateWakes { times } => self.wake_times = times.max(1),
+                Fault::StaleHints { by_us } => self.stale_ns = u64::from(by_us) * 1_000,
+                Fault::Outliers { permille, times } => self.outliers = Some((permille, times)),
+                Fault::SpuriousWakes { every_us } => later(every_us),
+                Fault::SlowCore { at_us, .. }
+                | Fault::Pause { at_us, .. }
+                | Fault::RemoveCore { at_us, .. } => {
+                    later(at_us);
+                }
+            }
+        }
+    }
+
+    /// It happens now.
+    pub(super) fn fault(&mut self, index: u32) {
+        let cores = self.cores.len() as u32;
+        match self.options.faults[index as usize] {
+            Fault::SlowCore { core, percent, .. } => {
+                self.core(CoreIndex(core % cores)).speed_percent = percent.clamp(1, 100);
+            }
+            Fault::Pause { core, for_us, .. } => {
+                let until_ns = self.now_ns + u64::from(for_us) * 1_000;
+                self.core(CoreIndex(core % cores)).paused_until_ns = until_ns;
+            }
+            Fault::RemoveCore { core, .. } => self.remove(CoreIndex(core % cores)),
+            Fault::SpuriousWakes { every_us } => self.wake_for_nothing(index, every_us),
+            Fault::LateWakes { .. } | Fault::StaleHints { .. } | Fault::Outliers { .. } => {}
+        }
+    }
+
+    fn wake_for_nothing(&mut self, index: u32, every_us: u32) {
+        let mut stream = Stream::new(self.options.seed, Purpose::Fault, self.clock.asked());
+        let core = CoreIndex(stream.below(self.cores.len() as u64) as u32);
+        if self.core(core).phase != Phase::Awake {
+            let mut at_ns = self.now_ns;
+            self.wake(core, None, &mut at_ns);
+        }
+        let gap_ns = 1 + stream.exponential(u64::from(every_us.max(1)) * 1_000);
+        self.clock.at(self.now_ns + gap_ns, Moment::Fault { index });
+    }
+
+    /// A core is taken away: what it runs ends, what waits goes to the next.
+    fn remove(&mut self, core: CoreIndex) {
+        if self.cores.iter().filter(|core| core.is_there()).count() <= 1 || self.core(core).is_gone {
+            return;
+        }
+        self.core(core).is_gone = true;
+        self.evacuate(core);
+    }
+
+    /// Empties the queue of a core that has gone.
+    pub(super) fn evacuate(&mut self, core: CoreIndex) {
+        let mut at_ns = self.now_ns;
+        let heir = self.next_there(core);
+        while let Some(taken) = self.core(core).ready.pop() {
+            let by_event = self.stealing.order() == vermeil_sched::Order::Events;
+            if by_event {
+                self.core(core).entries -= 1;
+            }
+            let number = match taken {
+                Taken::Token(color) => {
+                    self.push_token(color, None, &mut at_ns);
+                    self.colors.color(color).number
+                }
+                Taken::Stray(number) => number,
+            };
+            if by_event {
+                let state = self.core(heir);
+                state.ready.post(number, 1);
+                state.entries += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Posting events, putting tokens into ready queues, and waking whoever should see them.
+//!
+//! Every touch of another core's queue is paid for: the lock with its cache line and its wait, the color's lines, the call
+//! that wakes. Whether somebody is woken is the scheduler's decision.
+
+use vermeil_sched::{Candidate, CoreIndex, HandlerIndex, Hint, Order, Placement, Stealing, WorthClass};
+
+use super::World;
+use super::colors::{NONE, Token};
+use super::core::Phase;
+use crate::watch::{Note, Watch};
+
+/// Who pays when nobody does: the device that reports an arrival.
+const NOBODY: Option<CoreIndex> = None;
+
+impl<W: Watch> World<W> {
+    /// Posts a prepared event to its color. `by` pays; devices post for nothing.
+    pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let posted = *self.colors.event(event);
+        let handler = HandlerIndex(u32::from(posted.handler));
+        let expected_ns = self.costs.estimate_ns(handler);
+        let penalty = self.program.handlers[usize::from(posted.handler)].annotated_penalty;
+        let worth_ns = self.stealing.worth_ns(expected_ns, penalty);
+        self.colors.push(event, *at_ns, expected_ns, worth_ns);
+        if self.colors.color(posted.color).token == Token::Absent {
+            self.settle(posted.color);
+        }
+        let color = self.colors.color(posted.color);
+        let (target, token, number) = (color.core, color.token, color.number);
+        let sequence = self.colors.event(event).sequence;
+        self.watch.note(Note::Posted {
+            at_ns: *at_ns,
+            event: sequence,
+            color: number,
+            handler: posted.handler,
+        });
+        if let (Some(by), false) = (by, self.options.ideal) {
+            let distance = self.machine.layout().distance(by, target);
+            *at_ns += self.machine.costs.post_ns + self.machine.costs.lines_ns(1_000, distance);
+        }
+        if self.stealing.order() == Order::Events {
+            self.enqueue(target, number, 1, by, at_ns);
+        }
+        match token {
+            Token::Absent => self.push_token(posted.color, by, at_ns),
+            Token::Ready => self.reclass(posted.color, by, at_ns),
+            Token::Running => {}
+        }
+    }
+
+    /// Entries of a queue that holds events.
+    fn enqueue(
+        &mut self,
+        core: CoreIndex,
+        number: u64,
+        entries: usize,
+        by: Option<CoreIndex>,
+        at_ns: &mut u64,
+    ) {
+        // A core that has gone is still running its last event.
+        let core = self.next_there(core);
+        if let Some(by) = by {
+            self.lock(by, core, 0, at_ns);
+        }
+        let state = self.core(core);
+        state.ready.post(number, entries);
+        state.entries += entries;
+    }
+
+    /// An entry whose color has moved on is put where the color is.
+    pub(super) fn forward(&mut self, core: CoreIndex, number: u64, at_ns: &mut u64) {
+        let Some(color) = self.colors.by_number(number) else { return };
+        let target = self.colors.color(color).core;
+        if target != core {
+            self.enqueue(target, number, 1, Some(core), at_ns);
+            if let Phase::Parked { .. } = self.core(target).phase {
+                self.wake(target, Some(core), at_ns);
+            }
+        }
+    }
+
+    /// The token of a color that is not empty goes to its core's ready queue.
+    pub(super) fn push_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
+        self.colors.color_mut(color).token = Token::Ready;
+        if self.options.ideal {
+            self.central.push_back(color);
+            let idle = self.cores.iter().find(|core| core.phase != Phase::Awake && core.is_there());
+            if let Some(idle) = idle.map(|core| core.index) {
+                self.core(idle).phase = Phase::Awake;
+                self.go_on(idle, *at_ns);
+            }
+            return;
+        }
+        self.settle(color);
+        let target = self.colors.color(color).core;
+        if let Some(by) = by {
+            self.lock(by, target, 0, at_ns);
+        }
+        let (number, class) = (self.colors.color(color).number, self.class_of(color));
+        let slot = self.core(target).ready.push(number, color, class);
+        self.colors.color_mut(color).slot = slot;
+        self.tell_someone(color, target, by, at_ns);
+    }
+
+    /// A color whose core has gone belongs to the next one; one whose handlers are placed belongs there.
+    fn settle(&mut self, color: u32) {
+        let core = self.colors.color(color).core;
+        let wanted = self.wanted_core(color).unwrap_or(core);
+        let there = self.next_there(wanted);
+        if there == core {
+            return;
+        }
+        let number = self.colors.color(color).number;
+        self.colors.color_mut(color).core = there;
+        let note = Note::Moved { at_ns: self.now_ns, from: core, to: there, color: number };
+        self.watch.note(note);
+        self.results.moves += 1;
+    }
+
+    /// The color is worth more than when it was queued.
+    fn reclass(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
+        if self.options.ideal || self.stealing.order() == Order::Events || !self.stealing.is_on() {
+            return;
+        }
+        let before = self.colors.color(color);
+        let added = self.colors.last_worth_ns(color);
+        let (slot, number, target) = (before.slot, before.number, before.core);
+        let was = WorthClass::of(before.worth_ns - added);
+        let class = self.class_of(color);
+        if was == class {
+            return;
+        }
+        if let Some(by) = by {
+            self.lock(by, target, 0, at_ns);
+        }
+        self.core(target).ready.reclass(slot, number, class);
+    }
+
+    /// What a color is worth to a thief; nothing if it must stay.
+    pub(super) fn class_of(&self, color: u32) -> Option<WorthClass> {
+        let color = self.colors.color(color);
+        if !self.stealing.is_on() || matches!(color.placement, Placement::Core(_)) {
+            return None;
+        }
+        match self.stealing {
+            Stealing::Anything => WorthClass::of(u64::MAX),
+            _ => WorthClass::of(color.worth_ns),
+        }
+    }
+
+    /// Wakes the core itself if it sleeps, else a thief if that pays.
+    fn tell_someone(&mut self, color: u32, target: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
+        if let Phase::Parked { .. } = self.core(target).phase {
+            return self.wake(target, by, at_ns);
+        }
+        if !self.stealing.is_on() || self.searchers > 0 || self.class_of(color).is_none() {
+            return;
+        }
+        let Some(thief) = self.nearest_asleep(target, color) else { return };
+        let owner = self.hint_of(target, *at_ns);
+        let distance = self.machine.layout().distance(thief, target);
+        let candidate = self.candidate(color, thief, &owner, *at_ns);
+        let (steal_ns, wake_ns) = (self.steal_costs.estimate_ns(distance), self.steal_costs.wake_ns());
+        if self.stealing.wakes(&candidate, &owner, steal_ns, wake_ns) {
+            self.set_searching(thief, true, *at_ns);
+            self.wake(thief, by, at_ns);
+        } else {
+            self.arm_sentinel(target, *at_ns);
+        }
+    }
+
+    fn nearest_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
+        let neighbours = self.machine.layout().neighbours(target).iter().copied();
+        let mut fitting = neighbours.filter(|&core| {
+            let state = &self.cores[core.0 as usize];
+            matches!(state.phase, Phase::Parked { .. }) && state.is_there() && self.may_run(color, core)
+        });
+        fitting.next()
+    }
+
+    /// Whether a color may be taken to this core.
+    pub(super) fn may_run(&self, color: u32, core: CoreIndex) -> bool {
+        let color = self.colors.color(color);
+        let layout = self.machine.layout();
+        let apart = self.options.policy.keeps_nodes_apart() && layout.node(color.core) != layout.node(core);
+        !apart && color.placement.allows(core)
+    }
+
+    /// A color as the scheduler weighs it for a thief.
+    pub(super) fn candidate(&self, color: u32, thief: CoreIndex, owner: &Hint, at_ns: u64) -> Candidate {
+        let waiting = self.colors.color(color);
+        let distance = self.machine.layout().distance(thief, waiting.last.unwrap_or(waiting.core));
+        let penalty = self
+            .colors
+            .first(color)
+            .map(|event| self.costs.handler(HandlerIndex(u32::from(event.handler))).penalty_ns(distance));
+        Candidate {
+            worth_ns: waiting.worth_ns,
+            wait_ns: owner.wait_ns(at_ns),
+            penalty_ns: penalty.unwrap_or(0),
+            since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
+        }
+    }
+
+    /// What a core says about itself, perhaps some time ago.
+    pub(super) fn hint_of(&mut self, core: CoreIndex, at_ns: u64) -> Hint {
+        let stale_ns = self.stale_ns;
+        let state = self.core(core);
+        if stale_ns == 0 {
+            return state.hint();
+        }
+        if at_ns >= state.published.0 + stale_ns {
+            state.published = (at_ns, state.hint());
+        }
+        state.published.1
+    }
+
+    /// A sleeping core is to go on.
+    pub(super) fn wake(&mut self, core: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let Phase::Parked { asleep_ns } = self.core(core).phase else { return };
+        // Not yet asleep: its last look finds what has come.
+        let late_ns = if *at_ns < asleep_ns { asleep_ns - *at_ns } else { self.wake_ns(core) };
+        if let Some(by) = by {
+            *at_ns += self.machine.costs.wake_call_ns;
+            self.core(by).counts.wakes += 1;
+        }
+        self.steal_costs.observe_wake(late_ns);
+        let resumes_ns = *at_ns + late_ns;
+        self.unpark(core, asleep_ns, resumes_ns);
+        self.go_on(core, resumes_ns);
+    }
+
+    /// The core is awake from this time on.
+    pub(super) fn unpark(&mut self, core: CoreIndex, asleep_ns: u64, at_ns: u64) {
+        let node = usize::from(self.machine.cores[core.0 as usize].node);
+        let state = self.core(core);
+        state.phase = Phase::Awake;
+        state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
+        if std::mem::take(&mut state.is_sentinel) {
+            self.sentinels[node] = false;
+        }
+        self.watch.note(Note::Unparked { at_ns, core });
+    }
+
+    /// Takes the lock of a core's queue: its line, the wait for whoever has it, and `hold_ns` beyond the usual.
+    pub(super) fn lock(&mut self, by: CoreIndex, of: CoreIndex, hold_ns: u64, at_ns: &mut u64) {
+        if self.options.ideal {
+            return;
+        }
+        let lock = self.cores[of.0 as usize].lock;
+        let from = lock.holder.unwrap_or(of);
+        let costs = &self.machine.costs;
+        let transfer_ns = costs.lines_ns(1_000, self.machine.layout().distance(by, from));
+        let starts_ns = (*at_ns).max(lock.free_ns);
+        let waited_ns = starts_ns - *at_ns;
+        *at_ns = starts_ns + transfer_ns + costs.lock_ns + hold_ns;
+        let free_ns = *at_ns;
+        self.core(by).counts.lock_ns += waited_ns;
+        let lock = &mut self.core(of).lock;
+        lock.free_ns = free_ns;
+        lock.holder = Some(by);
+    }
+
+    /// An event whose wait is over.
+    pub(super) fn deliver(&mut self, event: u32) {
+        let mut at_ns = self.now_ns;
+        self.post(event, NOBODY, &mut at_ns);
+    }
+
+    /// The core that a color's handlers are placed on, if they are.
+    pub(super) fn wanted_core(&self, color: u32) -> Option<CoreIndex> {
+        let plan = self.plan.as_ref()?;
+        let first = self.colors.first(color)?;
+        self.program.handlers[usize::from(first.handler)]
+            .placed_whole
+            .then(|| plan[usize::from(first.handler)])
+    }
+
+    /// Whether a color must not run on here: its handler has been placed elsewhere.
+    pub(super) fn must_leave(&self, color: u32, core: CoreIndex) -> bool {
+        self.wanted_core(color).is_some_and(|wanted| wanted != core)
+    }
+
+    /// The color that an event of this handler belongs to.
+    pub(super) fn color_for(&mut self, handler: u16, request: u32, by: Option<CoreIndex>) -> u32 {
+        use crate::workload::Coloring;
+        let described = &self.program.handlers[usize::from(handler)];
+        let placed = self.plan.is_some() && described.placed_whole;
+        match if placed { Coloring::Handler } else { described.coloring } {
+            Coloring::Handler => {
+                if self.handler_colors[usize::from(handler)] == NONE {
+                    let core = self.plan.as_ref().map(|plan| plan[usize::from(handler)]);
+                    self.handler_colors[usize::from(handler)] = self.make_color(core, Placement::Any, by);
+                }
+                self.handler_colors[usize::from(handler)]
+            }
+            Coloring::Serial => {
+                if self.serial_color == NONE {
+                    self.serial_color = self.make_color(None, Placement::Any, by);
+                }
+                self.serial_color
+            }
+            Coloring::Event => {
+                let color = self.make_color(None, Placement::Any, by);
+                // Nobody names it: it ends with its event.
+                self.colors.color_mut(color).users = 0;
+                color
+            }
+            Coloring::Request => self.request_color(request, by),
+            Coloring::Client => self.client_color(request, by),
+            Coloring::Queue => self.queue_color(request),
+            Coloring::Object(object) => self.instance_color(object, request, by),
+            Coloring::Trace => unreachable!("recorded events bring their color"),
+        }
+    }
+
+    /// A new color, where the policy puts it or on `core`.
+    pub(super) fn make_color(
+        &mut self,
+        core: Option<CoreIndex>,
+        placement: Placement,
+        by: Option<CoreIndex>,
+    ) -> u32 {
+        let (policy, cores) = (&self.options.policy, self.cores.len());
+        let place = |made: u64| core.unwrap_or_else(|| policy.place(made, &placement, by, cores));
+        self.colors.make(place, placement.clone())
+    }
+}

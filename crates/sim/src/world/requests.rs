@@ -1,0 +1,107 @@
+//! Clients, their requests, and the network queues these come by.
+//!
+//! Owns the stores: which client asks what, which request is how far. Leaves out when (`arrive.rs`).
+
+use super::colors::NONE;
+use crate::memory::ObjectId;
+use crate::random::{self, Purpose};
+use crate::workload::REQUEST_OBJECTS_MAX;
+
+/// A client.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) source: u16,
+    /// Its number within the source.
+    pub(crate) number: u32,
+    pub(crate) color: u32,
+    /// Requests so far.
+    pub(crate) asked: u32,
+    /// Its objects, one for each kind that lives with clients.
+    pub(crate) objects: Vec<Option<ObjectId>>,
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) client: u32,
+    pub(crate) source: u16,
+    pub(crate) queue: u32,
+    pub(crate) asked_ns: u64,
+    /// What its random draws hang on.
+    pub(crate) key: u64,
+    pub(crate) color: u32,
+    /// Events posted and not run, and those waiting to be.
+    pub(crate) live: u32,
+    pub(crate) is_answered: bool,
+    pub(crate) objects: [Option<ObjectId>; REQUEST_OBJECTS_MAX],
+    /// The node whose memory its streamed objects are in, once touched.
+    pub(crate) streamed_home: [u16; REQUEST_OBJECTS_MAX],
+}
+
+impl Request {
+    /// A random number that belongs to this request, to what it is for and to a position in it.
+    pub(crate) fn draw(&self, seed: u64, purpose: Purpose, position: u64) -> u64 {
+        random::draw(seed, purpose, self.key.wrapping_add(position << 40))
+    }
+}
+
+/// A network queue: a card, the core that handles it, and how many of its requests are under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    /// The node the card hangs on.
+    pub(crate) nic_node: u16,
+    pub(crate) core: u32,
+    pub(crate) pending: u32,
+    pub(crate) color: u32,
+}
+
+/// Stores that are used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    all: Vec<Request>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    pub(crate) fn begin(&mut self, client: u32, source: u16, queue: u32, asked_ns: u64, key: u64) -> u32 {
+        let request = Request {
+            client,
+            source,
+            queue,
+            asked_ns,
+            key,
+            color: NONE,
+            live: 0,
+            is_answered: false,
+            objects: [None; REQUEST_OBJECTS_MAX],
+            streamed_home: [u16::MAX; REQUEST_OBJECTS_MAX],
+        };
+        match self.free.pop() {
+            Some(at) => {
+                self.all[at as usize] = request;
+                at
+            }
+            None => {
+                self.all.push(request);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(crate) fn end(&mut self, request: u32) {
+        self.free.push(request);
+    }
+
+    pub(crate) fn get(&self, request: u32) -> &Request {
+        &self.all[request as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, request: u32) -> &mut Request {
+        &mut self.all[request as usize]
+    }
+
+    /// Requests under way.
+    pub(crate) fn live(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+}

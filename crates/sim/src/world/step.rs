@@ -1,0 +1,276 @@
+//! One step of a core: the event that ran ends, the next begins.
+//!
+//! What comes next is the production [`vermeil_sched::Turn`]'s decision; this file carries it out and charges for it.
+
+use vermeil_sched::cost::Sample;
+use vermeil_sched::{CoreIndex, Order, Seen, Step, Taken};
+
+use super::colors::{NONE, Token};
+use super::core::{Phase, Running};
+use super::{Polled, World};
+use crate::random::{self, Purpose};
+use crate::watch::{Note, Watch};
+use crate::workload::Next;
+
+/// What timing one event costs, where costs are learned: two timestamps and an update of a mean, as the scheduler's own
+/// [`vermeil_sched::Sampler`] assumes.
+const TIMING_NS: u64 = 50;
+
+impl<W: Watch> World<W> {
+    /// A core goes on.
+    pub(super) fn step(&mut self, core: CoreIndex) {
+        let now_ns = self.now_ns;
+        let state = self.core(core);
+        if now_ns < state.paused_until_ns {
+            let until_ns = state.paused_until_ns;
+            return self.go_on(core, until_ns);
+        }
+        let mut at_ns = now_ns + std::mem::take(&mut state.debt_ns);
+        if let Phase::Parked { asleep_ns } = state.phase {
+            self.unpark(core, asleep_ns, at_ns);
+        }
+        if let Some(running) = self.core(core).running.take() {
+            self.finish(core, &running, &mut at_ns);
+            if self.goes_on_with(core, running.color, &mut at_ns) {
+                return;
+            }
+        }
+        self.next(core, at_ns);
+    }
+
+    /// Decides what a core without an event does.
+    pub(super) fn next(&mut self, core: CoreIndex, mut at_ns: u64) {
+        loop {
+            if self.options.ideal {
+                return match self.central.pop_front() {
+                    Some(color) => self.activate(core, color, 1, at_ns),
+                    None => self.park(core, at_ns),
+                };
+            }
+            let state = self.core(core);
+            let seen = Seen { ready: usize::from(state.ready.has_work()), stopping: false };
+            match state.turn.next(seen) {
+                Step::Run { batch } => {
+                    self.lock(core, core, 0, &mut at_ns);
+                    match self.core(core).ready.pop() {
+                        Some(Taken::Token(color)) => {
+                            self.took_entry(core);
+                            return self.activate(core, color, batch, at_ns);
+                        }
+                        Some(Taken::Stray(number)) => {
+                            self.took_entry(core);
+                            self.forward(core, number, &mut at_ns);
+                        }
+                        None => {}
+                    }
+                }
+                Step::Poll => {
+                    at_ns += self.machine.costs.syscall_ns;
+                    self.core(core).turn.polled();
+                }
+                Step::Park | Step::Stop => return self.look(core, at_ns),
+            }
+        }
+    }
+
+    fn took_entry(&mut self, core: CoreIndex) {
+        if self.stealing.order() == Order::Events {
+            self.core(core).entries -= 1;
+        }
+    }
+
+    /// The right to run a color has come to a core.
+    pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, at_ns: u64) {
+        self.set_searching(core, false, at_ns);
+        let by_event = self.stealing.order() == Order::Events;
+        let state = self.core(core);
+        state.activation_started_ns = at_ns;
+        // An entry of a queue of events stands for one event.
+        state.batch_left = if by_event { 1 } else { batch };
+        let taken = self.colors.color_mut(color);
+        taken.token = Token::Running;
+        taken.core = core;
+        self.start(core, color, at_ns);
+    }
+
+    /// Begins the first event of a color.
+    fn start(&mut self, core: CoreIndex, color: u32, mut at_ns: u64) {
+        let event = self.colors.pop(color).expect("a color with a token has an event");
+        let ran = self.colors.color_mut(color);
+        let last = ran.last.replace(core);
+        let cold = last.filter(|&last| last != core).map(|last| self.machine.layout().distance(core, last));
+        if !self.options.ideal {
+            at_ns += self.machine.costs.dispatch_ns;
+            if let Some(distance) = cold {
+                // The color's two lines and the event's own.
+                at_ns += self.machine.costs.lines_ns(3_000, distance);
+            }
+        }
+        let found = self.find_arrivals(event);
+        let took_ns = self.execute(core, event, found, at_ns);
+        let posted = *self.colors.event(event);
+        self.steps += 1;
+        let number = self.colors.color(color).number;
+        let (started_ns, ends_ns) = (at_ns, at_ns + took_ns);
+        let note =
+            Note::Started { at_ns, core, event: posted.sequence, color: number, handler: posted.handler };
+        self.watch.note(note);
+        self.results.fold(at_ns, core, posted.sequence);
+        let state = self.core(core);
+        state.counts.waits.add(at_ns.saturating_sub(posted.posted_ns));
+        state.counts.cold_runs += u64::from(cold.is_some());
+        state.running = Some(Running { event, color, started_ns, ends_ns, cold, found });
+        self.go_on(core, ends_ns);
+    }
+
+    /// Requests that a polling handler finds.
+    fn find_arrivals(&mut self, event: u32) -> u32 {
+        let handler = &self.program.handlers[usize::from(self.colors.event(event).handler)];
+        let Some(source) = handler.polls else { return 0 };
+        let batch = self.program.sources[usize::from(source)].poll.map_or(1, |poll| poll.batch);
+        (self.polled[usize::from(source)].waiting.len() as u32).min(batch)
+    }
+
+    /// The event has run: what it posts is posted, what it taught is learned.
+    fn finish(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
+        let event = *self.colors.event(running.event);
+        let run_ns = running.ends_ns - running.started_ns;
+        let color = self.colors.color_mut(running.color);
+        let was_stolen = color.stolen > 0;
+        color.stolen = color.stolen.saturating_sub(1);
+        let number = color.number;
+        self.watch.note(Note::Finished {
+            at_ns: running.ends_ns,
+            core,
+            event: event.sequence,
+            color: number,
+        });
+        let state = self.core(core);
+        state.counts.events += 1;
+        state.counts.busy_ns += run_ns;
+        state.counts.stolen_work_ns += if was_stolen { run_ns } else { 0 };
+        state.turn.ran(1);
+        state.batch_left -= 1;
+        self.results.ran(event.handler, run_ns, running.cold.is_some());
+        self.learn(core, event.handler, running, run_ns, at_ns);
+        self.follow(core, running, at_ns);
+        self.colors.discard(running.event);
+        self.outstanding -= 1;
+    }
+
+    /// Costs are learned as the runtime learns them: from the runs that are timed.
+    fn learn(&mut self, core: CoreIndex, handler: u16, running: &Running, run_ns: u64, at_ns: &mut u64) {
+        if self.options.ideal || !self.learns() {
+            return;
+        }
+        let handler = vermeil_sched::HandlerIndex(u32::from(handler));
+        let known = self.costs.handler(handler).knows_cost();
+        let estimate_ns = self.costs.estimate_ns(handler);
+        let due = self.core(core).sampler.due(estimate_ns);
+        if due || !known || running.cold.is_some() {
+            *at_ns += TIMING_NS;
+            self.costs.observe(handler, Sample { run_ns, cold: running.cold, interrupted: false });
+        }
+    }
+
+    fn learns(&self) -> bool {
+        matches!(self.stealing, vermeil_sched::Stealing::Learned)
+    }
+
+    /// Posts what the event leads to, and answers its request.
+    fn follow(&mut self, core: CoreIndex, running: &Running, at_ns: &mut u64) {
+        let event = *self.colors.event(running.event);
+        let handler = usize::from(event.handler);
+        if let Some(source) = self.program.handlers[handler].polls {
+            return self.hand_over(core, source, running, at_ns);
+        }
+        if self.program.trace.is_some() {
+            return self.follow_recording(core, event.step, at_ns);
+        }
+        if self.program.handlers[handler].reply {
+            self.answer(event.request, *at_ns);
+        }
+        if let Some(next) = self.choose_next(handler, event.request, event.step) {
+            self.go_to(core, next, event.request, event.step, at_ns);
+        }
+        for index in 0..self.program.handlers[handler].also.len() {
+            let next = self.program.handlers[handler].also[index];
+            self.go_to(core, next, event.request, event.step, at_ns);
+        }
+        self.event_of_request_ended(event.request);
+    }
+
+    fn choose_next(&self, handler: usize, request: u32, step: u32) -> Option<Next> {
+        let handler = &self.program.handlers[handler];
+        match handler.next.as_slice() {
+            [] => None,
+            [only] => Some(*only),
+            several => {
+                let drawn =
+                    self.requests.get(request).draw(self.options.seed, Purpose::Branch, u64::from(step));
+                let mut left = random::scale(drawn, handler.weights.max(1));
+                several.iter().copied().find(|next| match left.checked_sub(u64::from(next.weight)) {
+                    Some(rest) => {
+                        left = rest;
+                        false
+                    }
+                    None => true,
+                })
+            }
+        }
+    }
+
+    fn go_to(&mut self, core: CoreIndex, next: Next, request: u32, step: u32, at_ns: &mut u64) {
+        let color = self.color_for(next.handler, request, Some(core));
+        let event = self.colors.prepare(next.handler, color, request, step + 1);
+        self.outstanding += 1;
+        if request != NONE {
+            self.requests.get_mut(request).live += 1;
+        }
+        match next.after_ns {
+            0 => self.post(event, Some(core), at_ns),
+            after_ns => self.clock.at(*at_ns + after_ns, super::Moment::Deliver { event }),
+        }
+    }
+
+    fn follow_recording(&mut self, core: CoreIndex, recorded: u32, at_ns: &mut u64) {
+        let trace = self.program.trace.as_ref().expect("only recordings come here");
+        let children: Vec<u32> = trace.children(recorded).to_vec();
+        for child in children {
+            let event = self.prepare_recorded(child);
+            self.post(event, Some(core), at_ns);
+        }
+    }
+
+    /// A polling handler hands over what it found, and is posted again if more has come.
+    fn hand_over(&mut self, core: CoreIndex, source: u16, running: &Running, at_ns: &mut u64) {
+        let polled: &mut Polled = &mut self.polled[usize::from(source)];
+        let found: Vec<u32> = polled.waiting.drain(..running.found as usize).collect();
+        polled.is_posted = !polled.waiting.is_empty();
+        let again = polled.is_posted;
+        for request in found {
+            self.enter(request, Some(core), at_ns);
+        }
+        if again {
+            self.post_poll(source, Some(core), at_ns);
+        }
+    }
+
+    /// Whether the color runs on in the same activation; otherwise its token is put back or ends.
+    fn goes_on_with(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) -> bool {
+        let left = self.core(core).batch_left;
+        let more = self.colors.color(color).len > 0;
+        if more && left > 0 && !self.must_leave(color, core) {
+            self.start(core, color, *at_ns);
+            return true;
+        }
+        self.core(core).observe_activation(*at_ns);
+        if more {
+            self.push_token(color, Some(core), at_ns);
+        } else {
+            self.colors.color_mut(color).token = Token::Absent;
+            self.colors.end_if_unused(color);
+        }
+        false
+    }
+}
