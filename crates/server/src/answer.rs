@@ -6,15 +6,19 @@
 
 use crate::{
     connection::Head,
-    files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Variant},
+    files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
+    hosts::{Action, Found, HostId, OpenJob, Path},
     local::Local,
+    log::NoticeKind,
     slow::{Piece, What},
 };
 use bytes::Bytes;
+use std::{io::ErrorKind, sync::Arc};
 use vermeil::now_ms;
 use vermeil_http::{
     Method, Rejection, Request, Status, Verdict,
     negotiate::{self, Choice},
+    path,
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
     response::{Content as Sends, ErrorPage, HeadWriter},
 };
@@ -44,14 +48,33 @@ pub(crate) struct Sent {
 
 /// Answers `request`.
 pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
+    let Some(host) = local.hosts.hosts().find(request.host) else {
+        return error(local, Status::MisdirectedRequest, b"", head, out);
+    };
+    if !local.hosts.hosts().host(host).rules.routes.is_empty()
+        && let Some(answer) = routed(local, host, request, head, out)
+    {
+        return answer;
+    }
+    files(local, host, request, head, out)
+}
+
+/// Answers `request` with what its path is in the folder of `host`.
+fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
     match request.method {
         Method::Get | Method::Head => {}
         Method::Options => return options(local, head, out),
         _ => return error(local, Status::MethodNotAllowed, ALLOW, head, out),
     }
+    match local.hosts.find(host) {
+        Found::Open => {}
+        Found::NoFolder => return error(local, Status::NotFound, b"", head, out),
+        Found::Wait(job) => return Answer::Slow(What::Open(job)),
+        Found::Failed(failure) => return not_served(local, &failure, head, out),
+    }
     let now_ms = now_ms();
-    let Local { cache, .. } = local;
-    let handle = match cache.lookup(request.target.path, now_ms) {
+    let Local { hosts, cache, .. } = local;
+    let handle = match cache.lookup(hosts.site(), request.target.path, now_ms) {
         // A clone writes a counter of this core only.
         Lookup::Hit(handle) => handle.clone(),
         Lookup::Never(status) => return error(local, status, b"", head, out),
@@ -60,10 +83,66 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
             Err(_) => return Answer::Slow(What::Resolve(job)),
         },
     };
+    if let Outcome::Listing { .. } = handle.outcome() {
+        let site = hosts.site().clone();
+        return listed(local, &site, &handle, head, out);
+    }
     resolved(local, request, &handle, head, out)
 }
 
-/// Answers `request`, whose path has been resolved to `handle`.
+/// Answers `request` if a route of `host` takes it from the files.
+fn routed(
+    local: &mut Local,
+    host: HostId,
+    request: &Request<'_>,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
+    let mut decoded = Vec::new();
+    let decoded = match path::decode(request.target.path, &mut decoded) {
+        Ok(decoded) => decoded.bytes,
+        Err(wrong) => return Some(error(local, wrong.status(), b"", head, out)),
+    };
+    let routes = &local.hosts.hosts().host(host).rules.routes;
+    let route = routes.iter().find(|route| route.matches(decoded))?;
+    match &route.action {
+        Action::Files => None,
+        Action::Redirect { to, status } => {
+            let path = Path { host: request.host, decoded, query: request.target.query };
+            let (status, mut line) = (*status, b"Location: ".to_vec());
+            to.write(route.prefix.as_deref(), &path, &mut line);
+            line.extend_from_slice(b"\r\n");
+            Some(error(local, status, &line, head, out))
+        }
+    }
+}
+
+/// The folder of a host cannot be served, which its operator has to know.
+pub(crate) fn not_served(local: &mut Local, failure: &SiteError, head: Head, out: &mut Vec<u8>) -> Answer {
+    local.server.notices.say(NoticeKind::SiteTrouble, format_args!("{failure}"));
+    let status = match failure.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Status::NotFound,
+        ErrorKind::PermissionDenied => Status::Forbidden,
+        _ => return error(local, Status::ServiceUnavailable, b"Retry-After: 1\r\n", head, out),
+    };
+    error(local, status, b"", head, out)
+}
+
+/// Answers with the list of a folder of `site`.
+pub(crate) fn listed(
+    local: &mut Local,
+    site: &Arc<Site>,
+    handle: &Handle,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match site.listing_job(handle) {
+        Some(job) => Answer::Slow(What::List(job)),
+        None => error(local, Status::NotFound, b"", head, out),
+    }
+}
+
+/// Answers `request`, whose path has been resolved to `handle`, which is no listing.
 pub(crate) fn resolved(
     local: &mut Local,
     request: &Request<'_>,
@@ -74,10 +153,7 @@ pub(crate) fn resolved(
     match handle.outcome() {
         Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
         Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
-        Outcome::Listing { .. } => match local.cache.site().listing_job(handle) {
-            Some(job) => Answer::Slow(What::List(job)),
-            None => error(local, Status::NotFound, b"", head, out),
-        },
+        Outcome::Listing { .. } => unreachable!("lists are made by jobs"),
         Outcome::Forbidden => error(local, Status::Forbidden, b"", head, out),
         Outcome::NotFound(_) => match handle.not_found_page() {
             Some(page) => Reply { local, request, handle, head, out }.not_found(page),
@@ -329,3 +405,6 @@ pub(crate) fn listing(
 
 /// A listing to be made.
 pub(crate) type List = ListingJob;
+
+/// A folder to be opened.
+pub(crate) type Open = OpenJob;

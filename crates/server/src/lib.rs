@@ -22,6 +22,6 @@ mod server;
 mod slow;
 
 pub use listen::ListenError;
-pub use options::{CONNECTIONS_MAX, ServeOptions, Timeouts};
+pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts};
 pub use serve::{Ended, ServeError, raise_descriptor_limit, serve};
 pub use vermeil::IoChoice;

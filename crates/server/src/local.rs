@@ -6,6 +6,7 @@
 use crate::{
     answer::Sent,
     files::CoreCache,
+    hosts::CoreHosts,
     log::{CoreLog, Record},
     server::Server,
 };
@@ -30,6 +31,7 @@ thread_local! {
 
 pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
+    pub(crate) hosts: CoreHosts,
     pub(crate) cache: CoreCache,
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
@@ -46,9 +48,10 @@ pub(crate) struct Local {
 }
 
 /// Makes this thread a core of `server`.
-pub(crate) fn install(server: Arc<Server>, cache: CoreCache, log: CoreLog) {
+pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
     let local = Local {
         server,
+        hosts,
         cache,
         log,
         clock: Clock::default(),

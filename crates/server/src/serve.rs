@@ -5,7 +5,8 @@
 
 use crate::{
     accept::accept,
-    files::{CoreCache, Site, SiteError},
+    files::{CoreCache, SiteError, Store},
+    hosts::{CoreHosts, Folder, Hosts, OpenSites},
     listen::{ListenError, Listening, listen_on},
     local,
     log::{Log, LogError, Notices},
@@ -23,7 +24,6 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     os::fd::OwnedFd,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -35,6 +35,7 @@ use thiserror::Error;
 use vermeil::{
     CoreIndex, DriverOptions, Handle, Runtime, Source, StartError, Task, TcpListener, now_ms, sleep,
 };
+use vermeil_io::CacheOnly;
 
 /// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
 /// across an ocean, twice.
@@ -53,7 +54,7 @@ const CACHE_TICK: Duration = Duration::from_secs(1);
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The folder.
+    /// The folder of the default host.
     #[error(transparent)]
     Site(#[from] SiteError),
     /// An address.
@@ -93,8 +94,11 @@ pub enum Ended {
 /// [`ServeError`], before anything was served.
 pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let connections_max = connections_that_fit(&options);
-    let root = options.hosts.host(options.hosts.default_host()).root.unwrap_or(Path::new("."));
-    let site = Site::open(root, options.site.clone())?;
+    let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
+    let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
+        Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
+        None => "no files".to_owned(),
+    };
     let listening = listen_on(&options.listen, &options.cpus)?;
     let addrs: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
     let notices = Arc::new(Notices::stderr());
@@ -104,10 +108,10 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let runtime = Runtime::builder().cpus(cpus).io(io).build()?;
-    let server = Arc::new(Server::new(site, &options, connections_max, notices.clone()));
+    let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone()));
 
-    open_cores(&runtime.handle(), &server, &log, listening)?;
-    say_start(&options, &addrs, &runtime.handle(), &server, &sandbox);
+    open_cores(&runtime.handle(), &server, &options.hosts, &log, listening)?;
+    say_start(&options, &addrs, &runtime.handle(), &changes, &sandbox);
     let ended = run(runtime, &server, &log, signals, options.timeouts.drain);
 
     let counts = log.close();
@@ -138,7 +142,9 @@ fn connections_that_fit(options: &ServeOptions) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return options.connections_max };
     // The driver accepts some ahead of the connections that are held.
     let ahead = (DriverOptions::default().accept_backlog_max * options.cpus.len()) as u64;
-    let left = limit.saturating_sub(options.site.descriptors_max + DESCRIPTORS_OF_OUR_OWN + ahead);
+    // A site has one, and is let go by the cores only after another has taken its place.
+    let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
+    let left = limit.saturating_sub(options.store.descriptors_max + sites + DESCRIPTORS_OF_OUR_OWN + ahead);
     let each = usize::try_from(left).unwrap_or(usize::MAX) / options.cpus.len();
     let fit = options.connections_max.min(each.max(1));
     if fit < options.connections_max {
@@ -154,6 +160,7 @@ fn connections_that_fit(options: &ServeOptions) -> usize {
 fn open_cores(
     handle: &Handle,
     server: &Arc<Server>,
+    hosts: &Arc<Hosts>,
     log: &Log,
     listening: Vec<Listening>,
 ) -> Result<(), ServeError> {
@@ -165,13 +172,14 @@ fn open_cores(
     }
     for (core, sockets) in handle.cores().zip(sockets) {
         let failed = |source| ServeError::Core { core: core.0, source };
-        let changes =
-            server.site.notify_fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
+        let changes = server.sites.store().notify_fd();
+        let changes = changes.map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
+        let hosts = CoreHosts::new(hosts.clone(), server.sites.clone());
         let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
         // Installed before anything that uses it can be accepted.
         let opened = handle.spawn_on(&handle.color_on(core), async move {
-            let cache = CoreCache::new(server.site.clone());
-            local::install(server, cache, log);
+            let cache = CoreCache::new(server.sites.store().clone());
+            local::install(server, hosts, cache, log);
             open_core(&spawner, core, sockets, changes)
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
@@ -204,14 +212,17 @@ fn open_core(
 
 async fn take_changes(changes: Source) {
     while changes.readable().await.is_ok() {
-        local::with(|local| local.server.site.clone()).handle_events();
+        local::with(|local| local.cache.store().clone()).handle_events();
     }
 }
 
 async fn tick_cache() {
     loop {
         sleep(CACHE_TICK).await;
-        local::with(|local| local.cache.tick());
+        local::with(|local| {
+            local.hosts.tick();
+            local.cache.tick();
+        });
     }
 }
 
@@ -223,22 +234,27 @@ async fn flush_log() {
     }
 }
 
-fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, server: &Server, sandbox: &str) {
+fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, changes: &str, sandbox: &str) {
     let snapshot = handle.snapshot();
     let io = snapshot.cores.first().map_or("", |core| core.io.as_str());
     let cpus: vermeil_topology::CpuSet = options.cpus.iter().copied().collect();
-    let root = options.hosts.host(options.hosts.default_host()).root.unwrap_or(Path::new("."));
-    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let what = served(&options.hosts);
     for addr in addrs {
-        say(format_args!("serving {} at {}", root.display(), url(*addr)));
+        say(format_args!("serving {what} at {}", url(*addr)));
     }
     say(format_args!("io: {io}"));
-    say(format_args!(
-        "cores: {} (cpus {cpus}); changes to files: {}",
-        snapshot.cores.len(),
-        server.site.describe_changes()
-    ));
+    say(format_args!("cores: {} (cpus {cpus}); changes to files: {}", snapshot.cores.len(), changes));
     say(format_args!("sandbox: {sandbox}"));
+}
+
+/// The folder, or how many hosts there are.
+fn served(hosts: &Hosts) -> String {
+    let root = hosts.host(hosts.default_host()).root;
+    match (hosts.iter().len(), root) {
+        (1, Some(root)) => root.canonicalize().unwrap_or_else(|_| root.to_owned()).display().to_string(),
+        (1, None) => "one host".to_owned(),
+        (count, _) => format!("{count} hosts"),
+    }
 }
 
 /// One line for whoever started the server; a closed standard error is no reason to stop.

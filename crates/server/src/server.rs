@@ -1,9 +1,9 @@
-//! What all cores of one server share: the site, the bounds, the counters, and whether it is draining.
+//! What all cores of one server share: the open sites, the bounds, the counters, and whether it is draining.
 //!
 //! Read by every request, written seldom: counters are per core, each on lines of its own.
 
 use crate::{
-    files::Site,
+    hosts::OpenSites,
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
 };
@@ -15,7 +15,7 @@ use std::sync::{
 use vermeil_http::Limits;
 
 pub(crate) struct Server {
-    pub(crate) site: Arc<Site>,
+    pub(crate) sites: Arc<OpenSites>,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
@@ -45,13 +45,13 @@ pub(crate) struct Totals {
 
 impl Server {
     pub(crate) fn new(
-        site: Arc<Site>,
+        sites: Arc<OpenSites>,
         options: &ServeOptions,
         connections_max: usize,
         notices: Arc<Notices>,
     ) -> Self {
         Self {
-            site,
+            sites,
             limits: options.limits.clone(),
             timeouts: options.timeouts,
             connections_max,

@@ -5,7 +5,7 @@
 //! core's other colors run. Tested through the binary (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, List, Sent},
+    answer::{self, Answer, List, Open, Sent},
     connection::{Connection, Head, Lost},
     files::{Content, Handle, Job, OpenFile, Outcome, Variant},
     local,
@@ -21,6 +21,8 @@ const PART_BYTES: u64 = 1 << 20;
 
 /// What an answer waits for.
 pub(crate) enum What {
+    /// The folder of its host must be opened where waiting is allowed.
+    Open(Open),
     /// The path must be resolved where waiting is allowed.
     Resolve(Job),
     /// The folder must be read.
@@ -56,16 +58,34 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
     let Slow { mut what, request, head } = slow;
     let sent = loop {
         let next = match what {
-            What::Resolve(job) => {
+            What::Open(job) => {
                 // Earlier answers of a pipeline need not wait.
                 connection.flush(Bytes::new(), More::No).await?;
+                let opened = blocking(move || job.run()).await;
+                local::with(|local| match &opened {
+                    // What was opened is held until it has been found again.
+                    Ok(Ok(_)) => {
+                        let limits = local.server.limits.clone();
+                        answer::answer(local, &parsed(&request, &limits), head, &mut connection.output)
+                    }
+                    Ok(Err(failure)) => answer::not_served(local, failure, head, &mut connection.output),
+                    Err(_) => busy(local, head, &mut connection.output),
+                })
+            }
+            What::Resolve(job) => {
+                connection.flush(Bytes::new(), More::No).await?;
+                let site = job.site().clone();
                 let loaded = blocking(move || job.run()).await;
                 local::with(|local| match loaded {
                     Ok(loaded) => {
                         let handle = local.cache.insert(loaded);
                         let limits = local.server.limits.clone();
                         let request = parsed(&request, &limits);
-                        answer::resolved(local, &request, &handle, head, &mut connection.output)
+                        let out = &mut connection.output;
+                        match handle.outcome() {
+                            Outcome::Listing { .. } => answer::listed(local, &site, &handle, head, out),
+                            _ => answer::resolved(local, &request, &handle, head, out),
+                        }
                     }
                     Err(_) => busy(local, head, &mut connection.output),
                 })

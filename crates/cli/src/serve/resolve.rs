@@ -9,9 +9,9 @@ use crate::values::{Listen, Size};
 use std::net::SocketAddr;
 use vermeil_http::Limits;
 use vermeil_server::config::Surroundings;
-use vermeil_server::files::{self, Listing, SiteOptions};
+use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{Hosts, Rules};
-use vermeil_server::{IoChoice, ServeOptions, Timeouts};
+use vermeil_server::{IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts};
 
 impl ServeArgs {
     /// What the server is asked to do.
@@ -24,7 +24,8 @@ impl ServeArgs {
             listen: addresses(&self.listen, around)?,
             cpus: self.cores.resolve(&around.machine, &around.allowed)?,
             hosts: Hosts::single(&self.root, self.rules()).into(),
-            site: self.site(),
+            store: self.store(),
+            sites_open_max: SITES_OPEN_MAX,
             io: self.io.into(),
             log: self.log,
             limits: self.limits.into(),
@@ -34,20 +35,21 @@ impl ServeArgs {
     }
 
     fn rules(&self) -> Rules {
-        Rules {
+        let files = SiteOptions {
             follow_symlinks: self.follow_symlinks.into(),
             listing: if self.no_listing { Listing::Off } else { Listing::On },
-            ..Rules::default()
-        }
+            ..SiteOptions::default()
+        };
+        Rules { files, ..Rules::default() }
     }
 
-    fn site(&self) -> SiteOptions {
-        SiteOptions {
+    fn store(&self) -> StoreOptions {
+        StoreOptions {
             content_bytes_max: self.cache.cache_bytes.bytes,
             // The default gives way to a small cache; what was written was checked.
             content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(self.cache.cache_bytes.bytes),
             entries_max: self.cache.cache_entries,
-            ..SiteOptions::default()
+            ..StoreOptions::default()
         }
     }
 

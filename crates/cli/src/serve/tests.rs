@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use vermeil_http::Limits;
-use vermeil_server::files::{self, Listing, SiteOptions};
+use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
 use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
 use vermeil_topology::{Allowed, CpuId, synthetic};
@@ -55,7 +55,7 @@ fn without_arguments() {
     assert_eq!(options.cpus.len(), 8);
     assert_eq!(options.io, IoChoice::Auto);
     assert_eq!(options.log, LogTarget::Stdout);
-    assert_eq!(options.site, SiteOptions::default());
+    assert_eq!(options.store, StoreOptions::default());
     assert_eq!(options.limits, Limits::default());
     assert_eq!(options.timeouts, Timeouts::default());
     assert_eq!(options.connections_max, CONNECTIONS_MAX);
@@ -113,16 +113,20 @@ fn each_option_arrives() {
     assert_eq!(root(&options), PathBuf::from("site"));
     assert_eq!(options.io, IoChoice::Epoll);
     assert_eq!(options.log, LogTarget::Off);
-    let rules =
-        Rules { follow_symlinks: files::FollowSymlinks::None, listing: Listing::Off, ..Rules::default() };
-    assert_eq!(*options.hosts.host(options.hosts.default_host()).rules, rules);
-    let site = SiteOptions {
+    let files = SiteOptions {
+        follow_symlinks: files::FollowSymlinks::None,
+        listing: Listing::Off,
+        ..SiteOptions::default()
+    };
+    let rules = options.hosts.host(options.hosts.default_host()).rules;
+    assert_eq!(*rules, Rules { files, ..Rules::default() });
+    let store = StoreOptions {
         content_bytes_max: 1 << 20,
         entries_max: 11,
         content_file_bytes_max: 3 << 10,
-        ..SiteOptions::default()
+        ..StoreOptions::default()
     };
-    assert_eq!(options.site, site);
+    assert_eq!(options.store, store);
     let timeouts = Timeouts {
         header: Duration::from_secs(1),
         body: Duration::from_millis(2500),
@@ -215,6 +219,6 @@ fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
 
 #[test]
 fn a_small_cache_lowers_the_largest_file_in_it() {
-    let site = parse(&["--cache-bytes", "0"]).unwrap().resolve(&surroundings()).unwrap().site;
-    assert_eq!((site.content_bytes_max, site.content_file_bytes_max), (0, 0));
+    let store = parse(&["--cache-bytes", "0"]).unwrap().resolve(&surroundings()).unwrap().store;
+    assert_eq!((store.content_bytes_max, store.content_file_bytes_max), (0, 0));
 }

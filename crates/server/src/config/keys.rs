@@ -9,8 +9,8 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    CONNECTIONS_MAX, IoChoice, Timeouts,
-    files::{FollowSymlinks, SiteOptions},
+    CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts,
+    files::{FollowSymlinks, SiteOptions, StoreOptions},
     hosts::Unknown,
     log::LogTarget,
 };
@@ -98,7 +98,7 @@ table! {
         /// Memory for file contents, in bytes. At the bound the contents least used go; 0 keeps none.
         bytes: Size = Size::bytes(256 * M); from 0, to T,
         /// Paths remembered, about 1 KB each. At the bound the least used go.
-        entries: u64 = SiteOptions::default().entries_max as u64; from 1, to 1 << 24,
+        entries: u64 = StoreOptions::default().entries_max as u64; from 1, to 1 << 24,
         /// The largest file whose content is kept, in bytes; not more than `bytes`. Larger ones are sent from the kernel's
         /// page cache.
         file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,
@@ -110,6 +110,9 @@ table! {
     pub(super) struct HostsTable {
         /// What a request for a name that no host has gets: `default` the default host, `refuse` 421.
         unknown: Unknown = Unknown::Default,
+        /// Folders of hosts that are open at once. Each is opened by the first request for it; at the bound those that were not
+        /// used for the longest time are closed.
+        open_max: u64 = SITES_OPEN_MAX as u64; from 1, to 1 << 20,
     }
 }
 

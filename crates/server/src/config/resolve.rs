@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ServeOptions, Timeouts,
-    files::{Listing, SiteOptions},
+    files::{Listing, SiteOptions, StoreOptions},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
 };
 use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr};
@@ -57,13 +57,14 @@ pub(super) fn resolve(
         cpus,
         io: document.io,
         log: document.log,
-        site: SiteOptions {
+        store: StoreOptions {
             content_bytes_max: cache.bytes.bytes,
             // The default gives way to a small cache; what was written was checked.
             content_file_bytes_max: cache.file_bytes.value.bytes.min(cache.bytes.bytes),
             entries_max: narrow(cache.entries),
-            ..SiteOptions::default()
+            ..StoreOptions::default()
         },
+        sites_open_max: narrow(document.hosts.open_max),
         connections_max: narrow(document.limits.connections_max),
         limits: document.limits.into(),
         timeouts: document.timeouts.into(),
@@ -172,12 +173,12 @@ impl<'f> HostsMade<'f> {
         let At { value: host, at } = host;
         let routes = host.route.iter().filter_map(|route| self.route(route)).collect();
         let index_names = self.index_names(&host.index);
-        let rules = Rules {
+        let files = SiteOptions {
             index_names,
             listing: if host.listing { Listing::On } else { Listing::Off },
             follow_symlinks: host.follow_symlinks,
-            routes,
         };
+        let rules = Rules { files, routes };
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);

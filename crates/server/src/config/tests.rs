@@ -53,7 +53,7 @@ fn one_host_and_nothing_else_has_every_default() {
     assert_eq!((options.io, &options.log), (IoChoice::Auto, &LogTarget::Stdout));
     assert_eq!(options.limits, Limits::default());
     assert_eq!(options.timeouts, Timeouts::default());
-    assert_eq!(options.site, Default::default());
+    assert_eq!(options.store, Default::default());
     assert_eq!(options.connections_max, crate::CONNECTIONS_MAX);
     let host = options.hosts.host(options.hosts.default_host());
     assert_eq!(*host.rules, crate::hosts::Rules::default());
@@ -113,7 +113,7 @@ fn each_key_arrives() {
         drain: Duration::from_secs(3600),
     };
     assert_eq!(options.timeouts, timeouts);
-    let site = &options.site;
+    let site = &options.store;
     assert_eq!(
         (site.content_bytes_max, site.entries_max, site.content_file_bytes_max),
         (1 << 20, 11, 3 << 10)
@@ -149,8 +149,8 @@ fn what_a_host_says() {
     assert_eq!(root_of(hosts, "www.example.org"), Some("/srv/a"));
     assert_eq!(root_of(hosts, "nobody"), None);
     let rules = hosts.host(hosts.find(Some(b"example.org")).unwrap()).rules;
-    assert_eq!(rules.index_names, ["home.html", "index.html"]);
-    assert_eq!((rules.listing, rules.follow_symlinks), (Listing::Off, FollowSymlinks::None));
+    assert_eq!(rules.files.index_names, ["home.html", "index.html"]);
+    assert_eq!((rules.files.listing, rules.files.follow_symlinks), (Listing::Off, FollowSymlinks::None));
     assert!(rules.routes[0].matches(b"/old/x") && !rules.routes[0].matches(b"/older"));
     match &rules.routes[0].action {
         Action::Redirect { to, status } => {

@@ -1,4 +1,4 @@
-//! One core's map from paths, as they stand in requests, to what they resolve to: the hot path.
+//! One core's map from paths of all sites, as they stand in requests, to what they resolve to: the hot path.
 //!
 //! A hit hashes the path, compares it and reads two flags; it decodes, allocates, locks and writes nothing that other
 //! cores read. Whatever else is needed is a [`Job`]. The map is bounded by itself, because one file has any number of
@@ -6,13 +6,19 @@
 
 use super::{
     entry::Entry,
-    index::Target,
+    index::{SiteId, Target},
     load::{Checked, Job, Loaded},
     site::Site,
+    store::Store,
 };
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use slab::Slab;
-use std::{collections::HashMap, ops::Deref, sync::Arc};
+use std::{
+    hash::{BuildHasher, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
 use vermeil_http::{Status, path};
 
 /// Slots that [`CoreCache::tick`] looks at. Guess: some 20 µs of cache misses, and the whole of a full map in a minute.
@@ -53,75 +59,107 @@ pub enum Lookup<'a> {
 
 /// One core's part of the cache.
 pub struct CoreCache {
-    site: Arc<Site>,
-    by_path: HashMap<Arc<[u8]>, usize, RandomState>,
+    store: Arc<Store>,
+    hasher: RandomState,
+    /// Keys of `slots`, by site and path.
+    by_path: HashTable<usize>,
     slots: Slab<Slot>,
     /// Where to go on looking for what is least used.
     hand: usize,
-    /// What [`Site::evictions`] was when all slots were last looked at.
+    /// What [`Store::evictions`] was when all slots were last looked at.
     swept: u64,
     decoded: Vec<u8>,
 }
 
 struct Slot {
-    path: Arc<[u8]>,
+    site: SiteId,
+    path: Box<[u8]>,
     handle: Handle,
     /// Milliseconds on the server's clock when it was last looked up.
     checked_ms: u64,
     used: bool,
 }
 
+impl Slot {
+    #[inline]
+    fn is(&self, site: SiteId, path: &[u8]) -> bool {
+        self.site == site && *self.path == *path
+    }
+}
+
+/// The hash of a path of a site.
+#[inline]
+fn hash(hasher: &RandomState, site: SiteId, path: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write_u64(site.0);
+    state.write(path);
+    state.finish()
+}
+
 impl CoreCache {
     /// An empty one.
-    pub fn new(site: Arc<Site>) -> Self {
-        Self { site, by_path: HashMap::default(), slots: Slab::new(), hand: 0, swept: 0, decoded: Vec::new() }
+    pub fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            hasher: RandomState::default(),
+            by_path: HashTable::new(),
+            slots: Slab::new(),
+            hand: 0,
+            swept: 0,
+            decoded: Vec::new(),
+        }
     }
 
-    /// The site it is a part of the cache of.
-    pub fn site(&self) -> &Arc<Site> {
-        &self.site
+    /// What it is a part of the cache of.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
-    /// What `raw_path` is, the path of a request's target before decoding and without query. `now_ms` is the server's
-    /// clock: any that does not go back, the same for all cores.
     #[inline]
-    pub fn lookup(&mut self, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
-        self.site.wait_for_events();
-        let Some(&key) = self.by_path.get(raw_path) else { return self.miss(raw_path, now_ms) };
+    fn key(&self, site: SiteId, path: &[u8]) -> Option<usize> {
+        let is_it = |key: &usize| self.slots[*key].is(site, path);
+        self.by_path.find(hash(&self.hasher, site, path), is_it).copied()
+    }
+
+    /// What `raw_path` of `site` is, the path of a request's target before decoding and without query. `now_ms` is the
+    /// server's clock: any that does not go back, the same for all cores.
+    #[inline]
+    pub fn lookup(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
+        self.store.wait_for_events();
+        let Some(key) = self.key(site.id, raw_path) else { return self.miss(site, raw_path, now_ms) };
         let slot = &mut self.slots[key];
         let entry = &slot.handle;
         if entry.is_stale() {
             self.remove(key);
-            return self.miss(raw_path, now_ms);
+            return self.miss(site, raw_path, now_ms);
         }
         entry.touch();
         slot.used = true;
         let told = entry.is_told();
-        if told && now_ms.saturating_sub(slot.checked_ms) < self.site.options.recheck_ms {
+        if told && now_ms.saturating_sub(slot.checked_ms) < self.store.options.recheck_ms {
             return Lookup::Hit(&self.slots[key].handle);
         }
         if told {
             // One of those who ask now looks; the others go on with what nobody has told to be wrong.
             slot.checked_ms = now_ms;
         }
-        self.miss(raw_path, now_ms)
+        self.miss(site, raw_path, now_ms)
     }
 
     #[cold]
-    fn miss(&mut self, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
+    fn miss(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
         let decoded = match path::decode(raw_path, &mut self.decoded) {
             Ok(decoded) => decoded,
             Err(error) => return Lookup::Never(error.status()),
         };
         let target = if decoded.has_dotfile { Target::Hidden } else { Target::Path(decoded.bytes.into()) };
-        Lookup::Miss(Job::new(&self.site, raw_path, target, now_ms))
+        Lookup::Miss(Job::new(site, raw_path, target, now_ms))
     }
 
     /// Remembers what a job has found, if that may be used again, and hands it over.
     pub fn insert(&mut self, loaded: Loaded) -> Handle {
-        let Loaded { raw, checked: Checked { entry, at_ms } } = loaded;
-        let known = self.by_path.get(&*raw).copied();
-        if let Some(key) = known {
+        let Loaded { site, raw, checked: Checked { entry, at_ms } } = loaded;
+        if let Some(key) = self.key(site, &raw) {
             let slot = &mut self.slots[key];
             if Arc::ptr_eq(&slot.handle.0.0, &entry) {
                 slot.checked_ms = slot.checked_ms.max(at_ms);
@@ -134,13 +172,14 @@ impl CoreCache {
             return handle;
         }
         self.sweep_if_asked();
-        while self.slots.len() >= self.site.options.entries_max.max(1) {
+        while self.slots.len() >= self.store.options.entries_max.max(1) {
             self.evict();
         }
-        let path: Arc<[u8]> = raw.into();
-        let slot = Slot { path: path.clone(), handle: handle.clone(), checked_ms: at_ms, used: true };
+        let hash_of_path = hash(&self.hasher, site, &raw);
+        let slot = Slot { site, path: raw, handle: handle.clone(), checked_ms: at_ms, used: true };
         let key = self.slots.insert(slot);
-        self.by_path.insert(path, key);
+        let Self { hasher, by_path, slots, .. } = self;
+        by_path.insert_unique(hash_of_path, key, |key| hash(hasher, slots[*key].site, &slots[*key].path));
         handle
     }
 
@@ -158,19 +197,16 @@ impl CoreCache {
 
     /// Looks at all slots, if what they hold is needed elsewhere.
     fn sweep_if_asked(&mut self) {
-        let evictions = self.site.evictions();
+        let evictions = self.store.evictions();
         if self.swept == evictions {
             return;
         }
         self.swept = evictions;
-        let by_path = &mut self.by_path;
-        self.slots.retain(|_, slot| {
-            let keep = !slot.handle.is_stale();
-            if !keep {
-                by_path.remove(&slot.path);
-            }
-            keep
-        });
+        let stale: Vec<usize> =
+            self.slots.iter().filter(|(_, slot)| slot.handle.is_stale()).map(|(key, _)| key).collect();
+        for key in stale {
+            self.remove(key);
+        }
     }
 
     /// Removes the next slot that was not used since it was last looked at. There must be one at all.
@@ -191,7 +227,8 @@ impl CoreCache {
 
     fn remove(&mut self, key: usize) {
         let slot = self.slots.remove(key);
-        self.by_path.remove(&slot.path);
+        let found = self.by_path.find_entry(hash(&self.hasher, slot.site, &slot.path), |other| *other == key);
+        found.expect("each slot has its path").remove();
     }
 
     /// How many paths it remembers.

@@ -8,11 +8,12 @@
 use super::{
     entry::{Entry, Holdings, Lasting},
     load::Checked,
-    site::Root,
+    root::Root,
 };
+use foldhash::fast::RandomState;
 use slab::Slab;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     mem,
     os::fd::BorrowedFd,
     sync::Arc,
@@ -24,7 +25,11 @@ mod watch;
 pub(super) use watch::{Adoption, Descent, RecordId, WatchTree};
 use watch::{Drained, NodeId, Parent};
 
-/// What was asked for.
+/// A site's number; never that of another one again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SiteId(pub(super) u64);
+
+/// What was asked for of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     /// A decoded path, with its slash at the start and perhaps at the end.
@@ -37,10 +42,9 @@ pub(super) enum Target {
 
 pub(super) struct Index {
     tree: WatchTree,
-    /// Replaced when the root's path leads elsewhere.
-    root: Arc<Root>,
+    sites: HashMap<SiteId, Opened, RandomState>,
     records: Slab<Record>,
-    finished: HashMap<Target, RecordId>,
+    finished: HashMap<(SiteId, Target), RecordId, RandomState>,
     /// Where to go on looking for what is least used.
     hand: usize,
     entries_max: usize,
@@ -51,7 +55,16 @@ pub(super) struct Index {
     draining: Arc<AtomicBool>,
 }
 
+/// A site that is open.
+struct Opened {
+    /// Replaced when the root's path leads elsewhere.
+    root: Arc<Root>,
+    /// All of its records.
+    records: HashSet<RecordId, RandomState>,
+}
+
 struct Record {
+    site: SiteId,
     state: State,
     depends_on: Vec<(NodeId, Arc<[u8]>)>,
 }
@@ -65,13 +78,12 @@ enum State {
 }
 
 impl Index {
-    pub(super) fn new(root: Arc<Root>, mut tree: WatchTree, entries_max: usize) -> Self {
-        tree.set_root(root.watchable());
+    pub(super) fn new(tree: WatchTree, entries_max: usize) -> Self {
         Self {
             tree,
-            root,
+            sites: HashMap::default(),
             records: Slab::new(),
-            finished: HashMap::new(),
+            finished: HashMap::default(),
             hand: 0,
             entries_max,
             concerned: Vec::new(),
@@ -86,8 +98,18 @@ impl Index {
         self.draining.clone()
     }
 
-    pub(super) fn root(&self) -> &Arc<Root> {
-        &self.root
+    /// The root of a site that is open.
+    pub(super) fn root(&self, site: SiteId) -> &Arc<Root> {
+        &self.sites[&site].root
+    }
+
+    pub(super) fn is_root_watched(&self, site: SiteId) -> bool {
+        self.tree.has_root(site)
+    }
+
+    /// How many are open.
+    pub(super) fn sites(&self) -> usize {
+        self.sites.len()
     }
 
     /// Times that the kernel lost events.
@@ -108,28 +130,40 @@ impl Index {
         self.finished.len()
     }
 
-    /// From now on paths start at `root`; everything that started elsewhere is out of date.
-    pub(super) fn set_root(&mut self, root: Arc<Root>) {
-        self.change_everything();
-        self.tree.set_root(root.watchable());
-        self.root = root;
+    /// From now on paths of `site` start at `root`; everything that started elsewhere is out of date.
+    pub(super) fn set_root(&mut self, site: SiteId, root: Arc<Root>) {
+        self.change_site(site);
+        self.tree.set_root(site, root.watchable());
+        match self.sites.get_mut(&site) {
+            Some(opened) => opened.root = root,
+            None => {
+                self.sites.insert(site, Opened { root, records: HashSet::default() });
+            }
+        }
     }
 
-    pub(super) fn find(&self, target: &Target) -> Option<Checked> {
-        match &self.records[*self.finished.get(target)?].state {
+    /// Forgets a site that nobody looks up any more.
+    pub(super) fn close(&mut self, site: SiteId) {
+        self.change_site(site);
+        self.tree.set_root(site, None);
+        self.sites.remove(&site);
+    }
+
+    pub(super) fn find(&self, site: SiteId, target: &Target) -> Option<Checked> {
+        match &self.records[*self.finished.get(&(site, target.clone()))?].state {
             State::Finished(_, checked) => Some(checked.clone()),
             State::Pending { .. } => None,
         }
     }
 
     /// Whether `entry` is what is found for `target`.
-    pub(super) fn is_finished(&self, target: &Target, entry: &Arc<Entry>) -> bool {
-        self.find(target).is_some_and(|found| Arc::ptr_eq(&found.entry, entry))
+    fn is_finished(&self, site: SiteId, target: &Target, entry: &Arc<Entry>) -> bool {
+        self.find(site, target).is_some_and(|found| Arc::ptr_eq(&found.entry, entry))
     }
 
     /// `entry` was found to be right at `now_ms`.
-    pub(super) fn confirm(&mut self, target: &Target, entry: &Arc<Entry>, now_ms: u64) {
-        let Some(&id) = self.finished.get(target) else { return };
+    pub(super) fn confirm(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>, now_ms: u64) {
+        let Some(&id) = self.finished.get(&(site, target.clone())) else { return };
         if let State::Finished(_, found) = &mut self.records[id].state
             && Arc::ptr_eq(&found.entry, entry)
         {
@@ -137,9 +171,12 @@ impl Index {
         }
     }
 
-    /// Begins a look-up.
-    pub(super) fn begin(&mut self) -> RecordId {
-        self.records.insert(Record { state: State::Pending { changed: false }, depends_on: Vec::new() })
+    /// Begins a look-up in a site that is open.
+    pub(super) fn begin(&mut self, site: SiteId) -> RecordId {
+        let state = State::Pending { changed: false };
+        let id = self.records.insert(Record { site, state, depends_on: Vec::new() });
+        self.sites.get_mut(&site).expect("it is open").records.insert(id);
+        id
     }
 
     /// Ends a look-up without a result.
@@ -149,7 +186,7 @@ impl Index {
 
     /// Makes `id` depend on the last component of `path`, if all folders before it are watched; else says what is next.
     pub(super) fn descend<'p>(&mut self, id: RecordId, path: &'p [u8]) -> Descent<'p> {
-        let descent = self.tree.descend(path);
+        let descent = self.tree.descend(self.records[id].site, path);
         if let Descent::Complete { node, name } = descent {
             self.attach(id, node, name);
         }
@@ -193,28 +230,29 @@ impl Index {
             self.remove(id);
             return Some(entry.clone());
         }
-        if let Some(Checked { entry: found, .. }) = self.find(target) {
+        let site = self.records[id].site;
+        if let Some(Checked { entry: found, .. }) = self.find(site, target) {
             if found.lasting() == Lasting::Settled && !found.is_stale() && found.is_like(entry) {
                 self.remove(id);
                 return Some(found);
             }
-            self.refute(target, &found);
+            self.refute(site, target, &found);
         }
         let Holdings { content_bytes, descriptors } = entry.holdings();
         self.holdings.content_bytes += content_bytes;
         self.holdings.descriptors += descriptors;
         self.records[id].state =
             State::Finished(target.clone(), Checked { entry: entry.clone(), at_ms: now_ms });
-        self.finished.insert(target.clone(), id);
+        self.finished.insert((site, target.clone()), id);
         while self.finished.len() > self.entries_max && self.evict(|_| true) {}
         Some(entry.clone())
     }
 
     /// The entry of `target` is wrong, as somebody found who looked.
-    pub(super) fn refute(&mut self, target: &Target, entry: &Arc<Entry>) {
+    pub(super) fn refute(&mut self, site: SiteId, target: &Target, entry: &Arc<Entry>) {
         entry.set_stale();
-        if self.is_finished(target, entry) {
-            let id = self.finished[target];
+        if self.is_finished(site, target, entry) {
+            let id = self.finished[&(site, target.clone())];
             self.remove(id);
         }
     }
@@ -237,9 +275,16 @@ impl Index {
         }
         self.concerned = concerned;
         if drained == Drained::Lost {
-            self.overflows += 1;
-            self.change_everything();
-            self.tree.set_root(self.root.watchable());
+            self.lose_events();
+        }
+    }
+
+    /// The kernel could not tell of all changes: anything may have changed, and all sites start over.
+    pub(super) fn lose_events(&mut self) {
+        self.overflows += 1;
+        let sites: Vec<_> = self.sites.iter().map(|(site, opened)| (*site, opened.root.clone())).collect();
+        for (site, root) in sites {
+            self.set_root(site, root);
         }
     }
 
@@ -252,8 +297,9 @@ impl Index {
         }
     }
 
-    fn change_everything(&mut self) {
-        let all: Vec<_> = self.records.iter().map(|(id, _)| id).collect();
+    fn change_site(&mut self, site: SiteId) {
+        let Some(opened) = self.sites.get(&site) else { return };
+        let all: Vec<_> = opened.records.iter().copied().collect();
         for id in all {
             self.change(id);
         }
@@ -261,11 +307,14 @@ impl Index {
 
     fn remove(&mut self, id: RecordId) {
         let record = self.records.remove(id);
+        if let Some(opened) = self.sites.get_mut(&record.site) {
+            opened.records.remove(&id);
+        }
         for (node, name) in record.depends_on {
             self.tree.detach(id, node, &name);
         }
         if let State::Finished(target, Checked { entry, .. }) = record.state {
-            self.finished.remove(&target);
+            self.finished.remove(&(record.site, target));
             entry.set_stale();
             let Holdings { content_bytes, descriptors } = entry.holdings();
             self.holdings.content_bytes -= content_bytes;

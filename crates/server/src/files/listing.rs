@@ -5,7 +5,8 @@
 
 use super::{
     open::{Identity, Purpose, Way, open},
-    site::{Root, Site},
+    root::Root,
+    site::Site,
 };
 use rustix::{
     fs::{AtFlags, Dir, FileType, statat},
@@ -92,7 +93,7 @@ impl ListingJob {
             if name.to_bytes().starts_with(b".") {
                 continue;
             }
-            if items.len() >= self.site.options.listing_names_max {
+            if items.len() >= self.site.store().options.listing_names_max {
                 return Ok((items, Completeness::Cut));
             }
             items.extend(self.item(root, &folder, below, name));

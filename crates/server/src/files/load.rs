@@ -6,7 +6,7 @@
 
 use super::{
     entry::{Entry, Lasting, Outcome, Trust},
-    index::Target,
+    index::{SiteId, Target},
     open::{Identity, Purpose, Way, open},
     site::Site,
 };
@@ -39,6 +39,7 @@ pub struct Job {
 /// What a job found, to be given to [`CoreCache::insert`](super::CoreCache::insert).
 #[derive(Debug)]
 pub struct Loaded {
+    pub(super) site: SiteId,
     pub(super) raw: Box<[u8]>,
     pub(super) checked: Checked,
 }
@@ -51,6 +52,11 @@ pub(super) struct Checked {
 }
 
 impl Job {
+    /// The site whose path it resolves.
+    pub fn site(&self) -> &Arc<Site> {
+        &self.site
+    }
+
     pub(super) fn new(site: &Arc<Site>, raw: &[u8], target: Target, now_ms: u64) -> Self {
         Self { site: site.clone(), raw: raw.into(), target, now_ms }
     }
@@ -61,7 +67,7 @@ impl Job {
     /// [`WouldBlock`]: the job is to be [run](Self::run) elsewhere.
     pub fn try_now(&mut self) -> Result<Loaded, WouldBlock> {
         let checked = self.load(CacheOnly::Yes)?;
-        Ok(Loaded { raw: std::mem::take(&mut self.raw), checked })
+        Ok(Loaded { site: self.site.id, raw: std::mem::take(&mut self.raw), checked })
     }
 
     /// Resolves the path, for as long as it takes.
@@ -72,7 +78,7 @@ impl Job {
             let entry = Arc::new(Entry::new(outcome, Trust::Nobody, Lasting::Once, Vec::new()));
             Checked { entry, at_ms: self.now_ms }
         });
-        Loaded { raw: self.raw, checked }
+        Loaded { site: self.site.id, raw: self.raw, checked }
     }
 
     fn load(&self, cache: CacheOnly) -> Result<Checked, WouldBlock> {
@@ -89,17 +95,17 @@ impl Site {
         now_ms: u64,
         cache: CacheOnly,
     ) -> Result<Checked, WouldBlock> {
-        let found = self.lock().find(target);
+        let found = self.store.lock().find(self.id, target);
         if let Some(Checked { entry, at_ms }) = found {
             let age_ms = now_ms.saturating_sub(at_ms);
-            if entry.is_told() && !entry.is_stale() && age_ms < self.options.recheck_ms {
+            if entry.is_told() && !entry.is_stale() && age_ms < self.store.options.recheck_ms {
                 return Ok(Checked { entry, at_ms });
             }
             if self.is_right(&entry, cache)? {
-                self.lock().confirm(target, &entry, now_ms);
+                self.store.lock().confirm(self.id, target, &entry, now_ms);
                 return Ok(Checked { entry, at_ms: now_ms });
             }
-            self.lock().refute(target, &entry);
+            self.store.lock().refute(self.id, target, &entry);
         }
         self.look_up(target, now_ms, cache).map(|entry| Checked { entry, at_ms: now_ms })
     }
@@ -113,11 +119,11 @@ impl Site {
             let entry = match outcome {
                 Ok(outcome) => Arc::new(look.into_entry(outcome)),
                 Err(WouldBlock) => {
-                    self.lock().abandon(record);
+                    self.store.lock().abandon(record);
                     return Err(WouldBlock);
                 }
             };
-            if let Some(entry) = self.lock().publish(record, target, &entry, now_ms) {
+            if let Some(entry) = self.store.lock().publish(record, target, &entry, now_ms) {
                 return Ok(entry);
             }
             if looks == LOOKS_MAX {

@@ -1,7 +1,7 @@
-//! The folder that is served: from a request's path to something ready to send, through a cache that is right.
+//! The folders that are served: from a request's path to something ready to send, through a cache that is right.
 //!
-//! Reading order: [`Site`] (what all cores share), [`CoreCache`] (one core's map, the hot path), `load` (how a path is
-//! resolved), [`Entry`] (what it resolves to), `index` (how entries are kept right), `listing`.
+//! Reading order: [`Site`] (a folder), [`Store`] (what all of them share), [`CoreCache`] (one core's map, the hot path),
+//! `load` (how a path is resolved), [`Entry`] (what it resolves to), `index` (how entries are kept right), `listing`.
 //! Knows neither sockets nor the runtime: whatever may wait for a disk is a job that its caller runs where waiting is
 //! allowed.
 //!
@@ -10,13 +10,13 @@
 //! Every name on the way to a file is watched *before* it is looked up, and what the kernel told meanwhile is taken in
 //! before the result is kept. So a change is either seen by the look-up or told after it, and an entry that a told change
 //! concerns is never used again. The kernel queues an event before the system call that made the change returns: a core
-//! that calls [`Site::handle_events`] before it answers what the same poll brought answers no request with what was
+//! that calls [`Store::handle_events`] before it answers what the same poll brought answers no request with what was
 //! changed before the request was sent.
 //!
 //! Where the kernel's word is not enough (a symbolic link or a mount point on the way, a second hard link, a file system
 //! that others change, no watch left) the path is looked up again at each use. Three changes are not told at all: writes
 //! through a memory mapping before it is unmapped, mounting over a watched folder, and writes through a hard link made
-//! after the file was cached. So an entry in use is also looked up again once [`SiteOptions::recheck_ms`] have passed. A
+//! after the file was cached. So an entry in use is also looked up again once [`StoreOptions::recheck_ms`] have passed. A
 //! store through a mapping moves a file's time only when its page is clean, at most once until the kernel writes the
 //! page back; no server that trusts times can see the others before that.
 //!
@@ -33,7 +33,9 @@ mod listing;
 mod load;
 mod open;
 mod options;
+mod root;
 mod site;
+mod store;
 mod variant;
 
 #[cfg(test)]
@@ -44,7 +46,8 @@ pub use core_cache::{CoreCache, Handle, Lookup};
 pub use entry::{Entry, FileEntry, Outcome};
 pub use listing::{ListingJob, ListingPage};
 pub use load::{Job, Loaded, WouldBlock};
-pub use options::{FollowSymlinks, Listing, SiteError, SiteOptions, UnknownFollowSymlinks};
-pub use site::{Site, Usage};
+pub use options::{FollowSymlinks, Listing, SiteError, SiteOptions, StoreOptions, UnknownFollowSymlinks};
+pub use site::Site;
+pub use store::{Store, Usage};
 pub(crate) use variant::SERVER;
 pub use variant::Variant;

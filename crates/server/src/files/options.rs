@@ -49,8 +49,8 @@ pub enum Listing {
     Off,
 }
 
-/// What of a folder is served, and how much of it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What of a folder is served.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SiteOptions {
     /// Which symbolic links are followed. Default: those that stay within the folder.
     pub follow_symlinks: FollowSymlinks,
@@ -58,17 +58,32 @@ pub struct SiteOptions {
     pub listing: Listing,
     /// The pages a folder answers with, the first that exists. Names without slashes. Default: `index.html`.
     pub index_names: Vec<String>,
+}
+
+impl Default for SiteOptions {
+    fn default() -> Self {
+        Self {
+            follow_symlinks: FollowSymlinks::default(),
+            listing: Listing::default(),
+            index_names: vec!["index.html".to_owned()],
+        }
+    }
+}
+
+/// How much is kept of the folders served, all of them and all cores together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
     /// Largest file whose content is kept in memory, in bytes; larger ones are sent from their descriptor. Default
     /// 64 KiB: from about there sendfile(2) is reported to cost less than copying.
     pub content_file_bytes_max: u64,
-    /// Contents kept in memory, in bytes, for all cores together. At the bound the least used go, and what finds no
-    /// room is sent from its descriptor. Default 256 MiB.
+    /// Contents kept in memory, in bytes. At the bound the least used go, and what finds no room is sent from its
+    /// descriptor. Default 256 MiB.
     pub content_bytes_max: u64,
-    /// Files held open, for all cores together. At the bound the least used are closed, and what finds no room is
-    /// opened for each request. Default: a quarter of the process's limit, at most 16,384.
+    /// Files held open. At the bound the least used are closed, and what finds no room is opened for each request.
+    /// Default: a quarter of the process's limit, at most 16,384.
     pub descriptors_max: u64,
-    /// Paths remembered, found or not, for all cores together, and spellings of paths remembered by each core. At the
-    /// bound the least used go. Default 65,536: about 1 KB each, contents not counted.
+    /// Paths remembered, found or not, and spellings of paths remembered by each core. At the bound the least used go.
+    /// Default 65,536: about 1 KB each, contents not counted.
     pub entries_max: usize,
     /// Folders watched for changes. Beyond it paths are looked up at each use. Default: half of what
     /// `fs.inotify.max_user_watches` allows the user.
@@ -84,12 +99,9 @@ pub struct SiteOptions {
     pub listing_names_max: usize,
 }
 
-impl Default for SiteOptions {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self {
-            follow_symlinks: FollowSymlinks::default(),
-            listing: Listing::default(),
-            index_names: vec!["index.html".to_owned()],
             content_file_bytes_max: 64 << 10,
             content_bytes_max: 256 << 20,
             descriptors_max: descriptors_allowed() / 4,

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 use vermeil_http::negotiate::Choice;
+use vermeil_io::CacheOnly;
 
 mod basics;
 mod bounds;
@@ -17,6 +18,7 @@ mod links;
 mod policy;
 mod root;
 mod siblings;
+mod sites;
 mod torture;
 mod untold;
 
@@ -27,20 +29,33 @@ const SETTLED: i64 = i64::MIN;
 struct World {
     _dir: tempfile::TempDir,
     root: PathBuf,
+    site: Arc<Site>,
     cache: CoreCache,
     now_ms: u64,
 }
 
 impl World {
     fn new() -> Self {
-        Self::with(SiteOptions::default())
+        Self::with(SiteOptions::default(), StoreOptions::default())
     }
 
-    fn with(options: SiteOptions) -> Self {
+    fn bounded(store: StoreOptions) -> Self {
+        Self::with(SiteOptions::default(), store)
+    }
+
+    fn serving(site: SiteOptions) -> Self {
+        Self::with(site, StoreOptions::default())
+    }
+
+    fn with(site: SiteOptions, store: StoreOptions) -> Self {
         let (dir, root) = folder();
-        let inotify = inotify();
-        let site = Site::with(&root, options, inotify, SETTLED).expect("a site");
-        Self { _dir: dir, root, cache: CoreCache::new(site), now_ms: 10_000 }
+        let site = Store::with(store, inotify(), SETTLED).open(&root, site, CacheOnly::No).expect("a site");
+        Self::of(dir, root, site)
+    }
+
+    fn of(dir: tempfile::TempDir, root: PathBuf, site: Arc<Site>) -> Self {
+        let cache = CoreCache::new(site.store().clone());
+        Self { _dir: dir, root, site, cache, now_ms: 10_000 }
     }
 
     /// A path below the root.
@@ -56,8 +71,8 @@ impl World {
 
     /// Asks as a core does that takes in the kernel's news first.
     fn get(&mut self, path: &str) -> Handle {
-        self.cache.site().handle_events();
-        match self.cache.lookup(path.as_bytes(), self.now_ms) {
+        self.cache.store().handle_events();
+        match self.cache.lookup(&self.site, path.as_bytes(), self.now_ms) {
             Lookup::Hit(handle) => handle.clone(),
             Lookup::Never(status) => panic!("{path} is {status:?}"),
             Lookup::Miss(mut job) => {
@@ -78,8 +93,8 @@ impl World {
 
     /// Whether the path would be answered without looking.
     fn is_hit(&mut self, path: &str) -> bool {
-        self.cache.site().handle_events();
-        matches!(self.cache.lookup(path.as_bytes(), self.now_ms), Lookup::Hit(_))
+        self.cache.store().handle_events();
+        matches!(self.cache.lookup(&self.site, path.as_bytes(), self.now_ms), Lookup::Hit(_))
     }
 
     /// The answer in a few words: the content of a file, or what else.
@@ -128,7 +143,9 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     for place in places {
         let root = place.path().join("root");
         fs::create_dir(&root).expect("a root");
-        let site = Site::open(&root, SiteOptions::default()).expect("a site");
+        let site = Store::new(StoreOptions::default())
+            .open(&root, SiteOptions::default(), CacheOnly::No)
+            .expect("a site");
         if site.describe_changes() == "told by inotify" {
             return (place, root);
         }

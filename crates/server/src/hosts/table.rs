@@ -8,7 +8,7 @@ use super::{
     name::{self, Name},
     route::Route,
 };
-use crate::files::{FollowSymlinks, Listing};
+use crate::files::SiteOptions;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{collections::HashMap, ffi::OsStr, hash::BuildHasher, os::unix::ffi::OsStrExt, path::Path};
@@ -35,27 +35,12 @@ pub enum Unknown {
 }
 
 /// What hosts have in common as a rule.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// The pages a folder answers with, the first that exists.
-    pub index_names: Vec<String>,
-    /// Whether folders without such a page are listed.
-    pub listing: Listing,
-    /// Which symbolic links are followed.
-    pub follow_symlinks: FollowSymlinks,
+    /// What of the folder is served.
+    pub files: SiteOptions,
     /// What is no file; the first that matches counts.
     pub routes: Vec<Route>,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            index_names: vec!["index.html".to_owned()],
-            listing: Listing::default(),
-            follow_symlinks: FollowSymlinks::default(),
-            routes: Vec::new(),
-        }
-    }
 }
 
 /// One host of a table.

@@ -35,12 +35,20 @@ pub enum NoticeKind {
     LogTrouble,
     /// Records of the access log were dropped.
     LogDropped,
+    /// The folder of a host cannot be served.
+    SiteTrouble,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 5] =
-        [Self::FileChanged, Self::AcceptTrouble, Self::ConnectionsFull, Self::LogTrouble, Self::LogDropped];
+    pub const ALL: [Self; 6] = [
+        Self::FileChanged,
+        Self::AcceptTrouble,
+        Self::ConnectionsFull,
+        Self::LogTrouble,
+        Self::LogDropped,
+        Self::SiteTrouble,
+    ];
 
     /// A name for people and for the status page.
     pub fn name(self) -> &'static str {
@@ -50,6 +58,7 @@ impl NoticeKind {
             Self::ConnectionsFull => "connections at their limit",
             Self::LogTrouble => "log not written",
             Self::LogDropped => "log records dropped",
+            Self::SiteTrouble => "folder not served",
         }
     }
 }

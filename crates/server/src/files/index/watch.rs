@@ -1,6 +1,6 @@
 //! The watched folders, and which names in them somebody depends on.
 //!
-//! A tree that follows the folders below the root as far as records need it. Each node is one inotify watch; it knows
+//! A tree that follows the folders below each site's root as far as records need it. Each node is one inotify watch; it knows
 //! its watched children and, per name, the records that depend on that name. A change to a name concerns the records of
 //! the name and, if it is a folder, everything below its node; a folder that was created, removed or renamed also loses
 //! its node, because the path now leads elsewhere.
@@ -11,6 +11,7 @@
 //! Leaves out what a record is (`index.rs`). The races are tested in `watch/tests.rs`, the rest in `tests/changes.rs` and
 //! `tests/bounds.rs`.
 
+use super::SiteId;
 use rustix::{
     fs::inotify::{self, ReadFlags, Reader, WatchFlags},
     io::Errno,
@@ -18,7 +19,7 @@ use rustix::{
 use slab::Slab;
 use std::{
     collections::HashMap,
-    mem::{self, MaybeUninit},
+    mem::MaybeUninit,
     os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
@@ -90,17 +91,26 @@ pub(in crate::files) struct WatchTree {
     inotify: Option<Arc<OwnedFd>>,
     watches_max: usize,
     nodes: Slab<Node>,
-    root: Option<NodeId>,
-    /// A watch belongs to an inode, which is at two places while the event that moves it is on its way.
+    roots: HashMap<SiteId, NodeId>,
+    /// A watch belongs to an inode, which is at several places where sites overlap, and while the event that moves it is on
+    /// its way.
     by_watch: HashMap<i32, Vec<NodeId>>,
     serial: u64,
+}
+
+/// Where a node is in the tree.
+#[derive(Clone)]
+enum Place {
+    /// At the top, as the root of a site.
+    Root(SiteId),
+    /// In its parent, under this name.
+    In(NodeId, Arc<[u8]>),
 }
 
 struct Node {
     serial: u64,
     watch: i32,
-    /// Its parent and its name there; nothing for the root.
-    place: Option<(NodeId, Arc<[u8]>)>,
+    place: Place,
     children: HashMap<Arc<[u8]>, NodeId>,
     names: HashMap<Arc<[u8]>, Vec<RecordId>>,
     /// Counts events that may have changed what a name in it leads to.
@@ -109,27 +119,39 @@ struct Node {
 
 impl WatchTree {
     pub(in crate::files) fn new(inotify: Option<Arc<OwnedFd>>, watches_max: usize) -> Self {
-        Self { inotify, watches_max, nodes: Slab::new(), root: None, by_watch: HashMap::new(), serial: 0 }
+        Self {
+            inotify,
+            watches_max,
+            nodes: Slab::new(),
+            roots: HashMap::new(),
+            by_watch: HashMap::new(),
+            serial: 0,
+        }
     }
 
     pub(in crate::files) fn watches(&self) -> usize {
         self.by_watch.len()
     }
 
-    /// Starts over with the folder `root`, or with nothing if it cannot be watched. Whoever depended on something depends
-    /// on nothing now.
-    pub(in crate::files) fn set_root(&mut self, root: Option<BorrowedFd<'_>>) {
-        let inotify = self.inotify.as_ref();
-        for (watch, _) in mem::take(&mut self.by_watch) {
-            inotify.map(|inotify| inotify::remove_watch(inotify, watch));
-        }
-        self.nodes.clear();
-        self.root = root.and_then(|root| self.watch(root)).map(|watch| self.insert(watch, None));
+    pub(in crate::files) fn has_root(&self, site: SiteId) -> bool {
+        self.roots.contains_key(&site)
     }
 
-    /// Follows `path` as far as its folders are watched.
-    pub(in crate::files) fn descend<'p>(&self, path: &'p [u8]) -> Descent<'p> {
-        let Some(mut id) = self.root else { return Descent::Unwatched };
+    /// Starts over for `site` with the folder `root`, or with nothing if it cannot be watched. Whoever depended on
+    /// something below its root depends on nothing now.
+    pub(in crate::files) fn set_root(&mut self, site: SiteId, root: Option<BorrowedFd<'_>>) {
+        if let Some(&old) = self.roots.get(&site) {
+            self.remove(old);
+        }
+        if let Some(watch) = root.and_then(|root| self.watch(root)) {
+            let id = self.insert(watch, Place::Root(site));
+            self.roots.insert(site, id);
+        }
+    }
+
+    /// Follows `path` of `site` as far as its folders are watched.
+    pub(in crate::files) fn descend<'p>(&self, site: SiteId, path: &'p [u8]) -> Descent<'p> {
+        let Some(&(mut id)) = self.roots.get(&site) else { return Descent::Unwatched };
         let mut at = 0;
         loop {
             let Some(length) = path[at..].iter().position(|&byte| byte == b'/') else {
@@ -159,7 +181,7 @@ impl WatchTree {
         }
         let Some(watch) = self.watch(folder) else { return Adoption::Refused };
         let name: Arc<[u8]> = name.into();
-        let child = self.insert(watch, Some((parent.node, name.clone())));
+        let child = self.insert(watch, Place::In(parent.node, name.clone()));
         self.nodes[parent.node.key].children.insert(name, child);
         Adoption::Done
     }
@@ -254,9 +276,9 @@ impl WatchTree {
     fn on_folder(&mut self, id: NodeId, events: ReadFlags, concerned: &mut Vec<RecordId>) {
         let Some(node) = self.get_mut(id) else { return };
         node.changes += 1;
+        let is_root = matches!(node.place, Place::Root(_));
         self.collect(id, concerned);
-        let is_root = self.root == Some(id);
-        // The root is held open and stays the root wherever it is moved.
+        // A root is held open and stays the root wherever it is moved.
         if events.intersects(GONE) && (!is_root || events.contains(ReadFlags::IGNORED)) {
             self.remove(id);
         }
@@ -274,13 +296,16 @@ impl WatchTree {
 
     /// Removes a node and all below it, with the watches that only they had.
     fn remove(&mut self, id: NodeId) {
-        if self.root == Some(id) {
-            self.root = None;
-        }
-        if let Some((parent, name)) = self.get(id).and_then(|node| node.place.clone())
-            && let Some(parent) = self.get_mut(parent)
-        {
-            parent.children.remove(&name);
+        match self.get(id).map(|node| node.place.clone()) {
+            Some(Place::Root(site)) => {
+                self.roots.remove(&site);
+            }
+            Some(Place::In(parent, name)) => {
+                if let Some(parent) = self.get_mut(parent) {
+                    parent.children.remove(&name);
+                }
+            }
+            None => {}
         }
         let mut open = vec![id];
         while let Some(id) = open.pop() {
@@ -298,7 +323,7 @@ impl WatchTree {
         while let Some(node) = self.get(id)
             && node.names.is_empty()
             && node.children.is_empty()
-            && let Some((parent, _)) = node.place
+            && let Place::In(parent, _) = node.place
         {
             self.remove(id);
             id = parent;
@@ -320,7 +345,7 @@ impl WatchTree {
         }
     }
 
-    fn insert(&mut self, watch: i32, place: Option<(NodeId, Arc<[u8]>)>) -> NodeId {
+    fn insert(&mut self, watch: i32, place: Place) -> NodeId {
         self.serial += 1;
         let serial = self.serial;
         let node = Node { serial, watch, place, children: HashMap::new(), names: HashMap::new(), changes: 0 };

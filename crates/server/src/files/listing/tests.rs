@@ -1,11 +1,12 @@
 //! Pages of folders as they are, and the order and sizes they show.
 
-use super::super::SiteOptions;
+use super::super::{SiteOptions, Store, StoreOptions};
 use super::*;
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
+use vermeil_io::CacheOnly;
 
-fn listed(root: &Path, path: &str, options: SiteOptions) -> Result<String, Status> {
-    let site = Site::open(root, options).expect("a site");
+fn listed(root: &Path, path: &str, options: StoreOptions) -> Result<String, Status> {
+    let site = Store::new(options).open(root, SiteOptions::default(), CacheOnly::No).expect("a site");
     let page = ListingJob::new(site, path.as_bytes()).run()?;
     let head = String::from_utf8(page.head).unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nServer: vermeil\r\n"), "{head}");
@@ -27,7 +28,7 @@ fn folders_come_first_then_names_in_natural_order() {
     for name in ["sub10", "sub2", ".git"] {
         fs::create_dir(dir.path().join(name)).unwrap();
     }
-    let page = listed(dir.path(), "/", SiteOptions::default()).unwrap();
+    let page = listed(dir.path(), "/", StoreOptions::default()).unwrap();
     assert_eq!(
         links(&page),
         ["sub2/", "sub10/", "apple", "Page1.html", "page9.html", "page10.html", "zebra"]
@@ -43,7 +44,7 @@ fn names_are_escaped_and_links_encoded_whatever_they_hold() {
     for name in [b"<script>alert('1')&\"".as_slice(), b"a b?c#d%20", b"caf\xe9", b"java:x"] {
         fs::write(folder.join(OsStr::from_bytes(name)), "").unwrap();
     }
-    let page = listed(dir.path(), "/<b>&/", SiteOptions::default()).unwrap();
+    let page = listed(dir.path(), "/<b>&/", StoreOptions::default()).unwrap();
     let expected =
         ["../", "%3Cscript%3Ealert%28%271%27%29%26%22", "a%20b%3Fc%23d%2520", "caf%E9", "java%3Ax"];
     assert_eq!(links(&page), expected);
@@ -63,7 +64,7 @@ fn what_would_not_be_served_is_not_shown() {
     std::os::unix::fs::symlink("/etc/passwd", root.join("far")).unwrap();
     std::os::unix::fs::symlink("nothing", root.join("dangling")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-    let page = listed(&root, "/", SiteOptions::default()).unwrap();
+    let page = listed(&root, "/", StoreOptions::default()).unwrap();
     assert_eq!(links(&page), ["near", "page"]);
 }
 
@@ -73,11 +74,11 @@ fn a_page_is_bounded_and_says_so() {
     for i in 0..20 {
         fs::write(dir.path().join(format!("{i}")), "").unwrap();
     }
-    let options = SiteOptions { listing_names_max: 5, ..SiteOptions::default() };
+    let options = StoreOptions { listing_names_max: 5, ..StoreOptions::default() };
     let page = listed(dir.path(), "/", options).unwrap();
     assert_eq!(links(&page).len(), 5);
     assert!(page.contains("Only the first 5 names found are shown; there are more."));
-    assert!(!listed(dir.path(), "/", SiteOptions::default()).unwrap().contains("there are more"));
+    assert!(!listed(dir.path(), "/", StoreOptions::default()).unwrap().contains("there are more"));
 }
 
 #[test]
@@ -86,10 +87,10 @@ fn sizes_and_times_are_shown_and_a_folder_that_has_gone_is_not_found() {
     fs::write(dir.path().join("page"), "x".repeat(1536)).unwrap();
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777);
     fs::File::options().append(true).open(dir.path().join("page")).unwrap().set_modified(time).unwrap();
-    let page = listed(dir.path(), "/", SiteOptions::default()).unwrap();
+    let page = listed(dir.path(), "/", StoreOptions::default()).unwrap();
     assert!(page.contains("<td>1.50 KiB<td>06 Nov 1994 08:49 UTC\n"), "{page}");
-    assert_eq!(listed(dir.path(), "/gone/", SiteOptions::default()), Err(Status::NotFound));
-    assert_eq!(listed(dir.path(), "/page/", SiteOptions::default()), Err(Status::NotFound));
+    assert_eq!(listed(dir.path(), "/gone/", StoreOptions::default()), Err(Status::NotFound));
+    assert_eq!(listed(dir.path(), "/page/", StoreOptions::default()), Err(Status::NotFound));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use super::{
         index::{Adoption, Descent, RecordId, Target},
         open::{Identity, Purpose, Way, open},
         options::Listing,
-        site::{Root, Site},
+        root::Root,
+        site::Site,
         variant::{Parts, Role, Variant, Varies},
     },
     LOOKS_MAX, WouldBlock,
@@ -55,10 +56,10 @@ pub(super) struct Look<'a> {
 
 impl<'a> Look<'a> {
     pub(super) fn new(site: &'a Site, now_ms: u64, cache: CacheOnly) -> Self {
-        let mut index = site.lock();
+        let mut index = site.store.lock();
         // What was told until now does not concern this look.
         index.drain();
-        let (record, root) = (index.begin(), index.root().clone());
+        let (record, root) = (index.begin(site.id), index.root(site.id).clone());
         drop(index);
         Self {
             site,
@@ -160,7 +161,7 @@ impl<'a> Look<'a> {
 
     fn file(&mut self, path: &[u8], found: &Identity, role: Role) -> Result<Outcome, WouldBlock> {
         let mut siblings = Vec::new();
-        let lag_ms = i64::try_from(self.site.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
+        let lag_ms = i64::try_from(self.site.store.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
         for (coding, suffix) in SIBLINGS {
             let sibling = [path, suffix].concat();
             if let Ok(beside) = self.find(&sibling)?
@@ -220,7 +221,8 @@ impl<'a> Look<'a> {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let nonce = (identity.changed_ms_ago(now_ms) < self.site.settle_ms).then_some(now.as_nanos() as u64);
+        let nonce =
+            (identity.changed_ms_ago(now_ms) < self.site.store.settle_ms).then_some(now.as_nanos() as u64);
         if nonce.is_some() {
             self.lasting = self.lasting.max(Lasting::Interim);
         }
@@ -235,10 +237,10 @@ impl<'a> Look<'a> {
             Err(errno) => return Ok(Err(errno)),
         };
         for _ in 0..LOOKS_MAX {
-            if identity.bytes > self.site.options.content_file_bytes_max {
+            if identity.bytes > self.site.store.options.content_file_bytes_max {
                 break;
             }
-            let Some(charge) = self.site.charge_content(identity.bytes) else {
+            let Some(charge) = self.site.store.charge_content(identity.bytes) else {
                 self.lasting = self.lasting.max(Lasting::Interim);
                 break;
             };
@@ -252,7 +254,7 @@ impl<'a> Look<'a> {
                 },
             }
         }
-        let charge = self.site.charge_descriptor();
+        let charge = self.site.store.charge_descriptor();
         if charge.is_none() {
             self.lasting = Lasting::Once;
         }
@@ -291,20 +293,20 @@ impl<'a> Look<'a> {
     /// Watches the folders on the way to `path`, from the top, and depends on the name at which the way ends.
     fn depend_on(&mut self, path: &[u8]) -> Result<(), WouldBlock> {
         for _ in 0..ADOPTIONS_MAX {
-            let (parent, folder, name) = match self.site.lock().descend(self.record, path) {
+            let (parent, folder, name) = match self.site.store.lock().descend(self.record, path) {
                 Descent::Complete { .. } => return Ok(()),
                 Descent::Partial { parent, folder, name } => (parent, folder, name),
                 Descent::Unwatched => break,
             };
             match open(self.root.as_fd(), folder, Purpose::LocatingFolder, Way::Plain, self.cache) {
-                Ok(folder) => match self.site.lock().adopt(parent, name, folder.as_fd()) {
+                Ok(folder) => match self.site.store.lock().adopt(parent, name, folder.as_fd()) {
                     Adoption::Done | Adoption::Raced => {}
                     Adoption::Refused => break,
                 },
                 Err(Errno::AGAIN) => return Err(WouldBlock),
                 Err(Errno::LOOP | Errno::XDEV) => break,
                 Err(_) => {
-                    if self.site.lock().depend_on_missing(self.record, parent, name) {
+                    if self.site.store.lock().depend_on_missing(self.record, parent, name) {
                         return Ok(());
                     }
                 }

@@ -31,7 +31,7 @@ fn index_names_are_tried_in_order() {
         index_names: vec!["index.htm".into(), "default.html".into()],
         ..SiteOptions::default()
     };
-    let mut world = World::with(options);
+    let mut world = World::serving(options);
     world.write("default.html", "second");
     world.settle("/", "second");
     world.write("index.htm", "first");
@@ -40,7 +40,7 @@ fn index_names_are_tried_in_order() {
 
 #[test]
 fn without_listings_a_folder_is_forbidden() {
-    let mut world = World::with(SiteOptions { listing: Listing::Off, ..SiteOptions::default() });
+    let mut world = World::serving(SiteOptions { listing: Listing::Off, ..SiteOptions::default() });
     world.write("list/x", "x");
     world.settle("/list/", "403");
 }
@@ -49,9 +49,11 @@ fn without_listings_a_folder_is_forbidden() {
 fn what_one_core_found_the_others_use() {
     let mut world = World::new();
     world.write("page", "shared");
-    let mut other = CoreCache::new(world.cache.site().clone());
+    let mut other = CoreCache::new(world.cache.store().clone());
     let first = world.get("/page");
-    let Lookup::Miss(mut job) = other.lookup(b"/page", world.now_ms) else { panic!("a miss at first") };
+    let Lookup::Miss(mut job) = other.lookup(&world.site, b"/page", world.now_ms) else {
+        panic!("a miss at first")
+    };
     let second = other.insert(job.try_now().expect("it is in memory"));
     assert!(std::ptr::eq(&*first, &*second));
 }
@@ -63,7 +65,9 @@ fn a_file_that_is_not_in_memory_is_read_where_waiting_is_allowed() {
     let file = fs::File::open(world.at("page")).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let Lookup::Miss(mut job) = world.cache.lookup(b"/page", world.now_ms) else { panic!("a miss at first") };
+    let Lookup::Miss(mut job) = world.cache.lookup(&world.site, b"/page", world.now_ms) else {
+        panic!("a miss at first")
+    };
     // Whether the kernel has really dropped the page is its business; both ways lead to the same entry.
     let loaded = job.try_now().unwrap_or_else(|WouldBlock| job.run());
     assert_eq!(describe(&world.cache.insert(loaded)), "cold");
@@ -72,14 +76,14 @@ fn a_file_that_is_not_in_memory_is_read_where_waiting_is_allowed() {
 
 #[test]
 fn empty_files_and_large_files_are_served() {
-    let mut world = World::with(SiteOptions { content_file_bytes_max: 10, ..SiteOptions::default() });
+    let mut world = World::bounded(StoreOptions { content_file_bytes_max: 10, ..StoreOptions::default() });
     world.write("empty", "");
     world.write("ten", "0123456789");
     world.write("eleven", "0123456789a");
     world.settle("/empty", "");
     world.settle("/ten", "0123456789");
     world.settle("/eleven", "0123456789a");
-    assert_eq!((world.cache.site().usage().content_bytes, world.cache.site().usage().descriptors), (10, 1));
+    assert_eq!((world.cache.store().usage().content_bytes, world.cache.store().usage().descriptors), (10, 1));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn options(change: impl FnOnce(&mut SiteOptions)) -> SiteOptions {
-    let mut options = SiteOptions::default();
+fn options(change: impl FnOnce(&mut StoreOptions)) -> StoreOptions {
+    let mut options = StoreOptions::default();
     change(&mut options);
     options
 }
@@ -11,7 +11,7 @@ fn options(change: impl FnOnce(&mut SiteOptions)) -> SiteOptions {
 #[test]
 fn beyond_the_bound_of_watches_paths_are_looked_up_at_each_use() {
     for watches_max in 0..4 {
-        let mut world = World::with(options(|o| o.watches_max = watches_max));
+        let mut world = World::bounded(options(|o| o.watches_max = watches_max));
         world.write("a/b/c/page", "one");
         world.write("a/page", "one");
         for (path, name) in
@@ -25,18 +25,18 @@ fn beyond_the_bound_of_watches_paths_are_looked_up_at_each_use() {
         assert!(!world.is_hit("/a/b/c/page"), "{watches_max} watches are too few for four folders");
         fs::rename(world.at("a/b"), world.at("a/z")).unwrap();
         assert_eq!(world.text("/a/b/c/page"), "404");
-        assert!(world.cache.site().usage().watches <= watches_max);
+        assert!(world.cache.store().usage().watches <= watches_max);
     }
 }
 
 #[test]
 fn watches_that_nobody_needs_are_given_up() {
-    let mut world = World::with(options(|o| o.entries_max = 8));
+    let mut world = World::bounded(options(|o| o.entries_max = 8));
     for i in 0..100 {
         world.write(&format!("d{i}/e/page"), "page");
         assert_eq!(world.text(&format!("/d{i}/e/page")), "page");
     }
-    let usage = world.cache.site().usage();
+    let usage = world.cache.store().usage();
     assert!(usage.entries <= 8 && usage.watches <= 1 + 2 * 8, "{usage:?}");
     let hits = (0..100).filter(|i| world.is_hit(&format!("/d{i}/e/page"))).count();
     assert!(hits <= 8, "{hits}");
@@ -44,14 +44,14 @@ fn watches_that_nobody_needs_are_given_up() {
 
 #[test]
 fn entries_and_spellings_are_bounded_and_what_is_used_stays() {
-    let mut world = World::with(options(|o| o.entries_max = 16));
+    let mut world = World::bounded(options(|o| o.entries_max = 16));
     world.write("page", "page");
     for i in 0..1000 {
         assert_eq!(world.text("/page"), "page");
         assert_eq!(world.text(&format!("/missing{i}")), "404");
         assert_eq!(world.text(&format!("/{}page", "./".repeat(i % 50))), "page");
         assert!(world.cache.len() <= 16);
-        assert!(world.cache.site().usage().entries <= 16);
+        assert!(world.cache.store().usage().entries <= 16);
     }
     assert!(world.is_hit("/page"), "it was used all the time");
 }
@@ -67,7 +67,7 @@ fn a_path_too_long_to_be_remembered_is_still_answered() {
 
 #[test]
 fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descriptor() {
-    let mut world = World::with(options(|o| o.content_bytes_max = 10_000));
+    let mut world = World::bounded(options(|o| o.content_bytes_max = 10_000));
     let mut held = Vec::new();
     for i in 0..100 {
         world.write(&format!("page{i}"), &format!("{i:01000}"));
@@ -77,7 +77,7 @@ fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descri
         if i % 2 == 0 && held.len() < 4 {
             held.push(handle);
         }
-        assert!(world.cache.site().usage().content_bytes <= 10_000);
+        assert!(world.cache.store().usage().content_bytes <= 10_000);
     }
     let in_memory = (0..100).filter(|i| world.is_hit(&format!("/page{i}"))).count();
     assert!(in_memory >= 4, "{in_memory} of the ten that fit are remembered");
@@ -86,24 +86,26 @@ fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descri
 
 #[test]
 fn descriptors_are_bounded() {
-    let mut world = World::with(options(|o| {
+    let mut world = World::bounded(options(|o| {
         o.content_file_bytes_max = 0;
         o.descriptors_max = 5;
     }));
     for i in 0..50 {
         world.write(&format!("page{i}"), &format!("{i}"));
         assert_eq!(world.text(&format!("/page{i}")), format!("{i}"));
-        assert!(world.cache.site().usage().descriptors <= 5);
+        assert!(world.cache.store().usage().descriptors <= 5);
     }
 }
 
 #[test]
 fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
-    let mut world = World::with(options(|o| o.content_bytes_max = 10_000));
-    let mut idle = CoreCache::new(world.cache.site().clone());
+    let mut world = World::bounded(options(|o| o.content_bytes_max = 10_000));
+    let mut idle = CoreCache::new(world.cache.store().clone());
     for i in 0..10 {
         world.write(&format!("page{i}"), &"x".repeat(1000));
-        let Lookup::Miss(job) = idle.lookup(format!("/page{i}").as_bytes(), 10_000) else { panic!("a miss") };
+        let Lookup::Miss(job) = idle.lookup(&world.site, format!("/page{i}").as_bytes(), 10_000) else {
+            panic!("a miss")
+        };
         idle.insert(job.run());
     }
     world.write("more", &"y".repeat(1000));
@@ -113,8 +115,8 @@ fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
         "the idle core holds it all"
     );
     idle.tick();
-    assert!(world.cache.site().usage().content_bytes < 10_000);
-    world.now_ms += world.cache.site().options().recheck_ms;
+    assert!(world.cache.store().usage().content_bytes < 10_000);
+    world.now_ms += world.cache.store().options().recheck_ms;
     let handle = world.get("/more");
     assert!(
         matches!(handle.outcome(), Outcome::File(file) if in_memory(file)),

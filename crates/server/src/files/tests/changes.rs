@@ -157,7 +157,7 @@ fn mode_of_a_file_or_of_any_folder_on_the_way_changed() {
         let handle = world.settle("/a/b/page", "page");
         let mode = |mode| fs::set_permissions(world.at(path), fs::Permissions::from_mode(mode)).unwrap();
         mode(0o000);
-        world.cache.site().handle_events();
+        world.cache.store().handle_events();
         assert!(handle.is_stale(), "'{path}' has another mode");
         // The superuser may read it all the same.
         let expected = if rustix::process::geteuid().is_root() { "page" } else { "403" };
@@ -217,7 +217,7 @@ fn everything_is_looked_up_again_when_the_kernel_lost_events() {
     fs::rename(world.at("a"), world.at("b")).unwrap();
     world.settle("/a/page", "404");
     world.settle("/b/page", "two");
-    assert_eq!(world.cache.site().usage().overflows, 1);
+    assert_eq!(world.cache.store().usage().overflows, 1);
     world.write("b/page", "three");
     world.settle("/b/page", "three");
 }

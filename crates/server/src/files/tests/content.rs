@@ -40,7 +40,7 @@ fn an_edit_of_the_content_is_noticed_before_the_next_part_is_sent() {
         assert!(open_file(&handle).still_same());
         edit(&world.at("large"));
         assert!(!open_file(&handle).still_same(), "{how}");
-        world.cache.site().handle_events();
+        world.cache.store().handle_events();
         assert!(handle.is_stale(), "{how}");
     }
 }

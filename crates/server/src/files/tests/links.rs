@@ -4,7 +4,7 @@ use super::*;
 use std::os::unix::fs::symlink;
 
 fn world(follow_symlinks: FollowSymlinks) -> World {
-    let world = World::with(SiteOptions { follow_symlinks, ..SiteOptions::default() });
+    let world = World::serving(SiteOptions { follow_symlinks, ..SiteOptions::default() });
     world.write("page", "inside");
     world.write("folder/page", "deep");
     fs::write(world.root.with_file_name("secret"), "outside").unwrap();

@@ -21,7 +21,7 @@ fn no_spelling_of_a_path_leaves_the_root() {
         assert_eq!(world.text(path), "404", "{path}");
     }
     for path in ["/..%2fsecret", "/a%2fpage", "/page%00", "/%", "/%zz", "a/page"] {
-        let lookup = world.cache.lookup(path.as_bytes(), 10_000);
+        let lookup = world.cache.lookup(&world.site, path.as_bytes(), 10_000);
         assert!(matches!(lookup, Lookup::Never(_)), "{path} names nothing");
     }
     assert_eq!(world.text("/%2e%2e/a/page"), "page", "what climbs above the root stays at the root");
@@ -71,7 +71,8 @@ fn names_that_cannot_be_are_not_found() {
     world.settle(&long_name, "404");
     let long_path = format!("/{}", "d/".repeat(2040));
     assert_eq!(world.text(&long_path), "404");
-    let Lookup::Never(status) = world.cache.lookup(format!("/{}", "d/".repeat(3000)).as_bytes(), 10_000)
+    let Lookup::Never(status) =
+        world.cache.lookup(&world.site, format!("/{}", "d/".repeat(3000)).as_bytes(), 10_000)
     else {
         panic!("longer than any path");
     };
@@ -89,8 +90,13 @@ fn names_that_are_not_utf_8_are_served() {
 fn a_root_that_is_no_folder_is_refused_in_words() {
     let world = World::new();
     world.write("file", "");
-    let refused =
-        |path: &str| Site::open(&world.at(path), SiteOptions::default()).map(drop).unwrap_err().to_string();
+    let refused = |path: &str| {
+        Store::new(StoreOptions::default())
+            .open(&world.at(path), SiteOptions::default(), CacheOnly::No)
+            .map(drop)
+            .unwrap_err()
+            .to_string()
+    };
     assert!(refused("nothing").ends_with("there is no such folder"), "{}", refused("nothing"));
     assert!(refused("file").ends_with("it is not a folder; name the folder it is in"), "{}", refused("file"));
 }

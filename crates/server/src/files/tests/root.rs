@@ -12,13 +12,15 @@ fn a_root_behind_a_link_follows_it_within_the_time_of_a_recheck() {
     fs::write(root.join("page"), "one").unwrap();
     fs::write(other.join("page"), "two").unwrap();
     symlink("root", &current).unwrap();
-    let site = Site::with(&current, SiteOptions::default(), inotify(), SETTLED).unwrap();
-    let mut world = World { _dir: dir, root: other, cache: CoreCache::new(site), now_ms: 10_000 };
+    let site = Store::with(StoreOptions::default(), inotify(), SETTLED)
+        .open(&current, SiteOptions::default(), CacheOnly::No)
+        .unwrap();
+    let mut world = World::of(dir, other, site);
     world.settle("/page", "one");
     world.settle("/nothing", "404");
     symlink("other", &next).unwrap();
     fs::rename(&next, &current).unwrap();
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     assert_eq!(world.text("/page"), "two");
     world.settle("/page", "two");
     world.write("page", "two, edited");
@@ -36,7 +38,7 @@ fn a_root_that_is_removed_has_nothing_and_one_in_its_place_is_found() {
     assert_eq!(world.text("/page"), "404");
     fs::create_dir(&world.root).unwrap();
     world.write("page", "two");
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     world.settle("/page", "two");
     world.write("page", "three");
     world.settle("/page", "three");
@@ -49,11 +51,11 @@ fn a_root_that_is_renamed_is_still_served_until_another_takes_its_name() {
     world.settle("/page", "one");
     let moved = world.root.with_file_name("moved");
     fs::rename(&world.root, &moved).unwrap();
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     assert_eq!(world.text("/page"), "one");
     fs::write(moved.join("page"), "edited").unwrap();
     world.settle("/page", "edited");
     fs::create_dir(&world.root).unwrap();
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     world.settle("/page", "404");
 }

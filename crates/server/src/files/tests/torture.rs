@@ -96,17 +96,17 @@ fn readers_never_see_what_never_was() {
     let (_dir, root) = folder();
     fs::create_dir_all(root.join("a/b")).unwrap();
     fs::write(root.join("a/edited"), "").unwrap();
-    let options = SiteOptions { content_file_bytes_max: 2500, entries_max: 3, ..SiteOptions::default() };
-    let site = Site::open(&root, options).unwrap();
+    let options = StoreOptions { content_file_bytes_max: 2500, entries_max: 3, ..StoreOptions::default() };
+    let site = Store::new(options).open(&root, SiteOptions::default(), CacheOnly::No).unwrap();
     let (done, clock, tags) = (AtomicBool::new(false), AtomicU64::new(10_000), Tags::default());
     std::thread::scope(|threads| {
         for _ in 0..READERS {
             threads.spawn(|| {
-                let mut cache = CoreCache::new(site.clone());
+                let mut cache = CoreCache::new(site.store().clone());
                 while !done.load(Ordering::Relaxed) {
-                    site.handle_events();
+                    site.store().handle_events();
                     for path in PATHS.iter().cycle().take(20) {
-                        let handle = ask(&mut cache, path, clock.load(Ordering::Relaxed));
+                        let handle = ask(&mut cache, &site, path, clock.load(Ordering::Relaxed));
                         if *path != "/a/b/" {
                             check(path, &handle, &tags);
                         }
@@ -115,12 +115,12 @@ fn readers_never_see_what_never_was() {
             });
         }
         let _done = Done(&done);
-        let mut cache = CoreCache::new(site.clone());
+        let mut cache = CoreCache::new(site.store().clone());
         for round in 0..ROUNDS {
             write_round(&root, round);
             let now_ms = clock.fetch_add(7, Ordering::Relaxed);
             for path in PATHS {
-                expect_what_is_there(&mut cache, &root, path, now_ms);
+                expect_what_is_there((&mut cache, &site), &root, path, now_ms);
             }
         }
     });
@@ -136,9 +136,9 @@ impl Drop for Done<'_> {
 }
 
 /// Nobody else writes: what a request finds now is what there is.
-fn expect_what_is_there(cache: &mut CoreCache, root: &Path, path: &str, now_ms: u64) {
-    cache.site().handle_events();
-    let handle = ask(cache, path, now_ms);
+fn expect_what_is_there((cache, site): (&mut CoreCache, &Arc<Site>), root: &Path, path: &str, now_ms: u64) {
+    cache.store().handle_events();
+    let handle = ask(cache, site, path, now_ms);
     let there = fs::read(root.join(&path[1..])).ok();
     match handle.outcome() {
         Outcome::File(file) => assert_eq!(Some(body(file.variant(Choice::Identity))), there, "{path}"),
@@ -148,8 +148,8 @@ fn expect_what_is_there(cache: &mut CoreCache, root: &Path, path: &str, now_ms: 
     }
 }
 
-fn ask(cache: &mut CoreCache, path: &str, now_ms: u64) -> Handle {
-    match cache.lookup(path.as_bytes(), now_ms) {
+fn ask(cache: &mut CoreCache, site: &Arc<Site>, path: &str, now_ms: u64) -> Handle {
+    match cache.lookup(site, path.as_bytes(), now_ms) {
         Lookup::Hit(handle) => handle.clone(),
         Lookup::Never(status) => panic!("{path} is {status:?}"),
         Lookup::Miss(mut job) => {

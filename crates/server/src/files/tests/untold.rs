@@ -24,7 +24,7 @@ fn hard_link_made_after_the_file_was_remembered_is_noticed_by_the_recheck() {
     let twin = world.root.with_file_name("elsewhere").join("twin");
     fs::hard_link(world.at("page"), &twin).unwrap();
     fs::write(&twin, "two").unwrap();
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     assert_eq!(world.text("/page"), "two");
 }
 
@@ -57,7 +57,7 @@ sys.stdin.read()
     std::io::BufRead::read_line(&mut std::io::BufReader::new(writer.stdout.take().unwrap()), &mut line)
         .unwrap();
     assert_eq!(line, "written\n");
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     // tmpfs does not move a file's time for such a write; there it is told when the mapping ends.
     if world.root.starts_with("/dev/shm") {
         drop(writer.stdin.take());
@@ -74,10 +74,10 @@ fn a_recheck_that_finds_nothing_new_keeps_the_entry() {
     world.write("page", "one");
     let first = world.settle("/page", "one");
     world.settle("/nothing", "404");
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     assert!(!world.is_hit("/page"), "one of those who ask looks");
     assert!(world.is_hit("/page"), "the others need not");
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     let second = world.get("/page");
     assert!(std::ptr::eq(&*first, &*second));
     assert_eq!(world.text("/nothing"), "404");
@@ -87,10 +87,12 @@ fn a_recheck_that_finds_nothing_new_keeps_the_entry() {
 #[test]
 fn without_inotify_every_use_looks() {
     let (dir, root) = folder();
-    let site = Site::with(&root, SiteOptions::default(), None, SETTLED).unwrap();
+    let site = Store::with(StoreOptions::default(), None, SETTLED)
+        .open(&root, SiteOptions::default(), CacheOnly::No)
+        .unwrap();
     assert_eq!(site.describe_changes(), "looked up at each use (no inotify)");
-    assert!(site.notify_fd().is_none());
-    let mut world = World { _dir: dir, root, cache: CoreCache::new(site), now_ms: 10_000 };
+    assert!(site.store().notify_fd().is_none());
+    let mut world = World::of(dir, root, site);
     assert_eq!(world.text("/a/page"), "404");
     world.write("a/page", "one");
     assert_eq!(world.text("/a/page"), "one");
@@ -106,8 +108,10 @@ fn without_inotify_every_use_looks() {
 #[test]
 fn a_file_that_changed_a_moment_ago_has_a_tag_of_its_own_and_is_read_again() {
     let (dir, root) = folder();
-    let site = Site::with(&root, SiteOptions::default(), inotify(), i64::MAX).unwrap();
-    let mut world = World { _dir: dir, root, cache: CoreCache::new(site), now_ms: 10_000 };
+    let site = Store::with(StoreOptions::default(), inotify(), i64::MAX)
+        .open(&root, SiteOptions::default(), CacheOnly::No)
+        .unwrap();
+    let mut world = World::of(dir, root, site);
     world.write("page", "one");
     let tag = |handle: &Handle| match handle.outcome() {
         Outcome::File(file) => file.variant(Choice::Identity).validators().etag.to_vec(),
@@ -115,7 +119,7 @@ fn a_file_that_changed_a_moment_ago_has_a_tag_of_its_own_and_is_read_again() {
     };
     let first = world.settle("/page", "one");
     assert_eq!(tag(&first), tag(&world.get("/page")));
-    world.now_ms += world.cache.site().options().recheck_ms;
+    world.now_ms += world.cache.store().options().recheck_ms;
     assert_ne!(tag(&first), tag(&world.get("/page")));
     assert!(first.is_stale(), "for the other cores too");
 }

@@ -4,6 +4,8 @@ use super::*;
 use rustix::fs::inotify::CreateFlags;
 use std::{fs, fs::File, os::fd::AsFd, path::PathBuf};
 
+const SITE: SiteId = SiteId(1);
+
 struct World {
     _dir: tempfile::TempDir,
     root: PathBuf,
@@ -16,12 +18,12 @@ impl World {
         let root = dir.path().to_owned();
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         let mut tree = WatchTree::new(Some(Arc::new(inotify)), 100);
-        tree.set_root(Some(File::open(&root).unwrap().as_fd()));
+        tree.set_root(SITE, Some(File::open(&root).unwrap().as_fd()));
         Self { _dir: dir, root, tree }
     }
 
     fn parent(&self, path: &str) -> Parent {
-        match self.tree.descend(path.as_bytes()) {
+        match self.tree.descend(SITE, path.as_bytes()) {
             Descent::Partial { parent, .. } => parent,
             _ => panic!("the way to {path} is not watched to its end"),
         }
@@ -38,7 +40,7 @@ impl World {
     }
 
     fn is_watched(&self, path: &str) -> bool {
-        matches!(self.tree.descend(path.as_bytes()), Descent::Complete { .. })
+        matches!(self.tree.descend(SITE, path.as_bytes()), Descent::Complete { .. })
     }
 }
 
@@ -63,7 +65,9 @@ fn a_folder_that_moved_since_it_was_opened_is_dropped_when_that_is_told() {
     fs::rename(world.root.join("a"), world.root.join("z")).unwrap();
     fs::create_dir(world.root.join("a")).unwrap();
     assert_eq!(world.tree.adopt(parent, b"a", folder.as_fd()), Adoption::Done);
-    let Descent::Complete { node, name } = world.tree.descend(b"a/page") else { panic!("it is watched") };
+    let Descent::Complete { node, name } = world.tree.descend(SITE, b"a/page") else {
+        panic!("it is watched")
+    };
     world.tree.attach(7, node, name);
     assert!(world.drain().contains(&7));
     assert!(!world.is_watched("a/page"));
@@ -89,7 +93,8 @@ fn the_same_folder_at_two_places_keeps_its_watch_until_both_are_gone() {
     for name in ["a", "z"] {
         let parent = world.parent(&format!("{name}/page"));
         assert_eq!(world.tree.adopt(parent, name.as_bytes(), folder.as_fd()), Adoption::Done);
-        let Descent::Complete { node, .. } = world.tree.descend(format!("{name}/page").as_bytes()) else {
+        let Descent::Complete { node, .. } = world.tree.descend(SITE, format!("{name}/page").as_bytes())
+        else {
             panic!("it is watched");
         };
         world.tree.attach(if name == "a" { 1 } else { 2 }, node, b"page");
@@ -100,7 +105,7 @@ fn the_same_folder_at_two_places_keeps_its_watch_until_both_are_gone() {
     concerned.sort_unstable();
     concerned.dedup();
     assert_eq!(concerned, [1, 2]);
-    let Descent::Complete { node, .. } = world.tree.descend(b"z/page") else { panic!("it is watched") };
+    let Descent::Complete { node, .. } = world.tree.descend(SITE, b"z/page") else { panic!("it is watched") };
     world.tree.detach(2, node, b"page");
     assert!(world.is_watched("a/page") && !world.is_watched("z/page"));
     assert_eq!(world.tree.watches(), 2);

@@ -1,0 +1,79 @@
+//! A root: the folder that a site's paths start at, and whether the kernel tells of all changes below it.
+//!
+//! Also which file systems inotify can vouch for. Tested in `tests/root.rs`.
+
+use super::open::Identity;
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat2},
+    io::Errno,
+};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+use vermeil_io::CacheOnly;
+
+/// The folder that paths start at.
+#[derive(Debug)]
+pub(super) struct Root {
+    folder: OwnedFd,
+    pub(super) identity: Identity,
+    pub(super) told: bool,
+}
+
+/// File systems on which every change is made through this kernel, and so told by it (`linux/magic.h`; ZFS and bcachefs
+/// by their own headers): ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, F2FS, ZFS, bcachefs, FAT, exFAT, JFS, NILFS, and
+/// those that never change: squashfs, EROFS, ISO 9660, cramfs; and overlayfs, the root of most containers, whose layers must
+/// not be changed beneath a mount (kernel documentation, overlayfs, "Changes to underlying filesystems"). Not in the
+/// list, and so looked up at each use: whatever other machines or programs write (NFS, SMB, 9P, FUSE, Ceph, AFS, OCFS2,
+/// GFS2), and whatever is unknown.
+const TOLD_FILE_SYSTEMS: [u32; 18] = [
+    0x794C_7630,
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0x0102_1994,
+    0x8584_58F6,
+    0xF2F5_2010,
+    0x2FC1_2FC1,
+    0xCA45_1A4E,
+    0x4D44,
+    0x2011_BAB0,
+    0x3153_464A,
+    0x3434,
+    0x7371_7368,
+    0xE0F5_E1E2,
+    0x9660,
+    0x28CD_3D45,
+    0x5265_4973,
+];
+
+impl Root {
+    pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
+        let identity = Identity::of(folder.as_fd())?;
+        // The field's width differs between architectures; the magic number has 32 bits.
+        let told = fstatfs(&folder).is_ok_and(|info| TOLD_FILE_SYSTEMS.contains(&(info.f_type as u32)));
+        Ok(Self { folder, identity, told })
+    }
+
+    /// The folder, if changes below it are told.
+    pub(super) fn watchable(&self) -> Option<BorrowedFd<'_>> {
+        self.told.then(|| self.folder.as_fd())
+    }
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+}
+
+/// Opens the folder at `path`, wherever symbolic links lead: this is the operator's path, not a client's.
+pub(super) fn locate(path: &Path, cache: CacheOnly) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = match cache {
+        CacheOnly::Yes => ResolveFlags::CACHED,
+        CacheOnly::No => ResolveFlags::empty(),
+    };
+    openat2(CWD, path, flags, Mode::empty(), resolve)
+}

@@ -1,0 +1,122 @@
+//! Few sites at a time: what is used stays, what is not is closed, on all cores.
+
+use super::*;
+use crate::{
+    files::StoreOptions,
+    hosts::{Builder, Rules, Unknown},
+};
+use std::fs;
+
+struct World {
+    _dir: tempfile::TempDir,
+    hosts: Arc<Hosts>,
+    open: Arc<OpenSites>,
+}
+
+impl World {
+    /// So many hosts, each with a folder of its own, and room for `max` of them.
+    fn new(count: usize, max: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut builder = Builder::new();
+        for i in 0..count {
+            let root = dir.path().join(i.to_string());
+            fs::create_dir(&root).unwrap();
+            builder.add(Some(&root), Rules::default());
+        }
+        let hosts = Arc::new(builder.build(Unknown::Default).unwrap());
+        Self { _dir: dir, hosts, open: Arc::new(OpenSites::new(Store::new(StoreOptions::default()), max)) }
+    }
+
+    fn core(&self) -> CoreHosts {
+        CoreHosts::new(self.hosts.clone(), self.open.clone())
+    }
+
+    fn host(&self, index: usize) -> HostId {
+        self.hosts.iter().nth(index).unwrap()
+    }
+
+    /// Has a core find the site of a host, waiting if it must.
+    fn site(&self, core: &mut CoreHosts, index: usize) -> Arc<Site> {
+        let host = self.host(index);
+        let found = match core.find(host) {
+            Found::Wait(job) => {
+                let _held = job.run().unwrap();
+                core.find(host)
+            }
+            found => found,
+        };
+        assert!(matches!(found, Found::Open));
+        core.site().clone()
+    }
+
+    fn sites(&self) -> usize {
+        self.open.store().usage().sites
+    }
+}
+
+#[test]
+fn a_folder_is_opened_once_for_all_cores_and_hosts() {
+    let world = World::new(2, 10);
+    let [mut a, mut b] = [world.core(), world.core()];
+    let site = world.site(&mut a, 0);
+    assert!(Arc::ptr_eq(&site, &world.site(&mut b, 0)));
+    assert!(Arc::ptr_eq(&site, &world.site(&mut a, 0)));
+    assert_eq!(world.sites(), 1, "the other is opened when it is asked for");
+    assert!(!Arc::ptr_eq(&site, &world.site(&mut b, 1)));
+    assert_eq!((world.sites(), world.open.len()), (2, 2));
+}
+
+#[test]
+fn no_more_are_open_than_the_bound_says() {
+    let world = World::new(100, 8);
+    let [mut busy, mut idle] = [world.core(), world.core()];
+    world.site(&mut idle, 0);
+    for i in 0..100 {
+        let site = world.site(&mut busy, i);
+        assert!(site.path().ends_with(i.to_string()));
+        assert!(world.open.len() <= 8);
+    }
+    // Both may hold one that was closed for the last one that was opened.
+    assert!(world.sites() <= 10, "{} are held", world.sites());
+    idle.tick();
+    busy.tick();
+    assert!(world.sites() <= 8, "{} are held", world.sites());
+}
+
+#[test]
+fn what_is_used_stays_open() {
+    let world = World::new(100, 8);
+    let mut core = world.core();
+    let first = world.site(&mut core, 0);
+    for i in 1..100 {
+        world.site(&mut core, i);
+        assert!(Arc::ptr_eq(&first, &world.site(&mut core, 0)));
+    }
+}
+
+#[test]
+fn another_configuration_keeps_open_what_it_serves_as_before() {
+    let world = World::new(3, 8);
+    let mut core = world.core();
+    let sites = [0, 1, 2].map(|i| world.site(&mut core, i));
+    let mut builder = Builder::new();
+    builder.add(Some(sites[2].path()), Rules::default());
+    let gone = world._dir.path().join("gone");
+    builder.add(Some(&gone), Rules::default());
+    builder.add(None, Rules::default());
+    let hosts = Arc::new(builder.build(Unknown::Default).unwrap());
+    world.open.keep_only(&hosts);
+    core.set_hosts(hosts.clone());
+    let ids: Vec<HostId> = hosts.iter().collect();
+    assert!(matches!(core.find(ids[0]), Found::Open));
+    assert!(Arc::ptr_eq(core.site(), &sites[2]));
+    assert!(matches!(core.find(ids[2]), Found::NoFolder));
+    match core.find(ids[1]) {
+        Found::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+        Found::Wait(job) => assert_eq!(job.run().err().unwrap().kind(), io::ErrorKind::NotFound),
+        _ => panic!("there is no such folder"),
+    }
+    drop(sites);
+    core.tick();
+    assert_eq!((world.sites(), world.open.len()), (1, 1));
+}
