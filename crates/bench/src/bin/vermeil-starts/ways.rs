@@ -1,0 +1,232 @@
+//! The ways to start a program: by copying this process, by borrowing its memory, and by asking another one.
+
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::{CString, OsString, c_char, c_int, c_void},
+    fs::{self, File},
+    io,
+    mem::MaybeUninit,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    path::Path,
+    ptr,
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum;
+use rustix::event::{PollFd, PollFlags, poll};
+use vermeil_spawn::{Channel, Event, Identity, Keeper, Profile, ProfileId, Program, Request, Stdio};
+
+use crate::timed;
+
+/// Bytes of the stack of a child that borrows our memory.
+const STACK_BYTES: usize = 64 << 10;
+/// The user without rights, by convention.
+const NOBODY: u32 = 65_534;
+
+/// A way to start a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Way {
+    /// `fork` and `execve`, as most servers do.
+    Fork,
+    /// `posix_spawn` of the C library.
+    PosixSpawn,
+    /// What `vfork` does: memory is borrowed until the program is executed.
+    Vfork,
+    /// Vermeil's spawner, with nothing more than asked of the others.
+    Spawner,
+    /// Vermeil's spawner, with another user, limits and no new privileges.
+    Sandboxed,
+}
+
+/// One start.
+pub(crate) struct Start {
+    pub(crate) blocked: Duration,
+    pub(crate) ended: Duration,
+}
+
+/// Everything needed to start the program in each way.
+pub(crate) struct Ways {
+    path: CString,
+    /// Below its folder, which is the root of the spawner's profiles.
+    name: OsString,
+    stack: Box<[u128]>,
+    null: File,
+    _keeper: Keeper,
+    spawner_pid: u32,
+    channel: Channel,
+    readiness: OwnedFd,
+    plain: ProfileId,
+    sandboxed: Option<ProfileId>,
+    /// Of programs that the spawner started.
+    programs_cpu: Duration,
+}
+
+impl Ways {
+    /// Starts the spawner, which must be done while this process is small.
+    pub(crate) fn prepare(program: &Path) -> io::Result<Self> {
+        let program = program.canonicalize()?;
+        let folder = program.parent().expect("a file is in a folder");
+        let is_root = rustix::process::geteuid().is_root();
+        let ourselves = Identity { uid: 0, gid: 0, groups: vec![0] };
+        let nobody = Identity { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] };
+        let profile = |identity: Option<Identity>| Profile {
+            identity: identity.filter(|_| is_root),
+            ..Profile::new(folder)
+        };
+        let mut preparation = vermeil_spawn::start().map_err(io::Error::other)?;
+        let plain = preparation.define(&profile(Some(ourselves))).map_err(io::Error::other)?;
+        let sandboxed = is_root.then(|| preparation.define(&profile(Some(nobody)))).transpose();
+        let (keeper, mut channels) = preparation.serve(1).map_err(io::Error::other)?;
+        let channel = channels.remove(0);
+        Ok(Self {
+            path: CString::new(program.as_os_str().as_bytes())?,
+            name: program.file_name().expect("a file has a name").to_owned(),
+            stack: vec![0; STACK_BYTES / size_of::<u128>()].into(),
+            null: File::options().read(true).write(true).open("/dev/null")?,
+            spawner_pid: spawner_of(keeper.pid())?,
+            _keeper: keeper,
+            readiness: channel.readiness()?,
+            channel,
+            plain,
+            sandboxed: sandboxed.map_err(io::Error::other)?,
+            programs_cpu: Duration::ZERO,
+        })
+    }
+
+    /// Starts the program once, and waits for its end.
+    pub(crate) fn start(&mut self, way: Way) -> io::Result<Start> {
+        let begin = Instant::now();
+        let blocked = match way {
+            Way::Spawner => self.ask(self.plain)?,
+            Way::Sandboxed => self.ask(self.sandboxed.unwrap_or(self.plain))?,
+            own => {
+                let (pid, blocked) = timed(|| match own {
+                    Way::Fork => self.fork(),
+                    Way::PosixSpawn => self.posix_spawn(),
+                    _ => self.vfork(),
+                });
+                wait(pid?)?;
+                blocked
+            }
+        };
+        Ok(Start { blocked, ended: begin.elapsed() })
+    }
+
+    /// Processor time of this thread, of its children that have ended, and of the spawner and its programs.
+    pub(crate) fn cpu(&self) -> io::Result<Duration> {
+        let schedstat = fs::read_to_string(format!("/proc/{}/schedstat", self.spawner_pid))?;
+        let spawner = schedstat.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let own = usage(libc::RUSAGE_THREAD)? + usage(libc::RUSAGE_CHILDREN)?;
+        Ok(own + Duration::from_nanos(spawner) + self.programs_cpu)
+    }
+
+    /// Gives how long the caller stood still.
+    fn ask(&mut self, profile: ProfileId) -> io::Result<Duration> {
+        let request = Request::new(profile, Program::Below(Path::new(&self.name)));
+        let null = || self.null.try_clone().map(OwnedFd::from);
+        let stdio = Stdio { stdin: null()?, stdout: null()?, stderr: null()? };
+        let (asked, blocked) = timed(|| self.channel.spawn(request, stdio));
+        let asked = asked.map_err(io::Error::other)?;
+        loop {
+            match self.channel.receive()? {
+                Some(Event::Exited { job, exit }) if job == asked => {
+                    self.programs_cpu += exit.usage.user + exit.usage.system;
+                    return Ok(blocked);
+                }
+                Some(Event::Failed { error, .. }) => return Err(io::Error::other(error)),
+                Some(_) => {}
+                None => {
+                    poll(&mut [PollFd::new(&self.readiness, PollFlags::IN)], None)?;
+                }
+            }
+        }
+    }
+
+    fn arguments(&self) -> [*mut c_char; 2] {
+        [self.path.as_ptr().cast_mut(), ptr::null_mut()]
+    }
+
+    fn fork(&self) -> io::Result<c_int> {
+        let arguments = self.arguments();
+        // SAFETY: the child of this process does nothing but execute the program, or end.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: the lists end with null pointers.
+            0 => unsafe {
+                libc::execve(self.path.as_ptr(), arguments.as_ptr().cast(), [ptr::null()].as_ptr());
+                libc::_exit(127)
+            },
+            pid => Ok(pid),
+        }
+    }
+
+    fn posix_spawn(&self) -> io::Result<c_int> {
+        let (arguments, mut pid) = (self.arguments(), 0);
+        // SAFETY: the lists end with null pointers, and nothing else is asked for.
+        let error = unsafe {
+            let none = [ptr::null_mut()];
+            libc::posix_spawn(
+                &raw mut pid,
+                self.path.as_ptr(),
+                ptr::null(),
+                ptr::null(),
+                arguments.as_ptr(),
+                none.as_ptr(),
+            )
+        };
+        if error == 0 { Ok(pid) } else { Err(io::Error::from_raw_os_error(error)) }
+    }
+
+    fn vfork(&mut self) -> io::Result<c_int> {
+        let arguments = self.arguments();
+        let program = (self.path.as_ptr(), arguments.as_ptr());
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let argument = ptr::from_ref(&program).cast_mut().cast();
+        // SAFETY: the child has a stack of its own, and this thread waits until it has executed the program or ended.
+        match unsafe { libc::clone(execute, self.stack.as_mut_ptr_range().end.cast(), flags, argument) } {
+            -1 => Err(io::Error::last_os_error()),
+            pid => Ok(pid),
+        }
+    }
+}
+
+extern "C" fn execute(program: *mut c_void) -> c_int {
+    // SAFETY: `vfork` passes this, and waits; the lists end with null pointers.
+    unsafe {
+        let (path, arguments) = *program.cast::<(*const c_char, *const *mut c_char)>();
+        libc::execve(path, arguments.cast(), [ptr::null()].as_ptr());
+    }
+    127
+}
+
+fn wait(pid: c_int) -> io::Result<()> {
+    let mut status = 0;
+    // SAFETY: the status is ours to be written to.
+    if unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    if status == 0 { Ok(()) } else { Err(io::Error::other(format!("the program ended with {status}"))) }
+}
+
+fn usage(whose: c_int) -> io::Result<Duration> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: filled by the call, unless it fails.
+    let usage = unsafe {
+        if libc::getrusage(whose, usage.as_mut_ptr()) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
+    Ok(time(usage.ru_utime) + time(usage.ru_stime))
+}
+
+fn spawner_of(keeper: u32) -> io::Result<u32> {
+    let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"))?;
+    let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+    first.ok_or_else(|| io::Error::other("the keeper has no spawner"))
+}
