@@ -1,0 +1,77 @@
+//! A pipeline over memory: sixteen filters, each one pass over images of 700 KB.
+//!
+//! The second benchmark of Genevès' thesis. An image is larger than a core's own cache, so it matters which handlers share
+//! a core: what one filter wrote, the next one on the same core finds in the cache. All images together would be several
+//! gigabytes: as many as the memory bound holds go around, and one that comes out is drawn anew and goes in again.
+
+use crate::{
+    Outcome, Tally,
+    kernel::image::{Filter, draw, sum},
+    pipeline::Pipeline,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use vermeil::Handle;
+
+/// How much is filtered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct Size {
+    /// Filters in the row.
+    #[arg(long, default_value_t = 16)]
+    pub stages: usize,
+    /// Images that go through.
+    #[arg(long, default_value_t = 4_000)]
+    pub images: u64,
+    /// Bytes of an image, one a pixel.
+    #[arg(long, default_value_t = 700 << 10)]
+    pub image_bytes: usize,
+    /// Bytes of all images at a time; one image is always let in.
+    #[arg(long, default_value_t = 64 << 20)]
+    pub memory_bytes: usize,
+}
+
+impl Size {
+    /// Images in the pipeline at a time.
+    pub fn images_at_once(&self) -> u64 {
+        ((self.memory_bytes / self.image_bytes.max(1)) as u64).clamp(1, self.images.max(1))
+    }
+}
+
+/// Runs it.
+pub fn run(handle: &Handle, size: Size) -> Outcome {
+    let begun = AtomicU64::new(size.images_at_once());
+    let mut images: Vec<_> = (0..size.images_at_once()).map(|number| image(size, number)).collect();
+    let tally = Arc::new(Tally::new(size.images));
+    let work = |stage, pixels: &mut Vec<u8>| Filter::of_stage(stage).pass(pixels);
+    let end = {
+        let tally = tally.clone();
+        move |pipeline: &Pipeline<Vec<u8>>, mut pixels: Vec<u8>| {
+            tally.add(sum(&pixels));
+            let number = begun.fetch_add(1, Ordering::Relaxed);
+            if number < size.images {
+                draw(&mut pixels, number);
+                pipeline.start(pixels).expect("as many images as before");
+            }
+        }
+    };
+    let pipeline = Pipeline::new(handle, "filter", size.stages, work, end);
+    for pixels in images.drain(..) {
+        pipeline.start(pixels).expect("fewer images than a core's bound");
+    }
+    tally.wait(size.images * size.stages as u64)
+}
+
+fn image(size: Size, number: u64) -> Vec<u8> {
+    let mut pixels = vec![0; size.image_bytes];
+    draw(&mut pixels, number);
+    pixels
+}
+
+/// The checksum of a run, computed by the calling thread alone: one filter does what the row of them does.
+pub fn checksum(size: Size) -> u64 {
+    let all = (1..size.stages).map(Filter::of_stage).fold(Filter::of_stage(0), Filter::then);
+    let one = |number| image(size, number).iter().map(|&pixel| u64::from(all.pixel(pixel))).sum::<u64>();
+    (0..size.images).map(one).fold(0, u64::wrapping_add)
+}

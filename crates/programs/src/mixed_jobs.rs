@@ -1,0 +1,171 @@
+//! Events of 2 microseconds beside jobs of 20 milliseconds: how long do the short ones wait?
+//!
+//! Every chain is a color that works and posts itself again until it has done its steps; chains of short steps are
+//! many, chains of long jobs few. A long job holds its core for ten thousand short steps, and what is queued behind it
+//! there waits, unless somebody takes it away. Besides throughput it measures the delay of the short steps, from
+//! their posting until they run.
+
+use crate::{
+    Outcome, Tally,
+    kernel::{Pace, mix},
+};
+use hdrhistogram::Histogram;
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+use vermeil::{Color, Colored, Handle, Handler};
+
+/// How much is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct Size {
+    /// Chains of short steps.
+    #[arg(long, default_value_t = 64)]
+    pub short_chains: u32,
+    /// Steps of each of them.
+    #[arg(long, default_value_t = 10_000)]
+    pub short_steps: u32,
+    /// Microseconds of a short step.
+    #[arg(long, default_value_t = 2)]
+    pub short_us: u64,
+    /// Chains of long jobs.
+    #[arg(long, default_value_t = 2)]
+    pub long_chains: u32,
+    /// Jobs of each of them.
+    #[arg(long, default_value_t = 20)]
+    pub long_steps: u32,
+    /// Microseconds of a long job.
+    #[arg(long, default_value_t = 20_000)]
+    pub long_us: u64,
+}
+
+/// The steps of one chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Steps it has.
+    pub steps: u32,
+    /// Rounds of [`mix`] in each.
+    pub rounds: u64,
+    /// Whether its delays are measured.
+    pub is_short: bool,
+}
+
+impl Size {
+    /// The chains; the long ones stand between the short ones, as evenly as they go.
+    pub fn chains(&self, pace: Pace) -> Vec<Chain> {
+        let short_rounds = pace.rounds(Duration::from_micros(self.short_us));
+        let long_rounds = pace.rounds(Duration::from_micros(self.long_us));
+        let short = Chain { steps: self.short_steps, rounds: short_rounds, is_short: true };
+        let long = Chain { steps: self.long_steps, rounds: long_rounds, is_short: false };
+        let mut chains = vec![short; self.short_chains as usize];
+        for number in 0..self.long_chains as usize {
+            chains.insert(number * chains.len() / self.long_chains as usize, long);
+        }
+        chains
+    }
+
+    /// Steps of all chains.
+    pub fn events(&self) -> u64 {
+        let of = |chains: u32, steps: u32| u64::from(chains) * u64::from(steps);
+        of(self.short_chains, self.short_steps) + of(self.long_chains, self.long_steps)
+    }
+}
+
+/// A chain under way: the same on every runtime.
+#[derive(Debug)]
+pub struct Progress {
+    chain: Chain,
+    done: u32,
+    state: u64,
+    delays: Histogram<u64>,
+}
+
+impl Progress {
+    /// Chain `number`, before its first step.
+    pub fn new(number: usize, chain: Chain) -> Self {
+        let delays = Histogram::new(2).expect("a histogram of two digits");
+        Self { chain, done: 0, state: number as u64, delays }
+    }
+
+    /// Does a step that was to run at `since`; says whether there are more.
+    pub fn step(&mut self, since: Instant) -> bool {
+        if self.chain.is_short {
+            let delay_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.delays.record(delay_ns).expect("the histogram grows");
+        }
+        self.state = mix(self.chain.rounds, self.state);
+        self.done += 1;
+        self.done < self.chain.steps
+    }
+
+    /// What its steps made.
+    pub fn result(&self) -> u64 {
+        self.state
+    }
+
+    /// The delays of its steps in nanoseconds; none for a long chain.
+    pub fn delays(&self) -> &Histogram<u64> {
+        &self.delays
+    }
+}
+
+/// One more step of a chain.
+#[derive(Debug)]
+struct Step {
+    chain: usize,
+    posted: Instant,
+}
+
+/// Runs it; gives the delays of the short steps in nanoseconds too.
+///
+/// # Panics
+/// When chains have no steps.
+pub fn run(handle: &Handle, size: Size, pace: Pace) -> (Outcome, Histogram<u64>) {
+    assert!(size.short_steps > 0 && size.long_steps > 0, "a chain has a step");
+    let chains = size.chains(pace);
+    let colors: Arc<[Color]> = chains.iter().map(|_| handle.color()).collect();
+    let progress = colors.iter().zip(chains.into_iter().enumerate());
+    let progress: Arc<[_]> = progress
+        .map(|(color, (number, chain))| Colored::new(color.id(), Progress::new(number, chain)))
+        .collect();
+    let tally = Arc::new(Tally::new(colors.len() as u64));
+    let again: Arc<OnceLock<Handler<Step>>> = Arc::default();
+    let step = handle.handler("step", {
+        let (colors, progress, tally, again) =
+            (colors.clone(), progress.clone(), tally.clone(), again.clone());
+        move |Step { chain, posted }| {
+            let (more, result) = progress[chain].with(|progress| (progress.step(posted), progress.result()));
+            if !more {
+                return tally.add(result);
+            }
+            let step = again.get().expect("set before the first step");
+            step.post(&colors[chain], Step { chain, posted: Instant::now() })
+                .expect("one step for each chain");
+        }
+    });
+    assert!(again.set(step).is_ok(), "set once");
+    for (chain, color) in colors.iter().enumerate() {
+        step.post(color, Step { chain, posted: Instant::now() }).expect("one step for each chain");
+    }
+    let outcome = tally.wait(size.events());
+    (outcome, delays(handle, &colors, &progress))
+}
+
+/// The delays of all chains, each asked for on its color.
+fn delays(handle: &Handle, colors: &[Color], progress: &Arc<[Colored<Progress>]>) -> Histogram<u64> {
+    let mut all = Histogram::new(2).expect("a histogram of two digits");
+    for (chain, color) in colors.iter().enumerate() {
+        let progress = progress.clone();
+        let delays =
+            handle.spawn_on(color, async move { progress[chain].with(|chain| chain.delays().clone()) });
+        all.add(delays.wait().expect("nothing panics there")).expect("histograms grow");
+    }
+    all
+}
+
+/// The checksum of a run, computed by the calling thread alone.
+pub fn checksum(size: Size, pace: Pace) -> u64 {
+    let chains = size.chains(pace).into_iter().enumerate();
+    let one = |(number, chain): (usize, Chain)| mix(chain.rounds * u64::from(chain.steps), number as u64);
+    chains.map(one).fold(0, u64::wrapping_add)
+}

@@ -1,0 +1,63 @@
+//! What a run of a program comes to, and how its end is noticed.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread::Thread,
+    time::{Duration, Instant},
+};
+
+/// One run of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Events of the program's own, without the runtime's.
+    pub events: u64,
+    /// From the first event's posting until the last one's end.
+    pub elapsed: Duration,
+    /// Of everything that was computed: a function of the program's size alone.
+    pub checksum: u64,
+}
+
+impl Outcome {
+    /// Events per second.
+    pub fn throughput(&self) -> f64 {
+        self.events as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Adds up the parts of a result, made on whatever core, and wakes the thread that waits for all of them.
+#[derive(Debug)]
+pub struct Tally {
+    missing: AtomicU64,
+    sum: AtomicU64,
+    waiter: Thread,
+    start: Instant,
+}
+
+impl Tally {
+    /// Expects `parts` parts, for the calling thread to wait for; the time begins to run.
+    pub fn new(parts: u64) -> Self {
+        Self {
+            missing: AtomicU64::new(parts),
+            sum: AtomicU64::new(0),
+            waiter: std::thread::current(),
+            start: Instant::now(),
+        }
+    }
+
+    /// One part more. Sums wrap, so their order does not matter.
+    pub fn add(&self, part: u64) {
+        self.sum.fetch_add(part, Ordering::Relaxed);
+        // Pairs with the load in `wait`: who sees the last part sees every sum.
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.waiter.unpark();
+        }
+    }
+
+    /// Waits for the last part; to be called by the thread that made the tally.
+    pub fn wait(&self, events: u64) -> Outcome {
+        while self.missing.load(Ordering::Acquire) > 0 {
+            std::thread::park();
+        }
+        Outcome { events, elapsed: self.start.elapsed(), checksum: self.sum.load(Ordering::Relaxed) }
+    }
+}

@@ -1,0 +1,78 @@
+//! Handlers in a row: what one has done with an item, the next one gets.
+//!
+//! Each stage is a handler with a color of its own, so a stage never runs twice at once and items stay in order, while
+//! stages work on different items in parallel: the model of Genevès' thesis, in which whole handlers are placed.
+
+use std::sync::{Arc, OnceLock};
+use vermeil::{Color, Full, Handle, Handler};
+
+/// A row of stages; items enter with [`start`](Self::start).
+pub struct Pipeline<T: 'static> {
+    stages: Arc<OnceLock<Box<[Stage<T>]>>>,
+}
+
+struct Stage<T: 'static> {
+    handler: Handler<T>,
+    color: Color,
+}
+
+impl<T> Clone for Pipeline<T> {
+    fn clone(&self) -> Self {
+        Self { stages: self.stages.clone() }
+    }
+}
+
+impl<T: Send + 'static> Pipeline<T> {
+    /// `stages` handlers, called `name-1` and so on: each does its `work`, given its position, and hands the item on;
+    /// the last one hands it to `end`, on its own color.
+    ///
+    /// # Panics
+    /// Without stages.
+    pub fn new(
+        handle: &Handle,
+        name: &str,
+        stages: usize,
+        work: impl Fn(usize, &mut T) + Send + Sync + 'static,
+        end: impl Fn(&Self, T) + Send + Sync + 'static,
+    ) -> Self {
+        assert!(stages > 0, "a pipeline has a stage");
+        let pipeline = Self { stages: Arc::default() };
+        let (work, end) = (Arc::new(work), Arc::new(end));
+        let made = (0..stages).map(|position| {
+            let (pipeline, work, end) = (pipeline.clone(), work.clone(), end.clone());
+            let handler = handle.handler(&format!("{name}-{}", position + 1), move |mut item| {
+                work(position, &mut item);
+                if position + 1 < stages {
+                    pipeline.hand(position + 1, item);
+                } else {
+                    end(&pipeline, item);
+                }
+            });
+            Stage { handler, color: handle.color() }
+        });
+        let made = made.collect();
+        assert!(pipeline.stages.set(made).is_ok(), "a pipeline is built once");
+        pipeline
+    }
+
+    /// Gives an item to the first stage.
+    ///
+    /// # Errors
+    /// [`Full`] when its core has no room; the item comes back.
+    pub fn start(&self, item: T) -> Result<(), Full<T>> {
+        self.post(0, item)
+    }
+
+    /// To the stage at `position`. Items in a pipeline are few beside the bound of events: who starts them sees to that.
+    fn hand(&self, position: usize, item: T) {
+        if let Err(full) = self.post(position, item) {
+            panic!("{full}: start fewer items at a time");
+        }
+    }
+
+    fn post(&self, position: usize, item: T) -> Result<(), Full<T>> {
+        let stages = self.stages.get().expect("set before the first item");
+        let Stage { handler, color } = &stages[position];
+        handler.post(color, item)
+    }
+}

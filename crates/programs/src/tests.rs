@@ -1,0 +1,79 @@
+//! Every program at a small size, under every policy: the checksum is the one that a single thread computes.
+
+use crate::{image_pipeline, kernel::Pace, keyed_stream, mixed_jobs, sqrt_pipeline};
+use vermeil::{Handle, Policy, Runtime};
+
+const POLICIES: [&str; 10] = [
+    "none",
+    "libasync",
+    "mely",
+    "placed:round-robin",
+    "placed:cache-aware",
+    "placed:intermediate-1",
+    "placed:intermediate-2",
+    "trial",
+    "ncopy",
+    "adaptive",
+];
+
+/// Work that takes next to no time.
+const PACE: Pace = Pace { rounds_per_us: 1.0 };
+
+/// Runs `program` on two cores under every policy; nothing is left over.
+fn under_every_policy(program: impl Fn(&Handle)) {
+    let cpu = vermeil_io::current_affinity()[0];
+    for name in POLICIES {
+        let policy: Policy = name.parse().expect("a policy");
+        let runtime = Runtime::builder().cpus([cpu, cpu]).policy(policy).build().expect("a runtime starts");
+        let handle = runtime.handle();
+        program(&handle);
+        let panics: u64 = handle.snapshot().cores.iter().map(|core| core.panics).sum();
+        assert_eq!(panics, 0, "{name}");
+    }
+}
+
+#[test]
+fn square_roots() {
+    let size = sqrt_pipeline::Size { stages: 5, roots: 20, events: 40 };
+    under_every_policy(|handle| {
+        let outcome = sqrt_pipeline::run(handle, size);
+        assert_eq!((outcome.events, outcome.checksum), (200, sqrt_pipeline::checksum(size)));
+    });
+}
+
+#[test]
+fn images() {
+    let size = image_pipeline::Size { stages: 4, images: 30, image_bytes: 1000, memory_bytes: 7000 };
+    assert_eq!(size.images_at_once(), 7);
+    under_every_policy(|handle| {
+        let outcome = image_pipeline::run(handle, size);
+        assert_eq!((outcome.events, outcome.checksum), (120, image_pipeline::checksum(size)));
+    });
+}
+
+#[test]
+fn keys() {
+    let size = keyed_stream::Size { keys: 50, skew: 1.0, producers: 3, records: 1000, record_ns: 1 };
+    under_every_policy(|handle| {
+        let outcome = keyed_stream::run(handle, size, PACE);
+        assert_eq!((outcome.events, outcome.checksum), (3000, keyed_stream::checksum(size, PACE)));
+    });
+}
+
+#[test]
+fn long_and_short() {
+    let size = mixed_jobs::Size {
+        short_chains: 7,
+        short_steps: 100,
+        short_us: 1,
+        long_chains: 2,
+        long_steps: 5,
+        long_us: 100,
+    };
+    under_every_policy(|handle| {
+        let (outcome, delays) = mixed_jobs::run(handle, size, PACE);
+        assert_eq!((outcome.events, outcome.checksum), (710, mixed_jobs::checksum(size, PACE)));
+        assert_eq!(delays.len(), 700);
+        assert!(delays.max() > 0);
+    });
+}

@@ -1,0 +1,32 @@
+//! A million records over ten thousand keys, a few of them very common: order for each key, all cores for all of them.
+//!
+//! Shows a color for every key: its state needs no lock, its records stay in order, and a common key does not hold back
+//! the others if somebody takes them to another core.
+//!
+//! ```text
+//! cargo run -p vermeil --release --example keyed_stream -- --skew 1.2
+//! cargo run -p vermeil --release --example keyed_stream -- --skew 0 --policy none
+//! ```
+//!
+//! The program is `vermeil_programs::keyed_stream`.
+
+use clap::Parser;
+use std::error::Error;
+use vermeil_programs::{cli, kernel::Pace, keyed_stream};
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(flatten)]
+    runtime: cli::RuntimeArgs,
+    #[command(flatten)]
+    size: keyed_stream::Size,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let runtime = args.runtime.start()?;
+    let handle = runtime.handle();
+    let outcome = keyed_stream::run(&handle, args.size, Pace::measure());
+    print!("{}", cli::report(&handle, &outcome));
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Chains of 2-microsecond events beside chains of 20-millisecond jobs, and how long the short ones wait.
+//!
+//! Shows what a long handler does to what is queued behind it, and what a policy can do about it: compare the delays.
+//!
+//! ```text
+//! cargo run -p vermeil --release --example mixed_jobs -- --policy none
+//! cargo run -p vermeil --release --example mixed_jobs -- --policy adaptive
+//! ```
+//!
+//! The program is `vermeil_programs::mixed_jobs`.
+
+use clap::Parser;
+use std::error::Error;
+use vermeil_programs::{cli, kernel::Pace, mixed_jobs};
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(flatten)]
+    runtime: cli::RuntimeArgs,
+    #[command(flatten)]
+    size: mixed_jobs::Size,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let runtime = args.runtime.start()?;
+    let handle = runtime.handle();
+    let (outcome, delays) = mixed_jobs::run(&handle, args.size, Pace::measure());
+    print!("{}", cli::report(&handle, &outcome));
+    let us = |quantile| delays.value_at_quantile(quantile) as f64 / 1e3;
+    println!(
+        "\ndelay of short events: median {:.1} us, 99 % {:.1} us, 99.9 % {:.1} us, longest {:.1} us",
+        us(0.5),
+        us(0.99),
+        us(0.999),
+        delays.max() as f64 / 1e3
+    );
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! Sixteen handlers in a row, each taking 10,000 square roots of each of 4,000 events.
+//!
+//! Shows handlers with a color each: stages run in parallel, each stage one event at a time and in order. Nothing is in
+//! memory, so where the handlers are hardly matters as long as no core is idle; compare the policies:
+//!
+//! ```text
+//! cargo run -p vermeil --release --example sqrt_pipeline -- --policy none
+//! cargo run -p vermeil --release --example sqrt_pipeline -- --policy placed:cache-aware
+//! ```
+//!
+//! The program is `vermeil_programs::sqrt_pipeline`.
+
+use clap::Parser;
+use std::error::Error;
+use vermeil_programs::{cli, sqrt_pipeline};
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(flatten)]
+    runtime: cli::RuntimeArgs,
+    #[command(flatten)]
+    size: sqrt_pipeline::Size,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let runtime = args.runtime.start()?;
+    let handle = runtime.handle();
+    let outcome = sqrt_pipeline::run(&handle, args.size);
+    print!("{}", cli::report(&handle, &outcome));
+    Ok(())
+}
