@@ -27,6 +27,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
+            [CompletionResult]::new('load', 'load', [CompletionResultType]::ParameterValue, 'Load a server, and say whether the answer can be trusted')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
@@ -70,6 +71,39 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;load' {
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Connections, each a user with one request under way')
+            [CompletionResult]::new('--connections', '--connections', [CompletionResultType]::ParameterName, 'Connections, each a user with one request under way')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
+            [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'What random numbers are drawn from; the same seed gives the same users and arrivals')
+            [CompletionResult]::new('--pipeline', '--pipeline', [CompletionResultType]::ParameterName, 'Requests sent on a connection before the first answer is waited for')
+            [CompletionResult]::new('-H', '-H ', [CompletionResultType]::ParameterName, 'A header field of every request, such as "Accept: text/html"; may be repeated')
+            [CompletionResult]::new('--header', '--header', [CompletionResultType]::ParameterName, 'A header field of every request, such as "Accept: text/html"; may be repeated')
+            [CompletionResult]::new('-X', '-X ', [CompletionResultType]::ParameterName, 'The method')
+            [CompletionResult]::new('--method', '--method', [CompletionResultType]::ParameterName, 'The method')
+            [CompletionResult]::new('--body', '--body', [CompletionResultType]::ParameterName, 'The content of every request; @FILE reads it from a file')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'For an answer to come, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('-d', '-d', [CompletionResultType]::ParameterName, 'The part of the run that counts, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'The part of the run that counts, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'End after so many requests')
+            [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'End after so many requests')
+            [CompletionResult]::new('--think', '--think', [CompletionResultType]::ParameterName, 'How long users think between an answer and the next request')
+            [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Open loop: requests arrive by themselves, so many a second')
+            [CompletionResult]::new('--arrivals', '--arrivals', [CompletionResultType]::ParameterName, 'Open loop with the arrivals of a file: a time in seconds on each line')
+            [CompletionResult]::new('--ramp-up', '--ramp-up', [CompletionResultType]::ParameterName, 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'Before the part that counts, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--ramp-down', '--ramp-down', [CompletionResultType]::ParameterName, 'After the part that counts, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated')
+            [CompletionResult]::new('--choice', '--choice', [CompletionResultType]::ParameterName, 'How a connection finds its set')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write the whole result as JSON; - is standard output, without the summary')
+            [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'No live line')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No live line')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;topo' {
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Draw the machine of an hwloc XML export instead; - reads standard input')
             [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Draw the machine that a text describes instead')
@@ -107,6 +141,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;help' {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
+            [CompletionResult]::new('load', 'load', [CompletionResultType]::ParameterValue, 'Load a server, and say whether the answer can be trusted')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
@@ -118,6 +153,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;check' {
+            break
+        }
+        'vermeil;help;load' {
             break
         }
         'vermeil;help;topo' {

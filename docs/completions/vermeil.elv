@@ -24,6 +24,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --version 'Print version'
             cand serve 'Serve a folder'
             cand check 'Read a configuration and say what it would do, or all that is wrong with it'
+            cand load 'Load a server, and say whether the answer can be trusted'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
             cand completions 'Write the completions of a shell to standard output'
@@ -64,6 +65,38 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;load'= {
+            cand -c 'Connections, each a user with one request under way'
+            cand --connections 'Connections, each a user with one request under way'
+            cand --cores 'Which cpus to run on: all, a number of them, or a list'
+            cand --io 'How the kernel is asked for input and output'
+            cand --seed 'What random numbers are drawn from; the same seed gives the same users and arrivals'
+            cand --pipeline 'Requests sent on a connection before the first answer is waited for'
+            cand -H 'A header field of every request, such as "Accept: text/html"; may be repeated'
+            cand --header 'A header field of every request, such as "Accept: text/html"; may be repeated'
+            cand -X 'The method'
+            cand --method 'The method'
+            cand --body 'The content of every request; @FILE reads it from a file'
+            cand --timeout 'For an answer to come, in seconds or with a unit: ms, s, m, h'
+            cand -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h'
+            cand --duration 'The part of the run that counts, in seconds or with a unit: ms, s, m, h'
+            cand -n 'End after so many requests'
+            cand --requests 'End after so many requests'
+            cand --think 'How long users think between an answer and the next request'
+            cand --rate 'Open loop: requests arrive by themselves, so many a second'
+            cand --arrivals 'Open loop with the arrivals of a file: a time in seconds on each line'
+            cand --ramp-up 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h'
+            cand --warm-up 'Before the part that counts, in seconds or with a unit: ms, s, m, h'
+            cand --ramp-down 'After the part that counts, in seconds or with a unit: ms, s, m, h'
+            cand --address 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated'
+            cand --choice 'How a connection finds its set'
+            cand --json 'Write the whole result as JSON; - is standard output, without the summary'
+            cand --no-keepalive 'A new connection for each request'
+            cand -q 'No live line'
+            cand --quiet 'No live line'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;topo'= {
             cand --from 'Draw the machine of an hwloc XML export instead; - reads standard input'
             cand -s 'Draw the machine that a text describes instead'
@@ -97,6 +130,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help'= {
             cand serve 'Serve a folder'
             cand check 'Read a configuration and say what it would do, or all that is wrong with it'
+            cand load 'Load a server, and say whether the answer can be trusted'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
             cand completions 'Write the completions of a shell to standard output'
@@ -106,6 +140,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;serve'= {
         }
         &'vermeil;help;check'= {
+        }
+        &'vermeil;help;load'= {
         }
         &'vermeil;help;topo'= {
         }

@@ -28,6 +28,7 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -s h -l help -d 'Print hel
 complete -c vermeil -n "__fish_vermeil_needs_command" -s V -l version -d 'Print version'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "serve" -d 'Serve a folder'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
@@ -62,6 +63,33 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s c -l connections -d 'Connections, each a user with one request under way' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+uring\t'io_uring, or refuse to start'
+epoll\t'epoll, which works everywhere'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s X -l method -d 'The method' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l body -d 'The content of every request; @FILE reads it from a file' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s n -l requests -d 'End after so many requests' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l think -d 'How long users think between an answer and the next request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l rate -d 'Open loop: requests arrive by themselves, so many a second' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
+round-robin\t'Connections take turns'
+least-pending\t'The set with the fewest requests of this injector under way'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l no-keepalive -d 'A new connection for each request'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s q -l quiet -d 'No live line'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l cores -d 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list' -r
@@ -80,10 +108,11 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l json -d 'Write
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "serve" -d 'Serve a folder'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -17,11 +17,14 @@ pub enum Exit {
     CannotStart = 3,
     /// The server stopped with requests unfinished.
     Cut = 4,
+    /// A run was measured, and something else than the server set the pace.
+    Doubtful = 5,
 }
 
 impl Exit {
     /// All of them, ascending.
-    pub const ALL: [Self; 5] = [Self::Clean, Self::Failed, Self::Usage, Self::CannotStart, Self::Cut];
+    pub const ALL: [Self; 6] =
+        [Self::Clean, Self::Failed, Self::Usage, Self::CannotStart, Self::Cut, Self::Doubtful];
 
     /// What it means, for people.
     pub fn meaning(self) -> &'static str {
@@ -33,6 +36,9 @@ impl Exit {
                 "cannot start: a port is taken, a folder or file is missing or may not be read"
             }
             Self::Cut => "the drain deadline passed, or a second signal came, and requests were cut",
+            Self::Doubtful => {
+                "a run of vermeil load is marked invalid: something else than the server set the pace"
+            }
         }
     }
 }

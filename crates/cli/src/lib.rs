@@ -8,6 +8,7 @@
 mod check;
 mod completions;
 mod exit;
+mod load;
 mod man;
 mod print;
 mod serve;
@@ -50,6 +51,7 @@ struct Cli {
 enum Command {
     Serve(Box<serve::ServeArgs>),
     Check(check::CheckArgs),
+    Load(Box<load::LoadArgs>),
     Topo(topo::TopoArgs),
     Steer(steer::SteerArgs),
     #[command(hide = true)]
@@ -89,6 +91,7 @@ impl Command {
         match self {
             Self::Serve(args) => args.run(),
             Self::Check(args) => args.run(),
+            Self::Load(args) => args.run(),
             Self::Topo(args) => args.run(),
             Self::Steer(args) => args.run(),
             Self::Completions(args) => args.run(),

@@ -60,6 +60,7 @@ pub(crate) fn pages() -> Vec<Page> {
         let examples = match command.get_name() {
             "serve" => crate::serve::EXAMPLES,
             "check" => crate::check::EXAMPLES,
+            "load" => crate::load::EXAMPLES,
             "topo" => crate::topo::EXAMPLES,
             "steer" => crate::steer::EXAMPLES,
             name => unreachable!("{name} has no examples"),

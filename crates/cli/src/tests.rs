@@ -95,7 +95,7 @@ fn every_option_and_every_exit_code_is_on_its_man_page() {
 #[test]
 fn every_exit_code_and_every_example_is_in_the_help() {
     let helps = [(command(), EXAMPLES)];
-    let examples = [serve::EXAMPLES, check::EXAMPLES, topo::EXAMPLES, steer::EXAMPLES];
+    let examples = [serve::EXAMPLES, check::EXAMPLES, load::EXAMPLES, topo::EXAMPLES, steer::EXAMPLES];
     for (command, examples) in helps.into_iter().chain(commands().into_iter().zip(examples)) {
         let help = long_help(&command);
         for exit in Exit::ALL {
@@ -112,6 +112,7 @@ fn examples_parse() {
         .iter()
         .chain(serve::EXAMPLES)
         .chain(check::EXAMPLES)
+        .chain(load::EXAMPLES)
         .chain(topo::EXAMPLES)
         .chain(steer::EXAMPLES)
     {
@@ -138,8 +139,15 @@ fn the_generated_files() {
     pages.sort();
     assert_eq!(
         pages,
-        ["vermeil-check.1", "vermeil-serve.1", "vermeil-steer.1", "vermeil-topo.1", "vermeil.1"]
-            .map(|name| folder.path().join(name))
+        [
+            "vermeil-check.1",
+            "vermeil-load.1",
+            "vermeil-serve.1",
+            "vermeil-steer.1",
+            "vermeil-topo.1",
+            "vermeil.1"
+        ]
+        .map(|name| folder.path().join(name))
     );
     let shells = completions(folder.path()).unwrap();
     assert!(shells.len() >= 4);

@@ -12,6 +12,7 @@ pub mod measure;
 pub mod pace;
 mod plan;
 mod random;
+pub mod report;
 mod run;
 mod sets;
 mod simple;

@@ -67,7 +67,7 @@ pub enum Doubt {
     },
     /// The window was too short to say anything.
     TooShort {
-        /// Answers in it.
+        /// Good answers in it.
         answers: u64,
         /// Its length.
         window: Duration,
@@ -101,7 +101,7 @@ pub struct Gates {
     pub card_max: f64,
     /// Segments sent again. 1 %: a clean network has a hundred times less.
     pub resent_max: f64,
-    /// Fewest answers. 100, as SPECweb2005 asks of each page.
+    /// Fewest good answers. 100, as SPECweb2005 asks of each page.
     pub answers_min: u64,
     /// Shortest window. A second, a guess: a hundred beats of the pulse.
     pub window_min: Duration,
@@ -144,7 +144,7 @@ impl Gates {
         doubt(wrong > 0, Doubt::WrongBytes { answers: wrong });
         let (window, planned) = (outcome.window, outcome.planned);
         doubt(outcome.interrupted, Doubt::Interrupted { window, planned });
-        let answers = total.ended();
+        let answers = total.good;
         let short = answers < self.answers_min || window < self.window_min;
         doubt(short, Doubt::TooShort { answers, window });
         let busy = outcome.cores_busy.iter().copied().fold(0.0, f64::max);
@@ -211,7 +211,7 @@ impl fmt::Display for Doubt {
             }
             Self::WrongBytes { answers } => write!(f, "the content of {answers} answers was wrong"),
             Self::TooShort { answers, window } => {
-                write!(f, "too short to say anything: {answers} answers in {window:.1?}")
+                write!(f, "too little to say anything: {answers} good answers in {window:.1?}")
             }
             Self::Interrupted { window, planned } => {
                 write!(f, "ended early: the window was {window:.1?} of {planned:.1?}")
@@ -273,7 +273,7 @@ mod tests {
             (|o| o.card = Some(("eth0".into(), 0.95)), "eth0 was at 95 %"),
             (|o| o.resent = 0.02, "lost segments"),
             (|o| o.total.faults[Fault::WrongBytes as usize] = 1, "content of 1"),
-            (|o| o.window = Duration::from_millis(10), "too short"),
+            (|o| o.window = Duration::from_millis(10), "too little"),
             (|o| o.interrupted = true, "ended early"),
         ];
         for (change, said) in planted {

@@ -47,7 +47,7 @@ pub(crate) trait Supply {
 /// Intervals of a run: at most so many, none shorter and none longer than these. A page is some hundred points wide, and
 /// a live line that moves twice a second is alive.
 const INTERVALS: u32 = 200;
-const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
 /// Receive buffers of a core, and their size: large enough that one system call takes what a large body has ready.
 const RECV_BUFFERS: u16 = 512;

@@ -1,0 +1,65 @@
+//! A run while it lasts: a line on the terminal, and Ctrl-C.
+//!
+//! Nothing is drawn where standard error is no terminal.
+
+use super::output::OutputArgs;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vermeil_load::{Progress, Watch};
+
+/// Follows a run.
+pub(super) struct Live {
+    bar: ProgressBar,
+    asked_to_end: Arc<AtomicBool>,
+}
+
+impl Live {
+    /// A line, unless it would be in the way; and an ear for SIGINT and SIGTERM.
+    pub(super) fn new(output: &OutputArgs) -> Self {
+        let hidden = output.quiet || !std::io::stderr().is_terminal();
+        let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style =
+            ProgressStyle::with_template("{bar:24} {elapsed}/{msg}").expect("a template that is tested");
+        bar.set_style(style);
+        let asked_to_end = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // Without the ear a signal ends the process, which is what it was sent for.
+            let _deaf = signal_hook::flag::register(signal, asked_to_end.clone());
+        }
+        Self { bar, asked_to_end }
+    }
+
+    /// Takes the line away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Whether somebody asked for the end.
+    pub(super) fn asked_to_end(&self) -> bool {
+        self.asked_to_end.load(Ordering::Relaxed)
+    }
+}
+
+impl Watch for Live {
+    fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
+        let now = progress.interval;
+        self.bar.set_length(progress.planned.as_millis() as u64);
+        self.bar.set_position(progress.elapsed.as_millis() as u64);
+        self.bar.set_message(format!(
+            "{:.0}s  {}: {:.0}/s  p50 {:.1?}  p99 {:.1?}  {} users  {} failed",
+            progress.planned.as_secs_f64(),
+            now.phase.name().replace('_', "-"),
+            now.rate(),
+            now.percentiles[0],
+            now.percentiles[2],
+            now.users,
+            progress.total.failed(),
+        ));
+        if self.asked_to_end() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

@@ -1,0 +1,12 @@
+//! Results: one record that everything is printed from, and its forms.
+//!
+//! The record is what is kept (JSON); text, tables and pages are made of it, so that a result from last month, or from
+//! another machine, can be shown beside a new one.
+
+mod record;
+mod text;
+
+pub use record::{
+    Course, Injector, Part, QualityResult, Quantiles, Record, SearchResult, Subject, TrialResult,
+};
+pub use text::summary;

@@ -1,0 +1,461 @@
+//! The record of a run: everything that is known about it, in a form that is kept.
+//!
+//! Times are nanoseconds, sizes bytes, shares 0 to 1. Fields are only ever added; `format` says which version wrote it.
+//! Tested here: what is written is read.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::measure::{self, Tally, Times};
+use crate::run::{Interval, Outcome};
+use crate::verdict::Doubt;
+
+/// What the first field of a record says.
+const FORMAT: &str = "vermeil-load 1";
+
+/// Percentiles of a record; those that the samples do not support are left out where people read them.
+pub(super) const PERCENTS: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+/// What was run, in words: for whoever reads the result later.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Subject {
+    /// What results call the run.
+    pub title: String,
+    /// Where the requests went.
+    pub target: String,
+    /// What the users did.
+    pub workload: String,
+    /// The loop: closed, open or partly open, with its parameters.
+    pub pace: String,
+    /// What times are counted from.
+    pub times_from: String,
+    /// Names of pages, in the order of the parts.
+    pub pages: Vec<String>,
+    /// The share of each page that the workload's chain gives, if it is one.
+    pub expected_shares: Vec<f64>,
+    /// Names of address sets, in the order of the parts.
+    pub sets: Vec<String>,
+}
+
+/// A result that is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The form and its version.
+    pub format: String,
+    /// When it was made: seconds since 1970.
+    pub made_at: u64,
+    /// What was run.
+    pub subject: Subject,
+    /// Users, or connections of a simple run.
+    pub users: usize,
+    /// Length of the measured window in nanoseconds.
+    pub window_ns: u64,
+    /// Whether it can be trusted.
+    pub valid: bool,
+    /// If not, why.
+    pub doubts: Vec<String>,
+    /// Requests begun, in the window.
+    pub begun: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that had not ended at the end.
+    pub unfinished: u64,
+    /// Good answers per second.
+    pub rate: f64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Bytes of content.
+    pub content_bytes: u64,
+    /// Answers by the first digit of their status; the first place is for digits out of range.
+    pub statuses: [u64; 6],
+    /// Failures by name.
+    pub faults: Vec<(String, u64)>,
+    /// Connections made, and idle ones that the server had closed.
+    pub connections: (u64, u64),
+    /// Response times.
+    pub response: Quantiles,
+    /// Service times, where they differ.
+    pub service: Quantiles,
+    /// Times of connecting.
+    pub connect: Quantiles,
+    /// By page.
+    pub pages: Vec<Part>,
+    /// By set of addresses.
+    pub sets: Vec<Part>,
+    /// The course of the run.
+    pub course: Vec<Course>,
+    /// Quality of service, where it was asked for.
+    pub quality: Option<QualityResult>,
+    /// The search for the most users, where there was one.
+    pub search: Option<SearchResult>,
+    /// What the injector itself did.
+    pub injector: Injector,
+}
+
+/// A distribution of times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many.
+    pub count: u64,
+    /// In nanoseconds, as all that follow.
+    pub min_ns: u64,
+    /// The mean.
+    pub mean_ns: u64,
+    /// The standard deviation.
+    pub deviation_ns: u64,
+    /// Percent and time.
+    pub percentiles: Vec<(f64, u64)>,
+    /// The longest.
+    pub max_ns: u64,
+    /// Every bucket that is not empty: its highest time and its count.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// A part of the requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Page or set.
+    pub name: String,
+    /// Its share of all requests of its kind.
+    pub share: f64,
+    /// Good answers.
+    pub good: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Answers slower in bytes per second than a good download, and than a tolerable one.
+    pub slow: [u64; 2],
+    /// Response times.
+    pub response: Quantiles,
+}
+
+/// An interval of the course.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// Seconds from the start of the run.
+    pub begins_s: f64,
+    /// Its length in seconds.
+    pub lasts_s: f64,
+    /// Which phase it belongs to.
+    pub phase: String,
+    /// Good answers per second.
+    pub rate: f64,
+    /// Bytes per second.
+    pub byte_rate: f64,
+    /// Failures.
+    pub failed: u64,
+    /// Users at its end.
+    pub users: usize,
+    /// Response times: median, 90, 99, 99.9 %, longest.
+    pub percentiles_ns: [u64; 5],
+}
+
+/// Whether the quality asked for was held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QualityResult {
+    /// What was asked for, in words.
+    pub asked: String,
+    /// Whether it was held.
+    pub held: bool,
+    /// Each clause that was not, in words.
+    pub broken: Vec<String>,
+    /// Share of good answers.
+    pub good_share: f64,
+    /// Share of tolerable answers.
+    pub tolerable_share: f64,
+    /// Share of failures.
+    pub failed_share: f64,
+    /// The same shares by set: good, tolerable, failed.
+    pub sets: Vec<[f64; 3]>,
+    /// The same shares by page.
+    pub pages: Vec<[f64; 3]>,
+}
+
+/// How a search went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// The most users that held the quality.
+    pub users: usize,
+    /// Users known to be held and users known to be too many, with the confidence below.
+    pub bracket: (usize, usize),
+    /// In words: what the numbers are worth.
+    pub confidence: String,
+    /// Every trial, in order.
+    pub trials: Vec<TrialResult>,
+}
+
+/// One trial of a search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// With so many users.
+    pub users: usize,
+    /// Whether the quality was held.
+    pub held: bool,
+    /// Whether the run can be trusted.
+    pub valid: bool,
+    /// Good answers per second.
+    pub rate: f64,
+    /// Share of good answers.
+    pub good_share: f64,
+    /// Share of tolerable answers.
+    pub tolerable_share: f64,
+    /// Share of failures.
+    pub failed_share: f64,
+    /// 99th percentile of response times.
+    pub p99_ns: u64,
+}
+
+/// What the injector itself used, and how it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Injector {
+    /// Cpu time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Good answers per second of cpu time.
+    pub rate_per_cpu_second: f64,
+    /// Share of the time that each core was busy.
+    pub cores_busy: Vec<f64>,
+    /// How late the cores' own timers were.
+    pub delay: Quantiles,
+    /// How late requests began that had a time to begin at.
+    pub late: Quantiles,
+    /// Share of the machine's time that the hypervisor gave to others.
+    pub stolen: f64,
+    /// Share of TCP segments sent again.
+    pub resent: f64,
+    /// The network card nearest to its speed, and how near.
+    pub card: Option<(String, f64)>,
+    /// The I/O driver.
+    pub io: String,
+    /// Agents that took part, if it were several.
+    pub agents: Vec<String>,
+}
+
+impl Quantiles {
+    /// Of all of `times`.
+    pub fn of(times: &Times) -> Self {
+        let ns = |time: Duration| time.as_nanos() as u64;
+        if times.count() == 0 {
+            return Self::default();
+        }
+        Self {
+            count: times.count(),
+            min_ns: ns(times.min()),
+            mean_ns: ns(times.mean()),
+            deviation_ns: ns(times.deviation()),
+            percentiles: PERCENTS.map(|percent| (percent, ns(times.percentile(percent)))).to_vec(),
+            max_ns: ns(times.max()),
+            buckets: times.buckets().collect(),
+        }
+    }
+
+    /// The time of a percentile that is in the record.
+    pub fn percentile(&self, percent: f64) -> Duration {
+        let found = self.percentiles.iter().find(|(other, _)| *other == percent);
+        Duration::from_nanos(found.map_or(0, |(_, ns)| *ns))
+    }
+
+    /// Whether so many samples say anything about a percentile: ten must lie beyond it.
+    pub fn supports(&self, percent: f64) -> bool {
+        self.count as f64 * (100.0 - percent) >= 1000.0
+    }
+}
+
+impl Record {
+    /// The record of `outcome`, doubted for `doubts`.
+    pub fn new(subject: Subject, outcome: &Outcome, doubts: &[Doubt]) -> Self {
+        let total = &outcome.total;
+        let made_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let service = if outcome.is_open { &total.service } else { &total.response };
+        Self {
+            format: FORMAT.to_owned(),
+            made_at,
+            users: outcome.users,
+            window_ns: outcome.window.as_nanos() as u64,
+            valid: doubts.is_empty(),
+            doubts: doubts.iter().map(ToString::to_string).collect(),
+            begun: total.begun,
+            good: total.good,
+            failed: total.failed(),
+            unfinished: outcome.unfinished,
+            rate: outcome.rate(),
+            bytes: total.bytes,
+            content_bytes: total.content_bytes,
+            statuses: total.statuses,
+            faults: faults(total),
+            connections: (total.connections, total.reopened),
+            response: Quantiles::of(&total.response),
+            service: Quantiles::of(service),
+            connect: Quantiles::of(&total.connect),
+            pages: parts(&subject.pages, &total.pages),
+            sets: parts(&subject.sets, &total.sets),
+            course: outcome.intervals.iter().map(Course::of).collect(),
+            quality: None,
+            search: None,
+            injector: Injector::of(outcome),
+            subject,
+        }
+    }
+
+    /// The record of a JSON text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let record: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if record.format != FORMAT {
+            return Err(format!("its format is {:?}, not {FORMAT:?}", record.format));
+        }
+        Ok(record)
+    }
+
+    /// The record as a JSON text.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("numbers and texts") + "\n"
+    }
+
+    /// How long the window was.
+    pub fn window(&self) -> Duration {
+        Duration::from_nanos(self.window_ns)
+    }
+}
+
+fn faults(total: &Tally) -> Vec<(String, u64)> {
+    let count = |fault: Fault| (fault.name().to_owned(), total.faults_of(fault));
+    Fault::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
+}
+
+fn parts(names: &[String], parts: &[measure::Part]) -> Vec<Part> {
+    let all: u64 = parts.iter().map(|part| part.good + part.failed).sum();
+    let name = |index: usize| names.get(index).cloned().unwrap_or_else(|| index.to_string());
+    let part = |(index, part): (usize, &measure::Part)| Part {
+        name: name(index),
+        share: if all == 0 { 0.0 } else { (part.good + part.failed) as f64 / all as f64 },
+        good: part.good,
+        failed: part.failed,
+        bytes: part.bytes,
+        slow: part.slow,
+        response: Quantiles::of(&part.response),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+impl Course {
+    fn of(interval: &Interval) -> Self {
+        let seconds = interval.lasts.as_secs_f64().max(1e-9);
+        Self {
+            begins_s: interval.begins.as_secs_f64(),
+            lasts_s: interval.lasts.as_secs_f64(),
+            phase: interval.phase.name().to_owned(),
+            rate: interval.rate(),
+            byte_rate: interval.bytes as f64 / seconds,
+            failed: interval.failed,
+            users: interval.users,
+            percentiles_ns: interval.percentiles.map(|time| time.as_nanos() as u64),
+        }
+    }
+}
+
+impl Injector {
+    fn of(outcome: &Outcome) -> Self {
+        Self {
+            cpu_ns: outcome.cpu.as_nanos() as u64,
+            rate_per_cpu_second: outcome.rate_per_cpu_second(),
+            cores_busy: outcome.cores_busy.clone(),
+            delay: Quantiles::of(&outcome.total.delay),
+            late: Quantiles::of(&outcome.total.late),
+            stolen: outcome.stolen,
+            resent: outcome.resent,
+            card: outcome.card.clone(),
+            io: outcome.io.clone(),
+            agents: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::run::Phase;
+
+    /// A record with something in every place, of so many good answers.
+    pub(crate) fn sample(title: &str, good: u64) -> Record {
+        let mut total = Tally { good, begun: good + 3, bytes: good * 300, ..Tally::default() };
+        total.content_bytes = good * 100;
+        total.statuses[2] = good;
+        total.fault(Fault::Timeout);
+        total.fault(Fault::Reset);
+        for index in 0..good {
+            total.response.record_n(50_000 + index * index % 3_000_000, 1);
+        }
+        total.delay.record_n(80_000, 50);
+        let page = |weight: u64| measure::Part {
+            good: good * weight / 4,
+            response: total.response.clone(),
+            ..measure::Part::default()
+        };
+        total.pages = vec![page(1), page(3)];
+        let interval = |index: u32| Interval {
+            begins: Duration::from_secs(u64::from(index)),
+            lasts: Duration::from_secs(1),
+            phase: if index == 0 { Phase::RampUp } else { Phase::Window },
+            good: good / 10,
+            failed: u64::from(index % 2),
+            bytes: good * 30,
+            users: 8,
+            percentiles: Interval::percentiles_of(&total.response),
+        };
+        let outcome = Outcome {
+            window: Duration::from_secs(10),
+            planned: Duration::from_secs(10),
+            intervals: (0..11).map(interval).collect(),
+            cpu: Duration::from_secs(1),
+            cores_busy: vec![0.25, 0.5],
+            stolen: 0.001,
+            resent: 0.0,
+            card: Some(("eth0".into(), 0.2)),
+            users: 8,
+            unfinished: 1,
+            is_open: false,
+            interrupted: false,
+            io: "epoll".into(),
+            total,
+        };
+        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let subject = Subject {
+            title: title.into(),
+            target: "http://127.0.0.1/".into(),
+            workload: "GET /".into(),
+            pace: "closed loop, 8 connections".into(),
+            times_from: "sending".into(),
+            pages: names(["home", "search"]),
+            expected_shares: vec![0.25, 0.75],
+            sets: Vec::new(),
+        };
+        Record::new(subject, &outcome, &[Doubt::InjectorCpu { busy: 1.0 }])
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let record = sample("a run", 2000);
+        assert_eq!(Record::from_json(&record.to_json()), Ok(record));
+    }
+
+    #[test]
+    fn another_format_is_refused() {
+        let json = sample("a run", 10).to_json().replace("vermeil-load 1", "vermeil-load 9");
+        assert!(Record::from_json(&json).unwrap_err().contains("vermeil-load 9"));
+        assert!(Record::from_json("{}").unwrap_err().contains("format"));
+    }
+
+    #[test]
+    fn percentiles_need_samples() {
+        let record = sample("a run", 2000);
+        assert!(record.response.supports(99.0) && !record.response.supports(99.9));
+        assert_eq!(record.pages[1].share, 0.75);
+    }
+}

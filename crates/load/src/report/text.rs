@@ -1,0 +1,346 @@
+//! The summary that is printed at the end of a run, with the latency histogram drawn in it.
+//!
+//! Plain text of at most 100 columns. Tested here.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::record::{Part, Quantiles, Record};
+use crate::fault::Fault;
+
+/// Rows of the histogram, and columns of its longest bar.
+const ROWS: usize = 16;
+const BAR: usize = 40;
+/// A bar ends in one of these: nothing, then eighths of a column.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// The summary of a run, for a terminal.
+pub fn summary(record: &Record) -> String {
+    let mut text = String::new();
+    head(&mut text, record);
+    counts(&mut text, record);
+    times(&mut text, record);
+    parts(&mut text, "page", &record.pages, &record.subject.expected_shares);
+    parts(&mut text, "address set", &record.sets, &[]);
+    quality(&mut text, record);
+    injector(&mut text, record);
+    verdict(&mut text, record);
+    text
+}
+
+/// Writing to a string cannot fail.
+macro_rules! line {
+    ($text:expr $(, $part:expr)*) => { let _infallible = writeln!($text $(, $part)*); };
+}
+
+fn head(text: &mut String, record: &Record) {
+    let subject = &record.subject;
+    line!(text, "{}: {}", subject.title, subject.target);
+    line!(text, "  {}; {}; {:.1?} measured\n", subject.workload, subject.pace, record.window());
+}
+
+fn counts(text: &mut String, record: &Record) {
+    let seconds = record.window().as_secs_f64().max(1e-9);
+    line!(text, "  answers      {:>12} good   {:>12}/s", grouped(record.good), rate(record.rate));
+    line!(
+        text,
+        "  received     {:>12}        {:>12}/s   ({} of it content)",
+        bytes(record.bytes as f64),
+        bytes(record.bytes as f64 / seconds),
+        bytes(record.content_bytes as f64)
+    );
+    let (made, reopened) = record.connections;
+    let again = if reopened > 0 {
+        format!("   ({} closed by the server while idle)", grouped(reopened))
+    } else {
+        String::new()
+    };
+    line!(text, "  connections  {:>12} made{again}", grouped(made));
+    let statuses: Vec<_> = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"]
+        .iter()
+        .zip(record.statuses)
+        .filter(|(_, count)| *count > 0)
+        .map(|(class, count)| format!("{class} {}", grouped(count)))
+        .collect();
+    line!(
+        text,
+        "  statuses     {}",
+        if statuses.is_empty() { "none".to_owned() } else { statuses.join("  ") }
+    );
+    if record.failed > 0 {
+        let all = (record.good + record.failed) as f64;
+        line!(
+            text,
+            "  failed       {:>12} ({:.3} %)",
+            grouped(record.failed),
+            record.failed as f64 / all * 100.0
+        );
+        for (name, count) in &record.faults {
+            let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+            line!(
+                text,
+                "    {:>14} {}",
+                grouped(*count),
+                fault.map_or(name.as_str(), |fault| fault.meaning())
+            );
+        }
+    }
+    if record.unfinished > 0 {
+        line!(text, "  unfinished   {:>12} at the end of the window", grouped(record.unfinished));
+    }
+}
+
+fn times(text: &mut String, record: &Record) {
+    let response = &record.response;
+    if response.count == 0 {
+        return;
+    }
+    line!(text, "\n  response times, from {}", record.subject.times_from);
+    let both = record.service != record.response && record.service.count > 0;
+    if both {
+        line!(text, "             response      service (from sending)");
+    }
+    let row = |text: &mut String, name: &str, pick: &dyn Fn(&Quantiles) -> Duration| {
+        let service = if both { format!("   {:>10}", time(pick(&record.service))) } else { String::new() };
+        line!(text, "    {name:<6} {:>10}{service}", time(pick(response)));
+    };
+    for &(percent, _) in response.percentiles.iter().filter(|(percent, _)| response.supports(*percent)) {
+        row(text, &format!("p{percent}"), &|times| times.percentile(percent));
+    }
+    row(text, "max", &|times| Duration::from_nanos(times.max_ns));
+    row(text, "mean", &|times| Duration::from_nanos(times.mean_ns));
+    text.push('\n');
+    histogram(text, response);
+}
+
+/// Draws how many times fell where, in classes of equal ratio.
+fn histogram(text: &mut String, times: &Quantiles) {
+    let (low, high) = (times.min_ns.max(1) as f64, times.max_ns.max(2) as f64 * 1.000_001);
+    let ratio = (high / low).max(1.01).powf(1.0 / ROWS as f64);
+    let mut classes = [0u64; ROWS];
+    for &(ns, count) in &times.buckets {
+        let class = ((ns.max(1) as f64 / low).ln() / ratio.ln()).floor().max(0.0) as usize;
+        classes[class.min(ROWS - 1)] += count;
+    }
+    let most = classes.iter().copied().max().unwrap_or(1).max(1);
+    for (index, &count) in classes.iter().enumerate() {
+        let up_to = Duration::from_nanos((low * ratio.powi(index as i32 + 1)) as u64);
+        let share = count as f64 / times.count as f64 * 100.0;
+        line!(text, "    ≤ {:>9}  {:>6.2} % {}", time(up_to), share, bar(count as f64 / most as f64));
+    }
+}
+
+fn bar(share: f64) -> String {
+    let eighths = (share * (BAR * 8) as f64).round() as usize;
+    let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+fn parts(text: &mut String, what: &str, parts: &[Part], expected: &[f64]) {
+    if parts.is_empty() {
+        return;
+    }
+    line!(
+        text,
+        "\n  {what:<18} {:>10} {:>8} {:>7} {:>9} {:>10} {:>10}",
+        "good",
+        "failed",
+        "share",
+        "expected",
+        "p95",
+        "p99"
+    );
+    for (index, part) in parts.iter().enumerate() {
+        let expected =
+            expected.get(index).map_or_else(String::new, |share| format!("{:.2} %", share * 100.0));
+        line!(
+            text,
+            "  {:<18} {:>10} {:>8} {:>5.2} % {expected:>9} {:>10} {:>10}",
+            part.name,
+            grouped(part.good),
+            grouped(part.failed),
+            part.share * 100.0,
+            time(part.response.percentile(95.0)),
+            time(part.response.percentile(99.0))
+        );
+    }
+}
+
+fn quality(text: &mut String, record: &Record) {
+    if let Some(quality) = &record.quality {
+        let held = if quality.held { "held" } else { "NOT held" };
+        line!(text, "\n  quality of service {held}: {}", quality.asked);
+        line!(
+            text,
+            "    good {:.2} %, tolerable {:.2} %, failed {:.3} %",
+            quality.good_share * 100.0,
+            quality.tolerable_share * 100.0,
+            quality.failed_share * 100.0
+        );
+        for (set, shares) in record.sets.iter().zip(&quality.sets) {
+            line!(
+                text,
+                "    {:<18} good {:.2} %, tolerable {:.2} %",
+                set.name,
+                shares[0] * 100.0,
+                shares[1] * 100.0
+            );
+        }
+        for broken in &quality.broken {
+            line!(text, "    {broken}");
+        }
+    }
+    if let Some(search) = &record.search {
+        line!(text, "\n  most users that hold it: {} ({})", grouped(search.users as u64), search.confidence);
+        for trial in &search.trials {
+            let said = if !trial.valid {
+                "not to be trusted"
+            } else if trial.held {
+                "held"
+            } else {
+                "not held"
+            };
+            line!(
+                text,
+                "    {:>8} users  good {:>6.2} %  tolerable {:>6.2} %  {:>10}/s  {said}",
+                grouped(trial.users as u64),
+                trial.good_share * 100.0,
+                trial.tolerable_share * 100.0,
+                rate(trial.rate)
+            );
+        }
+    }
+}
+
+fn injector(text: &mut String, record: &Record) {
+    let own = &record.injector;
+    let busy: Vec<_> = own.cores_busy.iter().map(|busy| format!("{:.0}", busy * 100.0)).collect();
+    line!(
+        text,
+        "\n  injector     {} of cpu, cores busy {} %, {} answers per cpu second, {}",
+        time(Duration::from_nanos(own.cpu_ns)),
+        busy.join(", "),
+        rate(own.rate_per_cpu_second),
+        own.io.split(' ').next().unwrap_or_default()
+    );
+    let late = if own.late.count > 0 {
+        format!(", starts late by {}", time(own.late.percentile(99.0)))
+    } else {
+        String::new()
+    };
+    line!(text, "               its own delay, p99: {}{late}", time(own.delay.percentile(99.0)));
+}
+
+fn verdict(text: &mut String, record: &Record) {
+    if record.valid {
+        line!(text, "  valid        nothing but the server set the pace, as far as can be seen from here");
+    }
+    for doubt in &record.doubts {
+        line!(text, "  INVALID      {doubt}");
+    }
+}
+
+/// A time to three or four digits.
+pub(crate) fn time(time: Duration) -> String {
+    let ns = time.as_nanos() as f64;
+    match ns {
+        0.0..1e3 => format!("{ns:.0} ns"),
+        1e3..1e6 => format!("{} µs", short(ns / 1e3)),
+        1e6..1e9 => format!("{} ms", short(ns / 1e6)),
+        _ => format!("{} s", short(ns / 1e9)),
+    }
+}
+
+fn short(number: f64) -> String {
+    match number {
+        0.0..10.0 => format!("{number:.2}"),
+        10.0..100.0 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
+/// A number of bytes to three digits.
+pub(crate) fn bytes(bytes: f64) -> String {
+    let (mut number, mut unit) = (bytes, "B");
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if number < 1024.0 {
+            break;
+        }
+        (number, unit) = (number / 1024.0, next);
+    }
+    if unit == "B" { format!("{number:.0} B") } else { format!("{} {unit}", short(number)) }
+}
+
+/// A rate: digits that mean something.
+pub(crate) fn rate(rate: f64) -> String {
+    if rate < 100.0 { short(rate) } else { grouped(rate.round() as u64) }
+}
+
+/// Digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::sample;
+    use super::*;
+
+    #[test]
+    fn everything_is_said() {
+        let text = summary(&sample("a run", 2000));
+        for part in [
+            "a run: http://127.0.0.1/",
+            "2,000 good",
+            "200/s",
+            "2xx 2,000",
+            "no answer in time",
+            "reset, or closed",
+            "1 at the end",
+            "from sending",
+            "p99 ",
+            "max",
+            "search",
+            "75.00 %",
+            "INVALID      the injector's cpu was the limit",
+            "cores busy 25, 50 %",
+        ] {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+        assert!(!text.contains("p99.9 "), "2,000 samples say nothing about it");
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn the_histogram_has_everything() {
+        let mut text = String::new();
+        histogram(&mut text, &sample("", 2000).response);
+        let share = |line: &str| line.split_whitespace().nth(3)?.parse::<f64>().ok();
+        let sum: f64 = text.lines().filter_map(share).sum();
+        assert_eq!(text.lines().count(), ROWS);
+        assert!((sum - 100.0).abs() < 0.2, "{sum}\n{text}");
+    }
+
+    #[test]
+    fn a_run_without_answers_has_a_summary() {
+        let text = summary(&sample("nothing", 0));
+        assert!(text.contains("0 good") && !text.contains("response times"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(time(Duration::from_micros(412)), "412 µs");
+        assert_eq!(time(Duration::from_nanos(1_234_000)), "1.23 ms");
+        assert_eq!(bytes(1536.0), "1.50 KiB");
+        assert_eq!((rate(1234.4), rate(0.5)), ("1,234".to_owned(), "0.50".to_owned()));
+    }
+}
