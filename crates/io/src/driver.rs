@@ -262,6 +262,24 @@ impl Driver {
         each!(self, inner => inner.add_source(fd))
     }
 
+    /// Watches a listener that is another driver's: ready when connections wait there that its owner was not there to
+    /// take. With epoll the kernel tells one waiter only, the owner first, if its driver was the first to watch. With
+    /// io_uring it tells the owner and all who watch; so let few do. Otherwise as [`add_source`](Self::add_source).
+    ///
+    /// # Errors
+    /// The kernel cannot watch it.
+    pub fn add_watch(&mut self, listener: OwnedFd) -> io::Result<SourceKey> {
+        match &mut self.kind {
+            Kind::Uring(uring) => uring.add_source(listener),
+            Kind::Epoll(epoll) => epoll.add_watch(listener),
+        }
+    }
+
+    /// Whether a listener's watchers are told of each connection, also of those its owner takes.
+    pub fn tells_every_watcher(&self) -> bool {
+        matches!(self.kind, Kind::Uring(_))
+    }
+
     /// Ready each time there is something to read, or the end, or an error to be read. One task at a time per source.
     ///
     /// # Errors

@@ -27,6 +27,7 @@
 //! No HTTP, no colors, no executor. Timers belong to the caller: the time to the next one is the timeout of `turn`.
 
 mod affinity;
+mod board;
 mod clock;
 mod connect;
 mod driver;
@@ -36,10 +37,14 @@ mod options;
 mod socket;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
+pub use board::{Board, CoreBoard, monotonic_ns};
 pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, read_nowait};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
-pub use socket::{ListenOptions, acknowledged_bytes, listen, peer_addr, probe_free, set_nodelay};
+pub use socket::{
+    ListenOptions, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, listen, peer_addr,
+    probe_free, set_nodelay,
+};

@@ -8,9 +8,10 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// How to listen.
 #[derive(Debug, Clone)]
@@ -122,6 +123,33 @@ pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_nodelay(fd, true)?)
 }
 
+/// The cpu that handled the last packet of a connection, or of a listener the one it prefers (`SO_INCOMING_CPU`).
+///
+/// # Errors
+/// `None` is not an error: the kernel does not know, as before the first packet.
+pub fn incoming_cpu(fd: BorrowedFd<'_>) -> io::Result<Option<usize>> {
+    let cpu = SockRef::from(&fd).cpu_affinity()?;
+    // The kernel's number is signed, -1 for none.
+    Ok((cpu <= i32::MAX as usize).then_some(cpu))
+}
+
+/// Whether a connection is queued on a listener, without taking it.
+///
+/// # Errors
+/// The descriptor cannot be polled.
+pub fn has_queued(listener: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut listeners = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+    Ok(poll(&mut listeners, Some(&Timespec::default()))? > 0)
+}
+
+/// Takes one connection off a listener that others may accept from too; `None` if none is queued.
+///
+/// # Errors
+/// What accept(2) says; connections that died in the queue are skipped.
+pub fn accept_queued(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    accept_now(listener)
+}
+
 /// Accepts one connection if one is queued. Connections that died in the queue are skipped, as are errors that Linux
 /// passes on from the network of the new socket (see accept(2), "Error handling").
 pub(crate) fn accept_now(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
@@ -180,5 +208,19 @@ mod tests {
         let accepted = TcpStream::from(accepted);
         assert!(accepted.nodelay().unwrap(), "TCP_NODELAY was not inherited");
         assert!(set_nodelay(client.as_fd()).is_ok());
+    }
+
+    #[test]
+    fn a_queued_connection_is_seen_and_can_be_taken_once() {
+        let listener =
+            listen(local(0), &ListenOptions { incoming_cpu: Some(0), ..Default::default() }).unwrap();
+        assert_eq!(incoming_cpu(listener.as_fd()).unwrap(), Some(0));
+        assert!(!has_queued(listener.as_fd()).unwrap());
+        let addr = TcpListener::from(listener.try_clone().unwrap()).local_addr().unwrap();
+        let _client = TcpStream::connect(addr).unwrap();
+        assert!(has_queued(listener.as_fd()).unwrap());
+        let taken = accept_queued(listener.as_fd()).unwrap().expect("it is queued");
+        assert!(incoming_cpu(taken.as_fd()).unwrap().is_some());
+        assert!(accept_queued(listener.as_fd()).unwrap().is_none());
     }
 }

@@ -74,6 +74,7 @@ on_both_drivers! {
         ready_as_long_as_there_is_more,
         files_are_refused,
         stale_keys,
+        a_watcher_is_told_of_what_the_owner_does_not_take,
     }
     property::{
         bytes_are_those_of_the_model,

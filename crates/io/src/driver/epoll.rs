@@ -39,6 +39,9 @@ mod kind {
 const STREAM_EVENTS: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
+/// Exclusive, so that those who watch the listener from other cores are told only when this core is not waiting.
+const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET).union(EventFlags::EXCLUSIVE);
+
 struct Listener {
     /// `None` once closed.
     fd: Option<OwnedFd>,
@@ -51,8 +54,19 @@ struct Listener {
 
 struct Source {
     fd: OwnedFd,
+    asking: Asking,
     ready: bool,
     waiter: Waiter,
+}
+
+/// How the kernel is asked about a source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    /// Anew for each wait, which is what makes it level-like.
+    EachTime,
+    /// Once, for edges that nobody before us in the queue of waiters has taken (`EPOLLEXCLUSIVE`, which cannot be asked
+    /// anew).
+    Once,
 }
 
 pub(crate) struct Epoll {
@@ -134,7 +148,7 @@ impl Epoll {
             Listener { fd: Some(fd), readable: true, accepted: VecDeque::new(), waiter: Waiter::default() };
         let id = self.listeners.insert(listener);
         let fd = self.listeners.get(id).and_then(|listener| listener.fd.as_ref()).expect("just inserted");
-        if let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, EventFlags::IN | EventFlags::ET) {
+        if let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, LISTENER_EVENTS) {
             self.listeners.remove(id);
             return Err(error);
         }
@@ -253,10 +267,18 @@ impl Epoll {
     }
 
     pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
-        let id = self.sources.insert(Source { fd, ready: false, waiter: Waiter::default() });
+        // One shot and nothing watched yet.
+        self.ask(fd, Asking::EachTime, EventFlags::ONESHOT)
+    }
+
+    pub(crate) fn add_watch(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
+        self.ask(fd, Asking::Once, LISTENER_EVENTS)
+    }
+
+    fn ask(&mut self, fd: OwnedFd, asking: Asking, events: EventFlags) -> io::Result<SourceKey> {
+        let id = self.sources.insert(Source { fd, asking, ready: false, waiter: Waiter::default() });
         let fd = self.sources.get(id).expect("just inserted").fd.as_fd();
-        // One shot and nothing watched yet: each poll that has to wait asks anew, which is what makes it level-like.
-        if let Err(error) = self.watch(fd, kind::SOURCE, id, EventFlags::ONESHOT) {
+        if let Err(error) = self.watch(fd, kind::SOURCE, id, events) {
             self.sources.remove(id);
             return Err(error);
         }
@@ -270,7 +292,7 @@ impl Epoll {
         if std::mem::take(&mut source.ready) {
             return Poll::Ready(Ok(()));
         }
-        if !source.waiter.is_waiting() {
+        if source.asking == Asking::EachTime && !source.waiter.is_waiting() {
             let data = EventData::new_u64(key.0.pack(kind::SOURCE));
             let asked = epoll::modify(&self.epoll, &source.fd, data, EventFlags::IN | EventFlags::ONESHOT);
             if let Err(error) = asked {

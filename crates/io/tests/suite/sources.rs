@@ -1,8 +1,10 @@
 //! Descriptors that are only watched.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 
-use vermeil_io::DriverOptions;
+use vermeil_io::{DriverOptions, ListenOptions, accept_queued, listen};
 
 use super::{Make, poll_once};
 
@@ -50,4 +52,33 @@ pub(crate) fn stale_keys(make: &Make) {
     let other = driver.add_source(other.into()).expect("add_source");
     assert!(poll_once(|cx| driver.poll_readable(cx, key)).is_ready(), "a stale key must fail at once");
     assert!(poll_once(|cx| driver.poll_readable(cx, other)).is_pending());
+}
+
+pub(crate) fn a_watcher_is_told_of_what_the_owner_does_not_take(make: &Make) {
+    let (owner, watcher) = (make(DriverOptions::default()), make(DriverOptions::default()));
+    let socket =
+        listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default()).expect("listen");
+    let socket = TcpListener::from(socket);
+    let addr = socket.local_addr().expect("a bound socket");
+    let again = socket.try_clone().expect("clone");
+    let listener = owner.driver.borrow_mut().add_listener(socket.into()).expect("add_listener");
+    assert!(poll_once(|cx| owner.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+    owner.nudge();
+    let watch = watcher.driver.borrow_mut().add_watch(again.into()).expect("add_watch");
+    assert!(poll_once(|cx| watcher.driver.borrow_mut().poll_readable(cx, watch)).is_pending());
+    watcher.nudge();
+    for _ in 0..3 {
+        // The owner is busy: it does not turn.
+        let _client = TcpStream::connect(addr).expect("connect");
+        let watching = watcher.clone();
+        watcher.run(async move { watching.readable(watch).await.expect("readable") });
+        let driver = watcher.driver.borrow();
+        let taken = accept_queued(driver.source_fd(watch).as_fd()).expect("accept");
+        assert!(taken.is_some(), "a connection waits");
+    }
+    owner.nudge();
+    assert!(poll_once(|cx| owner.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
+    let _client = TcpStream::connect(addr).expect("connect");
+    let accepting = owner.clone();
+    owner.run(async move { accepting.accept_fd(listener).await.expect("the owner is still told") });
 }
