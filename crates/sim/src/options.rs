@@ -3,6 +3,7 @@
 //! Owns the knobs and their defaults.
 
 use vermeil_sched::Policy;
+use vermeil_sched::plan::Plan;
 
 /// A run's options.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub struct Options {
     pub spin_ns: u64,
     /// Whether handlers' annotated costs are known: `mely` needs them, and they are priors elsewhere. Default: to `mely` only.
     pub annotated: Option<bool>,
+    /// The plan of `placed:FILE`, read by whoever may open files.
+    pub plan: Option<Plan>,
+    /// A thief waits for a lock that is taken, as the documents' runtimes did; this project's passes on.
+    pub waits_for_locks: bool,
     /// How often the placement controller looks, in nanoseconds; default: its own.
     pub control_ns: Option<u64>,
     /// What goes wrong.
@@ -40,6 +45,8 @@ impl Options {
             batch_events: None,
             spin_ns: 0,
             annotated: None,
+            plan: None,
+            waits_for_locks: false,
             control_ns: None,
             faults: Vec::new(),
         }

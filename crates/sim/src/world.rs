@@ -12,6 +12,7 @@ mod colors;
 mod core;
 mod execute;
 mod faults;
+mod learn;
 mod ready;
 mod requests;
 mod search;
@@ -21,10 +22,10 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use vermeil_sched::cost::{CostTable, Prior, StealCost};
-use vermeil_sched::{CoreIndex, Policy, Stealing, TurnLimits};
+use vermeil_sched::plan::Plan;
+use vermeil_sched::{CoreIndex, Policy, Prior, Stealing, TurnLimits};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, PS_PER_NS};
 use crate::memory::{Memory, ObjectId};
 use crate::options::Options;
 use crate::random::{Purpose, Stream};
@@ -34,6 +35,7 @@ use crate::workload::{Life, Program};
 use clock::{Clock, Moment};
 use colors::{Colors, NONE};
 use core::{Core, Phase};
+use learn::Learned;
 use requests::{Client, Queue, Requests};
 
 pub use core::CoreCounts;
@@ -85,10 +87,9 @@ struct World<W> {
     rate_percent: u32,
     /// Percent of its cycles that each handler takes.
     cycles_percent: Vec<u32>,
-    costs: CostTable,
-    steal_costs: StealCost,
+    learned: Learned,
     /// Where each handler stands, under policies that place them.
-    plan: Option<Vec<CoreIndex>>,
+    plan: Option<Plan>,
     code: Vec<ObjectId>,
     /// By kind and instance.
     shared: Vec<Vec<Option<ObjectId>>>,
@@ -97,9 +98,11 @@ struct World<W> {
     serial_color: u32,
     /// The ideal schedule's only queue.
     central: VecDeque<u32>,
-    searchers: usize,
-    /// Sleeping cores that watch, by node.
-    sentinels: Vec<bool>,
+    /// A core was woken as a thief: nobody else is meanwhile.
+    is_searching: bool,
+    /// The sleeping core that watches the busy ones.
+    sentinel: Option<CoreIndex>,
+    sentinel_called_ns: u64,
     /// Events, deliveries and questions that are still to come: a workload that ends does so without any.
     outstanding: u64,
     wake_times: u32,
@@ -120,7 +123,7 @@ impl<W: Watch> World<W> {
         };
         let core = |index: CoreIndex| {
             let speed = machine.cores[index.0 as usize].speed_percent;
-            Core::new(index, stealing.order(), limits, speed)
+            Core::new(index, stealing, limits, speed)
         };
         let mut memory = Memory::new(machine);
         let code = program.handlers.iter().enumerate();
@@ -143,17 +146,17 @@ impl<W: Watch> World<W> {
             polled: vec![Polled::default(); program.sources.len()],
             rate_percent: 100,
             cycles_percent: vec![100; program.handlers.len()],
-            costs: CostTable::new(),
-            steal_costs: StealCost::default(),
-            plan: None,
+            learned: Learned::new(stealing, machine.cores(), priors(machine, program, options)),
+            plan: plan(machine, program, options),
             code,
             shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
             instance_colors: vec![Vec::new(); program.objects.len()],
             handler_colors: vec![NONE; program.handlers.len()],
             serial_color: NONE,
             central: VecDeque::new(),
-            searchers: 0,
-            sentinels: vec![false; machine.nodes],
+            is_searching: false,
+            sentinel: None,
+            sentinel_called_ns: 0,
             outstanding: 0,
             wake_times: 1,
             stale_ns: 0,
@@ -167,20 +170,8 @@ impl<W: Watch> World<W> {
             options: options.clone(),
             watch,
         };
-        world.register_handlers();
         world.begin();
         world
-    }
-
-    /// Tells the cost table of all handlers, with their annotations if the policy is to know them.
-    fn register_handlers(&mut self) {
-        let known = self.options.annotated.unwrap_or(self.options.policy == Policy::Mely);
-        for handler in &self.program.handlers {
-            let cost_ns = self.machine.cycles_ps(handler.annotated_cycles) / 1_000;
-            let cost_ns = cost_ns.clamp(1, u64::from(u32::MAX)) as u32;
-            let prior = Prior { cost_ns, penalty: handler.annotated_penalty };
-            self.costs.register(if known { prior } else { Prior::default() });
-        }
     }
 
     /// Puts the first moments on the clock.
@@ -289,6 +280,28 @@ impl<W: Watch> World<W> {
         results.colors_at_most = self.colors.len();
         results.requests_live_at_end = self.requests.live();
         (results, self.watch)
+    }
+}
+
+/// What handlers' authors say of them, if the policy is to know.
+fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior> {
+    let known = options.annotated.unwrap_or(options.policy == Policy::Mely);
+    let prior = |handler: &crate::workload::Handler| {
+        let cost_ns = machine.cycles_ps(handler.annotated_cycles) / PS_PER_NS;
+        let cost_ns = cost_ns.clamp(1, u64::from(u32::MAX)) as u32;
+        if known { Prior { cost_ns, penalty: handler.annotated_penalty } } else { Prior::default() }
+    };
+    program.handlers.iter().map(prior).collect()
+}
+
+/// Where handlers stand at the start, under policies that place them.
+fn plan(machine: &Machine, program: &Program, options: &Options) -> Option<Plan> {
+    match &options.policy {
+        Policy::Placed(name) => {
+            let named = Plan::named(name, program.handlers.len(), machine.layout());
+            options.plan.clone().or(named)
+        }
+        _ => None,
     }
 }
 

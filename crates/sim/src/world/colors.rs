@@ -22,8 +22,7 @@ pub(crate) struct Event {
     /// Steps from the request's beginning; of a recording, the recorded event.
     pub(crate) step: u32,
     pub(crate) posted_ns: u64,
-    /// What it adds to its color's time and worth.
-    pub(crate) expected_ns: u32,
+    /// What it adds to its color's worth.
     pub(crate) worth_ns: u32,
     /// The next in the color.
     after: u32,
@@ -53,8 +52,7 @@ pub(crate) struct Color {
     pub(crate) placement: Placement,
     pub(crate) slot: Slot,
     pub(crate) moved_ns: Option<u64>,
-    /// Sums over the queued events.
-    pub(crate) expected_ns: u64,
+    /// Sum over the queued events.
     pub(crate) worth_ns: u64,
     /// Queued events that came with a steal, whose run time counts as stolen.
     pub(crate) stolen: u32,
@@ -90,7 +88,6 @@ impl Colors {
             placement,
             slot: Slot(NONE),
             moved_ns: None,
-            expected_ns: 0,
             worth_ns: 0,
             stolen: 0,
             len: 0,
@@ -104,16 +101,14 @@ impl Colors {
         at
     }
 
-    /// The color with this number, unless it has ended.
-    pub(crate) fn by_number(&self, number: u64) -> Option<u32> {
-        let at = number as u32;
-        let color = &self.colors[at as usize];
-        (color.number == number && (color.users > 0 || color.token != Token::Absent)).then_some(at)
-    }
-
     /// What the last event of a color that is not empty adds to its worth.
     pub(crate) fn last_worth_ns(&self, color: u32) -> u64 {
         u64::from(self.events[self.colors[color as usize].last_event as usize].worth_ns)
+    }
+
+    /// The handler of the event posted last to a color that is not empty.
+    pub(crate) fn last_handler(&self, color: u32) -> u16 {
+        self.events[self.colors[color as usize].last_event as usize].handler
     }
 
     /// One user less; without any, an empty color's place is given to the next.
@@ -146,17 +141,8 @@ impl Colors {
 
     /// An event that is not yet in its color.
     pub(crate) fn prepare(&mut self, handler: u16, color: u32, request: u32, step: u32) -> u32 {
-        let event = Event {
-            sequence: 0,
-            handler,
-            color,
-            request,
-            step,
-            posted_ns: 0,
-            expected_ns: 0,
-            worth_ns: 0,
-            after: NONE,
-        };
+        let event =
+            Event { sequence: 0, handler, color, request, step, posted_ns: 0, worth_ns: 0, after: NONE };
         put(&mut self.events, &mut self.free_events, event)
     }
 
@@ -165,16 +151,14 @@ impl Colors {
     }
 
     /// Posts a prepared event: it is the last of its color.
-    pub(crate) fn push(&mut self, event: u32, now_ns: u64, expected_ns: u64, worth_ns: u64) {
+    pub(crate) fn push(&mut self, event: u32, now_ns: u64, worth_ns: u64) {
         self.posted += 1;
         self.queued += 1;
         let posted = &mut self.events[event as usize];
         posted.sequence = self.posted;
         posted.posted_ns = now_ns;
-        posted.expected_ns = expected_ns.min(u64::from(u32::MAX)) as u32;
         posted.worth_ns = worth_ns.min(u64::from(u32::MAX)) as u32;
         let color = &mut self.colors[posted.color as usize];
-        color.expected_ns += u64::from(posted.expected_ns);
         color.worth_ns += u64::from(posted.worth_ns);
         color.len += 1;
         let last = std::mem::replace(&mut color.last_event, event);
@@ -197,7 +181,6 @@ impl Colors {
             from.last_event = NONE;
         }
         from.len -= 1;
-        from.expected_ns -= u64::from(taken.expected_ns);
         from.worth_ns -= u64::from(taken.worth_ns);
         self.queued -= 1;
         Some(event)

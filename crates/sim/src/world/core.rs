@@ -3,9 +3,12 @@
 //! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint and the
 //! sampler are the scheduler's own types.
 
-use vermeil_sched::{CoreIndex, Distance, Hint, Order, Ready, Sampler, Turn, TurnLimits};
+use vermeil_sched::{CoreIndex, Distance, Hint, Ready, Sampler, Stealing, Turn, TurnLimits};
 
 use crate::histogram::Histogram;
+
+/// How much a new activation weighs in the mean that a core publishes, as in the runtime: one part in so many.
+const MEAN_WEIGHT: u64 = 16;
 
 /// What a core does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,10 @@ pub(crate) struct Core {
     pub(crate) turn_number: u32,
     pub(crate) running: Option<Running>,
     pub(crate) activation_started_ns: u64,
+    /// What the running activation was expected to take.
+    pub(crate) activation_expected_ns: u64,
+    /// The running activation's events are timed.
+    pub(crate) is_timed: bool,
     /// Events the running color may still run in this activation.
     pub(crate) batch_left: usize,
     pub(crate) ready: Ready<u32>,
@@ -63,9 +70,10 @@ pub(crate) struct Core {
     /// Interrupts to be paid for.
     pub(crate) debt_ns: u64,
     pub(crate) last_handler: u16,
-    pub(crate) is_searching: bool,
-    pub(crate) searching_since_ns: u64,
-    pub(crate) is_sentinel: bool,
+    /// Searches since one found something.
+    pub(crate) looked_in_vain: u32,
+    /// Since when it has found nothing to do.
+    pub(crate) idle_since_ns: Option<u64>,
     pub(crate) speed_percent: u32,
     pub(crate) paused_until_ns: u64,
     /// Taken away from the machine.
@@ -75,26 +83,27 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(index: CoreIndex, order: Order, limits: TurnLimits, speed_percent: u32) -> Self {
+    pub(crate) fn new(index: CoreIndex, stealing: Stealing, limits: TurnLimits, speed_percent: u32) -> Self {
         Self {
             index,
             phase: Phase::Parked { asleep_ns: 0 },
             turn_number: 0,
             running: None,
             activation_started_ns: 0,
+            activation_expected_ns: 0,
+            is_timed: false,
             batch_left: 0,
-            ready: Ready::new(order),
+            ready: Ready::new(stealing.order()),
             entries: 0,
             lock: Lock::default(),
-            turn: Turn::new(limits),
+            turn: Turn::new(limits, stealing),
             sampler: Sampler::default(),
             activation_ns: 0,
             published: (0, Hint::default()),
             debt_ns: 0,
             last_handler: u16::MAX,
-            is_searching: false,
-            searching_since_ns: 0,
-            is_sentinel: false,
+            looked_in_vain: 0,
+            idle_since_ns: None,
             speed_percent,
             paused_until_ns: 0,
             is_gone: false,
@@ -110,19 +119,22 @@ impl Core {
 
     /// What the core says about itself.
     pub(crate) fn hint(&self) -> Hint {
+        let waiting = self.ready.len().max(usize::from(self.ready.has_work()));
         Hint {
             running_since_ns: self.running.map(|_| self.activation_started_ns),
+            expected_ns: self.activation_expected_ns,
             activation_ns: self.activation_ns,
-            waiting: self.ready.len() as u32,
+            waiting: waiting as u32,
             stealable: self.ready.stealable() as u32,
         }
     }
 
     /// An activation has ended.
     pub(crate) fn observe_activation(&mut self, now_ns: u64) {
-        let took = now_ns.saturating_sub(self.activation_started_ns);
-        // A moving mean of weight 1/8, as the hint asks for.
-        self.activation_ns = if self.activation_ns == 0 { took } else { (self.activation_ns * 7 + took) / 8 };
+        if self.is_timed {
+            let took_ns = now_ns.saturating_sub(self.activation_started_ns);
+            self.activation_ns = (self.activation_ns * (MEAN_WEIGHT - 1) + took_ns) / MEAN_WEIGHT;
+        }
     }
 }
 

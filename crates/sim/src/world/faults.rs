@@ -83,7 +83,7 @@ impl<W: Watch> World<W> {
                     self.push_token(color, None, &mut at_ns);
                     self.colors.color(color).number
                 }
-                Taken::Stray(number) => number,
+                Taken::Early(number) => number,
             };
             if by_event {
                 let state = self.core(heir);

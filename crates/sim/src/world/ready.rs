@@ -3,7 +3,10 @@
 //! Every touch of another core's queue is paid for: the lock with its cache line and its wait, the color's lines, the call
 //! that wakes. Whether somebody is woken is the scheduler's decision.
 
-use vermeil_sched::{Candidate, CoreIndex, HandlerIndex, Hint, Order, Placement, Stealing, WorthClass};
+use vermeil_sched::{
+    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Order, Placement, StealCost, Stealing, WATCH_NS,
+    WorthClass,
+};
 
 use super::World;
 use super::colors::{NONE, Token};
@@ -17,11 +20,7 @@ impl<W: Watch> World<W> {
     /// Posts a prepared event to its color. `by` pays; devices post for nothing.
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
-        let handler = HandlerIndex(u32::from(posted.handler));
-        let expected_ns = self.costs.estimate_ns(handler);
-        let penalty = self.program.handlers[usize::from(posted.handler)].annotated_penalty;
-        let worth_ns = self.stealing.worth_ns(expected_ns, penalty);
-        self.colors.push(event, *at_ns, expected_ns, worth_ns);
+        self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler));
         if self.colors.color(posted.color).token == Token::Absent {
             self.settle(posted.color);
         }
@@ -65,17 +64,8 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.ready.post(number, entries);
         state.entries += entries;
-    }
-
-    /// An entry whose color has moved on is put where the color is.
-    pub(super) fn forward(&mut self, core: CoreIndex, number: u64, at_ns: &mut u64) {
-        let Some(color) = self.colors.by_number(number) else { return };
-        let target = self.colors.color(color).core;
-        if target != core {
-            self.enqueue(target, number, 1, Some(core), at_ns);
-            if let Phase::Parked { .. } = self.core(target).phase {
-                self.wake(target, Some(core), at_ns);
-            }
+        if by != Some(core) {
+            self.wake(core, by, at_ns);
         }
     }
 
@@ -122,51 +112,68 @@ impl<W: Watch> World<W> {
         if self.options.ideal || self.stealing.order() == Order::Events || !self.stealing.is_on() {
             return;
         }
-        let before = self.colors.color(color);
-        let added = self.colors.last_worth_ns(color);
-        let (slot, number, target) = (before.slot, before.number, before.core);
-        let was = WorthClass::of(before.worth_ns - added);
-        let class = self.class_of(color);
-        if was == class {
+        let waiting = self.colors.color(color);
+        let (slot, number, target, worth_ns) = (waiting.slot, waiting.number, waiting.core, waiting.worth_ns);
+        let class = WorthClass::of(worth_ns);
+        let was = WorthClass::of(worth_ns - self.colors.last_worth_ns(color));
+        if was == class || waiting.placement.is_fixed() {
             return;
         }
         if let Some(by) = by {
             self.lock(by, target, 0, at_ns);
         }
         self.core(target).ready.reclass(slot, number, class);
+        self.consider_thief(color, target, by, at_ns);
     }
 
     /// What a color is worth to a thief; nothing if it must stay.
     pub(super) fn class_of(&self, color: u32) -> Option<WorthClass> {
         let color = self.colors.color(color);
-        if !self.stealing.is_on() || matches!(color.placement, Placement::Core(_)) {
+        if !self.stealing.is_on() || color.placement.is_fixed() {
             return None;
         }
-        match self.stealing {
-            Stealing::Anything => WorthClass::of(u64::MAX),
-            _ => WorthClass::of(color.worth_ns),
-        }
+        let class = WorthClass::of(color.worth_ns);
+        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
     }
 
     /// Wakes the core itself if it sleeps, else a thief if that pays.
     fn tell_someone(&mut self, color: u32, target: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if let Phase::Parked { .. } = self.core(target).phase {
-            return self.wake(target, by, at_ns);
+        if self.core(target).phase != Phase::Awake {
+            self.wake(target, by, at_ns);
+        } else if self.stealing.is_on() {
+            self.consider_thief(color, target, by, at_ns);
         }
-        if !self.stealing.is_on() || self.searchers > 0 || self.class_of(color).is_none() {
+    }
+
+    /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch it.
+    fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
+        if self.is_searching {
             return;
         }
-        let Some(thief) = self.nearest_asleep(target, color) else { return };
-        let owner = self.hint_of(target, *at_ns);
-        let distance = self.machine.layout().distance(thief, target);
-        let candidate = self.candidate(color, thief, &owner, *at_ns);
-        let (steal_ns, wake_ns) = (self.steal_costs.estimate_ns(distance), self.steal_costs.wake_ns());
-        if self.stealing.wakes(&candidate, &owner, steal_ns, wake_ns) {
-            self.set_searching(thief, true, *at_ns);
+        let Some(thief) = self.nearest_asleep(owner, color) else { return };
+        let hint = self.hint_of(owner, *at_ns);
+        let distance = self.machine.layout().distance(owner, thief);
+        let candidate = self.candidate(color, &hint, distance, *at_ns);
+        // Who does not steal itself takes the usual costs; the thief, who has timed its own, asks again.
+        let assumed = StealCost::default();
+        let (steal_ns, wake_ns) = (assumed.estimate_ns(distance), assumed.wake_ns());
+        let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
+        if wakes || self.needs_sentinel(&hint, *at_ns) {
+            self.is_searching = true;
             self.wake(thief, by, at_ns);
-        } else {
-            self.arm_sentinel(target, *at_ns);
         }
+    }
+
+    /// Something waits behind what runs there, too little to be stolen now, and nobody would notice if it had to wait for long.
+    fn needs_sentinel(&mut self, owner: &Hint, at_ns: u64) -> bool {
+        let due = self.stealing == Stealing::Learned
+            && owner.running_since_ns.is_some()
+            && self.sentinel.is_none()
+            && at_ns.saturating_sub(self.sentinel_called_ns) > WATCH_NS;
+        if due {
+            self.sentinel_called_ns = at_ns;
+        }
+        due
     }
 
     fn nearest_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
@@ -186,18 +193,13 @@ impl<W: Watch> World<W> {
         !apart && color.placement.allows(core)
     }
 
-    /// A color as the scheduler weighs it for a thief.
-    pub(super) fn candidate(&self, color: u32, thief: CoreIndex, owner: &Hint, at_ns: u64) -> Candidate {
+    /// A color as the scheduler weighs it for whoever would take it over `distance`.
+    pub(super) fn candidate(&self, color: u32, owner: &Hint, distance: Distance, at_ns: u64) -> Candidate {
         let waiting = self.colors.color(color);
-        let distance = self.machine.layout().distance(thief, waiting.last.unwrap_or(waiting.core));
-        let penalty = self
-            .colors
-            .first(color)
-            .map(|event| self.costs.handler(HandlerIndex(u32::from(event.handler))).penalty_ns(distance));
         Candidate {
             worth_ns: waiting.worth_ns,
             wait_ns: owner.wait_ns(at_ns),
-            penalty_ns: penalty.unwrap_or(0),
+            penalty_ns: self.learned.penalty_ns(self.colors.last_handler(color), distance),
             since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
         }
     }
@@ -224,7 +226,6 @@ impl<W: Watch> World<W> {
             *at_ns += self.machine.costs.wake_call_ns;
             self.core(by).counts.wakes += 1;
         }
-        self.steal_costs.observe_wake(late_ns);
         let resumes_ns = *at_ns + late_ns;
         self.unpark(core, asleep_ns, resumes_ns);
         self.go_on(core, resumes_ns);
@@ -232,12 +233,11 @@ impl<W: Watch> World<W> {
 
     /// The core is awake from this time on.
     pub(super) fn unpark(&mut self, core: CoreIndex, asleep_ns: u64, at_ns: u64) {
-        let node = usize::from(self.machine.cores[core.0 as usize].node);
         let state = self.core(core);
         state.phase = Phase::Awake;
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
-        if std::mem::take(&mut state.is_sentinel) {
-            self.sentinels[node] = false;
+        if self.sentinel == Some(core) {
+            self.sentinel = None;
         }
         self.watch.note(Note::Unparked { at_ns, core });
     }
@@ -270,10 +270,9 @@ impl<W: Watch> World<W> {
     /// The core that a color's handlers are placed on, if they are.
     pub(super) fn wanted_core(&self, color: u32) -> Option<CoreIndex> {
         let plan = self.plan.as_ref()?;
-        let first = self.colors.first(color)?;
-        self.program.handlers[usize::from(first.handler)]
-            .placed_whole
-            .then(|| plan[usize::from(first.handler)])
+        let first = self.colors.first(color)?.handler;
+        let whole = self.program.handlers[usize::from(first)].placed_whole;
+        plan.core_of(HandlerIndex(u32::from(first))).filter(|_| whole)
     }
 
     /// Whether a color must not run on here: its handler has been placed elsewhere.
@@ -289,7 +288,8 @@ impl<W: Watch> World<W> {
         match if placed { Coloring::Handler } else { described.coloring } {
             Coloring::Handler => {
                 if self.handler_colors[usize::from(handler)] == NONE {
-                    let core = self.plan.as_ref().map(|plan| plan[usize::from(handler)]);
+                    let index = HandlerIndex(u32::from(handler));
+                    let core = self.plan.as_ref().and_then(|plan| plan.core_of(index));
                     self.handler_colors[usize::from(handler)] = self.make_color(core, Placement::Any, by);
                 }
                 self.handler_colors[usize::from(handler)]

@@ -1,8 +1,9 @@
-//! A core without work: it looks around, takes a color if that pays, and sleeps otherwise.
+//! A core without work: it looks around, takes what pays, and sleeps otherwise.
 //!
-//! Whom to look at comes from the layout and the hints, what to take from [`vermeil_sched::Stealing::pays`] and the
-//! production ready queue, how long a watching core sleeps from [`vermeil_sched::Stealing::look_again_ns`]. What looking
-//! and taking cost comes from the machine.
+//! The order of steps is the runtime's (its `steal.rs`): one round over the victims, a second look if something has become
+//! worth taking meanwhile, and one sleeping core that watches the busy ones. A thief never waits for a lock. Whom to look at
+//! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
+//! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
 
 use vermeil_sched::{CoreIndex, Order, Stealing, Stolen};
 
@@ -13,72 +14,78 @@ use crate::watch::{Note, Watch};
 
 /// Between two looks of a core that goes on looking.
 const SPIN_STEP_NS: u64 = 1_000;
-/// When a watching core looks again at cores that are busy and have nothing to take yet: the patience that
-/// [`Stealing::look_again_ns`] gives a color at a usual cost of a steal (16 times 3 us).
-const WATCH_NS: u64 = 50_000;
 
 impl<W: Watch> World<W> {
-    /// Nothing is queued here.
-    pub(super) fn look(&mut self, core: CoreIndex, mut at_ns: u64) {
-        if !self.stealing.is_on() || self.core(core).is_gone {
-            return self.park(core, at_ns);
-        }
-        self.set_searching(core, true, at_ns);
-        let began_ns = at_ns;
-        let found = self.search(core, &mut at_ns);
-        let state = self.core(core);
-        state.counts.search_ns += at_ns - began_ns;
+    /// Looks for something to steal; what is found is in the core's own queue.
+    pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
+        let began_ns = *at_ns;
+        self.is_searching = false;
+        let found =
+            self.visit_all(thief, at_ns) || (self.anything_stealable(thief) && self.visit_all(thief, at_ns));
+        let state = self.core(thief);
+        state.counts.search_ns += *at_ns - began_ns;
         if found {
-            return self.next(core, at_ns);
-        }
-        state.counts.vain_searches += 1;
-        if at_ns < state.searching_since_ns + self.options.spin_ns {
-            return self.go_on(core, at_ns + SPIN_STEP_NS);
-        }
-        self.set_searching(core, false, at_ns);
-        self.park(core, at_ns);
-    }
-
-    /// Counts cores that search: while one does, nobody else is woken to.
-    pub(super) fn set_searching(&mut self, core: CoreIndex, searching: bool, at_ns: u64) {
-        let state = self.core(core);
-        if state.is_searching == searching {
-            return;
-        }
-        state.is_searching = searching;
-        if searching {
-            state.searching_since_ns = at_ns;
-            self.searchers += 1;
+            state.looked_in_vain = 0;
         } else {
-            self.searchers -= 1;
+            state.looked_in_vain = state.looked_in_vain.saturating_add(1);
+            state.counts.vain_searches += 1;
         }
     }
 
-    /// Asks the others, nearest first or busiest first, and takes from the first that has something worth it.
-    fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
-        let layout = self.machine.layout();
-        let mut victims = layout.neighbours(thief).to_vec();
-        if self.options.policy.keeps_nodes_apart() {
-            victims.retain(|&victim| layout.node(victim) == layout.node(thief));
+    fn anything_stealable(&self, thief: CoreIndex) -> bool {
+        self.cores.iter().any(|core| core.index != thief && core.ready.stealable() > 0)
+    }
+
+    fn visit_all(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
+        let victims = self.machine.layout().neighbours(thief).len();
+        if self.stealing.prefers_near() {
+            return (0..victims).any(|index| {
+                let victim = self.machine.layout().neighbours(thief)[index];
+                self.visit(thief, victim, at_ns)
+            });
         }
-        if !self.stealing.prefers_near() {
-            victims.sort_by_key(|victim| std::cmp::Reverse(self.cores[victim.0 as usize].ready.len()));
+        let waiting = |victim: &CoreIndex| self.cores[victim.0 as usize].ready.stealable();
+        let busiest = self.machine.layout().neighbours(thief).iter().copied().max_by_key(waiting);
+        // Finding out which is busiest reads every other core's word once.
+        let reads = self.machine.layout().neighbours(thief).iter().map(|&victim| self.look_ns(thief, victim));
+        *at_ns += reads.sum::<u64>();
+        busiest.is_some_and(|victim| self.visit(thief, victim, at_ns))
+    }
+
+    fn look_ns(&self, thief: CoreIndex, victim: CoreIndex) -> u64 {
+        let distance = self.machine.layout().distance(thief, victim);
+        self.machine.costs.search_ns + self.machine.costs.lines_ns(1_000, distance)
+    }
+
+    /// Takes what pays from one victim; whether anything did.
+    fn visit(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> bool {
+        if self.stealing.prefers_near() {
+            *at_ns += self.look_ns(thief, victim);
         }
-        for victim in victims {
-            let distance = self.machine.layout().distance(thief, victim);
-            *at_ns += self.machine.costs.search_ns + self.machine.costs.lines_ns(1_000, distance);
-            let hint = self.hint_of(victim, *at_ns);
-            if hint.stealable > 0 && self.rob(thief, victim, at_ns) {
-                return true;
+        let hint = self.hint_of(victim, *at_ns);
+        if hint.stealable == 0 {
+            return false;
+        }
+        let (mut colors, mut worth_ns) = (0, 0);
+        while let Some(color) = self.take_one(thief, victim, at_ns) {
+            colors += 1;
+            worth_ns += self.colors.color(color).worth_ns;
+            if worth_ns >= self.stealing.amount_ns(hint.backlog_ns(), worth_ns) {
+                break;
             }
         }
-        false
+        colors > 0
     }
 
-    /// Takes what is worth it from one victim.
-    fn rob(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> bool {
+    /// Takes the victim's best color that pays, if its queue is free.
+    fn take_one(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> Option<u32> {
         let began_ns = *at_ns;
         let distance = self.machine.layout().distance(thief, victim);
+        let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
+        if is_busy && !self.options.waits_for_locks {
+            *at_ns += self.machine.costs.lines_ns(1_000, distance);
+            return None;
+        }
         let costs = &self.machine.costs;
         let held_ns = match self.stealing.order() {
             Order::Colors => costs.lines_ns(costs.steal_lines_milli, distance),
@@ -88,41 +95,28 @@ impl<W: Watch> World<W> {
             }
         };
         self.lock(thief, victim, held_ns, at_ns);
-        let Some((color, entries)) = self.take_from(thief, victim, *at_ns) else { return false };
-        let mut taken = vec![(color, entries)];
-        let backlog = |core: CoreIndex| self.cores[core.0 as usize].hint().backlog_ns();
-        let amount_ns = self.stealing.amount_ns(backlog(victim), backlog(thief));
-        let mut took_ns = self.colors.color(color).expected_ns;
-        while took_ns < amount_ns {
-            let Some((color, entries)) = self.take_from(thief, victim, *at_ns) else { break };
-            *at_ns += self.machine.costs.lines_ns(self.machine.costs.steal_lines_milli, distance);
-            took_ns += self.colors.color(color).expected_ns;
-            taken.push((color, entries));
-        }
-        self.steal_costs.observe(distance, (*at_ns - began_ns) / taken.len() as u64);
-        for (color, entries) in taken {
-            self.receive(thief, victim, color, entries, began_ns, *at_ns);
-        }
-        true
+        let Stolen { token: color, entries } = self.take_from(thief, victim, began_ns)?;
+        self.core(victim).entries -= entries;
+        self.receive(thief, victim, color, entries, began_ns, at_ns);
+        self.learned.moves(thief).observe(distance, *at_ns - began_ns);
+        Some(color)
     }
 
     /// The victim's best color that pays.
-    fn take_from(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: u64) -> Option<(u32, usize)> {
+    fn take_from(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: u64) -> Option<Stolen<u32>> {
         let owner = self.hint_of(victim, at_ns);
-        let distance = self.machine.layout().distance(thief, victim);
-        let steal_ns = self.steal_costs.estimate_ns(distance);
+        let distance = self.machine.layout().distance(victim, thief);
+        let steal_ns = self.learned.moves(thief).estimate_ns(distance);
         let stealing: Stealing = self.stealing;
         // The queue is taken out of the world so that it may ask the world about its colors.
-        let order = stealing.order();
-        let mut ready = std::mem::replace(&mut self.core(victim).ready, vermeil_sched::Ready::new(order));
+        let empty = vermeil_sched::Ready::new(stealing.order());
+        let mut ready = std::mem::replace(&mut self.core(victim).ready, empty);
         let stolen = ready.steal(|&color| {
-            self.may_run(color, thief)
-                && stealing.pays(&self.candidate(color, thief, &owner, at_ns), steal_ns)
+            let candidate = self.candidate(color, &owner, distance, at_ns);
+            self.may_run(color, thief) && stealing.pays(&candidate, steal_ns)
         });
         self.core(victim).ready = ready;
-        let Stolen { token, entries } = stolen?;
-        self.core(victim).entries -= entries;
-        Some((token, entries))
+        stolen
     }
 
     /// A stolen color is the thief's from now on.
@@ -133,16 +127,17 @@ impl<W: Watch> World<W> {
         color: u32,
         entries: usize,
         began_ns: u64,
-        at_ns: u64,
+        at_ns: &mut u64,
     ) {
         let taken = self.colors.color_mut(color);
         debug_assert_eq!(taken.token, Token::Ready);
         taken.core = thief;
-        taken.moved_ns = Some(at_ns);
+        taken.moved_ns = Some(began_ns);
         taken.stolen = taken.len;
         let number = taken.number;
+        self.lock(thief, thief, 0, at_ns);
         let class = self.class_of(color);
-        let took_ns = at_ns - began_ns;
+        let took_ns = *at_ns - began_ns;
         let state = self.core(thief);
         state.ready.post(number, entries);
         state.entries += entries;
@@ -151,11 +146,23 @@ impl<W: Watch> World<W> {
         state.counts.steal_ns += took_ns;
         state.counts.steal_times.add(took_ns);
         self.colors.color_mut(color).slot = slot;
-        let note = Note::Stole { at_ns: began_ns, until_ns: at_ns, thief, victim, color: number };
+        let note = Note::Stole { at_ns: began_ns, until_ns: *at_ns, thief, victim, color: number };
         self.watch.note(note);
     }
 
-    /// Goes to sleep; one core of a node watches while others are busy.
+    /// Nothing is queued and nothing was found: the core sleeps, unless it is to go on looking.
+    pub(super) fn sleep(&mut self, core: CoreIndex, at_ns: u64) {
+        let spin_ns = self.options.spin_ns;
+        let state = self.core(core);
+        state.turn.polled();
+        let since_ns = *state.idle_since_ns.get_or_insert(at_ns);
+        if self.stealing.is_on() && at_ns < since_ns + spin_ns && self.core(core).is_there() {
+            return self.go_on(core, at_ns + SPIN_STEP_NS);
+        }
+        self.park(core, at_ns);
+    }
+
+    /// Goes to sleep; one core watches while others are busy.
     pub(super) fn park(&mut self, core: CoreIndex, at_ns: u64) {
         let park_ns = if self.options.ideal { 0 } else { self.machine.costs.park_ns };
         let asleep_ns = at_ns + park_ns;
@@ -164,46 +171,27 @@ impl<W: Watch> World<W> {
         state.turn_number = state.turn_number.wrapping_add(1);
         state.counts.parks += 1;
         self.watch.note(Note::Parked { at_ns, core });
-        if self.stealing == Stealing::Learned && !self.core(core).is_gone {
-            self.watch_over(core, asleep_ns);
-        }
+        self.watch_over(core, asleep_ns);
     }
 
-    /// The core becomes its node's sentinel if there is none and somebody is busy.
+    /// The core becomes the sentinel if there is none and somebody is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
-        let node = usize::from(self.machine.cores[core.0 as usize].node);
-        if self.sentinels[node] {
+        if self.stealing != Stealing::Learned || self.sentinel.is_some() || self.core(core).is_gone {
             return;
         }
-        let layout = self.machine.layout();
+        let looked = self.core(core).looked_in_vain;
         let mut soonest: Option<u64> = None;
-        for other in layout.neighbours(core) {
-            let hint = self.cores[other.0 as usize].hint();
-            let steal_ns = self.steal_costs.estimate_ns(layout.distance(core, *other));
-            let busy = hint.running_since_ns.map(|_| WATCH_NS);
-            let due = self.stealing.look_again_ns(&hint, asleep_ns, steal_ns).or(busy);
-            soonest = due.into_iter().chain(soonest).min();
+        for index in 0..self.machine.layout().neighbours(core).len() {
+            let busy = self.machine.layout().neighbours(core)[index];
+            let hint = self.hint_of(busy, asleep_ns);
+            let distance = self.machine.layout().distance(busy, core);
+            let steal_ns = self.learned.moves(core).estimate_ns(distance);
+            let due_ns = self.stealing.look_again_ns(&hint, asleep_ns, steal_ns, looked);
+            soonest = soonest.into_iter().chain(due_ns).min();
         }
         if let Some(due_ns) = soonest {
-            self.sentinels[node] = true;
-            self.core(core).is_sentinel = true;
+            self.sentinel = Some(core);
             self.go_on(core, asleep_ns + due_ns);
-        }
-    }
-
-    /// Something waits behind a busy core although it pays nobody to take it: if nobody watches, the nearest sleeper does
-    /// from now on.
-    pub(super) fn arm_sentinel(&mut self, busy: CoreIndex, at_ns: u64) {
-        if self.stealing != Stealing::Learned {
-            return;
-        }
-        let layout = self.machine.layout();
-        let near = layout.neighbours(busy).iter().copied().find(|&core| {
-            let state = &self.cores[core.0 as usize];
-            matches!(state.phase, Phase::Parked { .. }) && state.is_there()
-        });
-        if let Some(core) = near {
-            self.watch_over(core, at_ns);
         }
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! What comes next is the production [`vermeil_sched::Turn`]'s decision; this file carries it out and charges for it.
 
-use vermeil_sched::cost::Sample;
-use vermeil_sched::{CoreIndex, Order, Seen, Step, Taken};
+use vermeil_sched::{CoreIndex, Order, Sample, Seen, Step, Taken};
 
 use super::colors::{NONE, Token};
 use super::core::{Phase, Running};
@@ -12,9 +11,9 @@ use crate::random::{self, Purpose};
 use crate::watch::{Note, Watch};
 use crate::workload::Next;
 
-/// What timing one event costs, where costs are learned: two timestamps and an update of a mean, as the scheduler's own
-/// [`vermeil_sched::Sampler`] assumes.
-const TIMING_NS: u64 = 50;
+/// What timing one event costs: a timestamp (20 to 40 cycles on x86-64) and an update of a mean. The scheduler's own
+/// [`vermeil_sched::Sampler`] assumes 50 ns for two timestamps.
+const TIMING_NS: u64 = 25;
 
 impl<W: Watch> World<W> {
     /// A core goes on.
@@ -57,9 +56,9 @@ impl<W: Watch> World<W> {
                             self.took_entry(core);
                             return self.activate(core, color, batch, at_ns);
                         }
-                        Some(Taken::Stray(number)) => {
-                            self.took_entry(core);
-                            self.forward(core, number, &mut at_ns);
+                        Some(Taken::Early(number)) => {
+                            self.core(core).ready.post(number, 1);
+                            return self.go_on(core, at_ns);
                         }
                         None => {}
                     }
@@ -68,7 +67,13 @@ impl<W: Watch> World<W> {
                     at_ns += self.machine.costs.syscall_ns;
                     self.core(core).turn.polled();
                 }
-                Step::Park | Step::Stop => return self.look(core, at_ns),
+                Step::Search => {
+                    if self.core(core).is_there() {
+                        self.search(core, &mut at_ns);
+                    }
+                    self.core(core).turn.searched();
+                }
+                Step::Park | Step::Stop => return self.sleep(core, at_ns),
             }
         }
     }
@@ -80,16 +85,22 @@ impl<W: Watch> World<W> {
     }
 
     /// The right to run a color has come to a core.
-    pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, at_ns: u64) {
-        self.set_searching(core, false, at_ns);
+    pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, mut at_ns: u64) {
         let by_event = self.stealing.order() == Order::Events;
-        let state = self.core(core);
-        state.activation_started_ns = at_ns;
-        // An entry of a queue of events stands for one event.
-        state.batch_left = if by_event { 1 } else { batch };
         let taken = self.colors.color_mut(color);
         taken.token = Token::Running;
         taken.core = core;
+        let (expected_ns, last) = (taken.worth_ns, taken.last);
+        let is_cold = last.is_some_and(|last| last != core);
+        let observes = self.stealing.is_on();
+        let state = self.core(core);
+        state.idle_since_ns = None;
+        state.is_timed = observes && (state.sampler.due(expected_ns) || is_cold);
+        at_ns += if state.is_timed { TIMING_NS } else { 0 };
+        state.activation_started_ns = at_ns;
+        state.activation_expected_ns = expected_ns;
+        // An entry of a queue of events stands for one event.
+        state.batch_left = if by_event { 1 } else { batch };
         self.start(core, color, at_ns);
     }
 
@@ -158,23 +169,12 @@ impl<W: Watch> World<W> {
         self.outstanding -= 1;
     }
 
-    /// Costs are learned as the runtime learns them: from the runs that are timed.
+    /// Costs are learned as the runtime learns them: from the activations that are timed.
     fn learn(&mut self, core: CoreIndex, handler: u16, running: &Running, run_ns: u64, at_ns: &mut u64) {
-        if self.options.ideal || !self.learns() {
-            return;
-        }
-        let handler = vermeil_sched::HandlerIndex(u32::from(handler));
-        let known = self.costs.handler(handler).knows_cost();
-        let estimate_ns = self.costs.estimate_ns(handler);
-        let due = self.core(core).sampler.due(estimate_ns);
-        if due || !known || running.cold.is_some() {
+        if self.core(core).is_timed {
             *at_ns += TIMING_NS;
-            self.costs.observe(handler, Sample { run_ns, cold: running.cold, interrupted: false });
+            self.learned.observe(core, handler, Sample { run_ns, cold: running.cold, interrupted: false });
         }
-    }
-
-    fn learns(&self) -> bool {
-        matches!(self.stealing, vermeil_sched::Stealing::Learned)
     }
 
     /// Posts what the event leads to, and answers its request.

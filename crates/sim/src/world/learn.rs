@@ -1,0 +1,96 @@
+//! What events cost, as each core learns it and all of them read it.
+//!
+//! The estimates are [`vermeil_sched::HandlerCost`]'s. How they get from one core to the others is the runtime's way
+//! (its `costs.rs`): a core publishes the first few of its runs at once and then every sixteenth, and where two cores have
+//! learned different things they meet in the middle.
+
+use vermeil_sched::{CoreIndex, Distance, HandlerCost, Prior, Sample, StealCost, Stealing};
+
+/// Timed runs of a handler between two publications by one core, as in the runtime.
+const PUBLISH_EVERY: u32 = 16;
+
+/// What is known about a handler, for everybody.
+#[derive(Clone, Debug)]
+struct Published {
+    worth_ns: u32,
+    penalty_ns: [u32; Distance::CLASSES],
+}
+
+/// What one core knows about one handler.
+#[derive(Clone, Debug)]
+struct Known {
+    cost: HandlerCost,
+    timed: u32,
+}
+
+/// What all cores know.
+#[derive(Clone, Debug)]
+pub(crate) struct Learned {
+    stealing: Stealing,
+    priors: Vec<Prior>,
+    published: Vec<Published>,
+    known: Vec<Vec<Known>>,
+    /// What steals have cost each core.
+    moves: Vec<StealCost>,
+}
+
+impl Learned {
+    /// Nothing but what is annotated.
+    pub(crate) fn new(stealing: Stealing, cores: usize, priors: Vec<Prior>) -> Self {
+        let start = |prior: &Prior| {
+            let cost = HandlerCost::new(*prior);
+            let penalty = |class| clamp(cost.penalty_ns(Distance::of_class(class)));
+            Published { worth_ns: worth(&cost, *prior, stealing), penalty_ns: std::array::from_fn(penalty) }
+        };
+        let known = |prior: &Prior| Known { cost: HandlerCost::new(*prior), timed: 0 };
+        Self {
+            stealing,
+            published: priors.iter().map(start).collect(),
+            known: vec![priors.iter().map(known).collect(); cores],
+            priors,
+            moves: vec![StealCost::default(); cores],
+        }
+    }
+
+    /// What one event of a handler adds to its color's worth; nothing where nobody asks.
+    pub(crate) fn worth_ns(&self, handler: u16) -> u64 {
+        if self.stealing.is_on() { self.published[usize::from(handler)].worth_ns.into() } else { 0 }
+    }
+
+    /// What a run takes longer after a move.
+    pub(crate) fn penalty_ns(&self, handler: u16, distance: Distance) -> u64 {
+        self.published[usize::from(handler)].penalty_ns[distance.class()].into()
+    }
+
+    /// What steals have cost a core.
+    pub(crate) fn moves(&mut self, core: CoreIndex) -> &mut StealCost {
+        &mut self.moves[core.0 as usize]
+    }
+
+    /// Takes in a timed run, and publishes what is worth it.
+    pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: Sample) {
+        let index = usize::from(handler);
+        let known = &mut self.known[core.0 as usize][index];
+        known.cost.observe(sample);
+        known.timed += 1;
+        if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
+            let published = &mut self.published[index];
+            let worth_ns = worth(&known.cost, self.priors[index], self.stealing);
+            published.worth_ns = published.worth_ns.midpoint(worth_ns);
+            for (class, penalty_ns) in published.penalty_ns.iter_mut().enumerate().skip(1) {
+                *penalty_ns = penalty_ns.midpoint(clamp(known.cost.penalty_ns(Distance::of_class(class))));
+            }
+        }
+    }
+}
+
+/// What an event adds to its color's worth, at least 1 where anything is stolen. Mely's time is the annotated one.
+fn worth(cost: &HandlerCost, prior: Prior, stealing: Stealing) -> u32 {
+    let annotated = stealing == Stealing::TimeLeft && prior.cost_ns > 0;
+    let cost_ns = if annotated { prior.cost_ns.into() } else { cost.estimate_ns() };
+    clamp(stealing.worth_ns(cost_ns, prior.penalty).max(1))
+}
+
+fn clamp(ns: u64) -> u32 {
+    u32::try_from(ns).unwrap_or(u32::MAX)
+}
