@@ -5,6 +5,7 @@
 //! (`policy`) and the cores as policies see them (`layout`). Knows no time, no I/O, no lock.
 
 mod budget;
+pub mod control;
 pub mod cost;
 mod error;
 pub mod flow;
