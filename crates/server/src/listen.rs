@@ -50,18 +50,26 @@ impl std::error::Error for ListenError {
 
 /// One address, and a socket on it for each core.
 pub(crate) struct Listening {
+    /// The address as it was asked for.
+    pub(crate) asked: SocketAddr,
     /// The address as bound: with its port, if any was asked for.
     pub(crate) addr: SocketAddr,
     /// In the order of the cores.
     pub(crate) sockets: Vec<OwnedFd>,
 }
 
-/// Opens all sockets or none.
-pub(crate) fn listen_on(addrs: &[SocketAddr], cpus: &[CpuId]) -> Result<Vec<Listening>, ListenError> {
+/// Opens all sockets or none. `ours` are ports on which this server listens already, perhaps on another address.
+pub(crate) fn listen_on(
+    addrs: &[SocketAddr],
+    cpus: &[CpuId],
+    ours: &[u16],
+) -> Result<Vec<Listening>, ListenError> {
     addrs
         .iter()
         .map(|&addr| {
-            open(addr, cpus).map_err(|source| {
+            let port_is_ours = addr.port() != 0 && ours.contains(&addr.port());
+            let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
+            open(addr, cpus, probe).map_err(|source| {
                 let in_use = source.kind() == io::ErrorKind::AddrInUse;
                 ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
             })
@@ -69,10 +77,21 @@ pub(crate) fn listen_on(addrs: &[SocketAddr], cpus: &[CpuId]) -> Result<Vec<List
         .collect()
 }
 
-fn open(addr: SocketAddr, cpus: &[CpuId]) -> io::Result<Listening> {
+/// Who may be in the way of an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// Other processes, which are looked for.
+    Others,
+    /// This one, which shares its ports with itself and kept others from them.
+    Ours,
+}
+
+fn open(addr: SocketAddr, cpus: &[CpuId], probe: Probe) -> io::Result<Listening> {
     // Sockets that share a port share it with every process of this user: without this a second server would start
     // and take half of the first one's connections.
-    probe_free(addr)?;
+    if probe == Probe::Others {
+        probe_free(addr)?;
+    }
     let mut bound = addr;
     let mut sockets = Vec::with_capacity(cpus.len());
     for cpu in cpus {
@@ -81,7 +100,7 @@ fn open(addr: SocketAddr, cpus: &[CpuId]) -> io::Result<Listening> {
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
-    Ok(Listening { addr: bound, sockets })
+    Ok(Listening { asked: addr, addr: bound, sockets })
 }
 
 #[cfg(test)]
@@ -92,7 +111,7 @@ mod tests {
     fn a_taken_address_names_its_holder() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = taken.local_addr().unwrap();
-        let error = listen_on(&[addr], &[CpuId(0)]).err().expect("it is taken").to_string();
+        let error = listen_on(&[addr], &[CpuId(0)], &[]).err().expect("it is taken").to_string();
         let pid = std::process::id().to_string();
         assert!(error.starts_with(&format!("cannot listen on {addr}: the address is in use by")), "{error}");
         assert!(error.contains(&pid) && error.contains("--listen"), "{error}");
@@ -101,10 +120,10 @@ mod tests {
     #[test]
     fn every_core_gets_a_socket_on_the_same_port() {
         let any = "127.0.0.1:0".parse().unwrap();
-        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)]).unwrap();
+        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)], &[]).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
         assert_ne!(listening[0].addr.port(), 0);
-        let second = listen_on(&[listening[0].addr], &[CpuId(0)]);
+        let second = listen_on(&[listening[0].addr], &[CpuId(0)], &[]);
         assert!(second.is_err(), "a second server does not share the port");
     }
 }

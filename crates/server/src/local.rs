@@ -17,7 +17,7 @@ use std::{
     future::poll_fn,
     hash::BuildHasher,
     mem,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     task::{Poll, Waker},
     time::{SystemTime, UNIX_EPOCH},
@@ -36,7 +36,7 @@ pub(crate) struct Local {
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
-    pub(crate) listeners: Vec<Arc<TcpListener>>,
+    pub(crate) listeners: Vec<Listener>,
     /// Accepting tasks that have not ended.
     pub(crate) accepting: usize,
     /// Tasks that go on until the core has drained.
@@ -45,6 +45,13 @@ pub(crate) struct Local {
     log_flusher: Option<Waker>,
     /// Distinguishes the boundaries of multipart answers.
     boundaries: u64,
+}
+
+/// A socket that this core accepts from.
+pub(crate) struct Listener {
+    /// The address as it was asked for, perhaps with port 0.
+    pub(crate) addr: SocketAddr,
+    pub(crate) listener: Arc<TcpListener>,
 }
 
 /// Makes this thread a core of `server`.
@@ -179,6 +186,13 @@ impl Connections {
         }
     }
 
+    /// Has those that wait for room look again.
+    pub(crate) fn wake_waiting(&mut self) {
+        for accepting in mem::take(&mut self.waiting) {
+            accepting.wake();
+        }
+    }
+
     /// Tells the connections that wait between requests to end: each knows itself whether its last answer is still on
     /// its way. Gives the number of all that are left.
     pub(crate) fn end_idle(&mut self) -> usize {
@@ -242,9 +256,7 @@ impl Drop for Place {
             if !self.ended {
                 local.server.count_unfinished();
             }
-            for accepting in mem::take(&mut local.connections.waiting) {
-                accepting.wake();
-            }
+            local.connections.wake_waiting();
         });
     }
 }

@@ -1,7 +1,7 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
 use crate::{files::StoreOptions, hosts::Hosts, log::LogTarget};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
 use vermeil_topology::CpuId;
@@ -17,6 +17,8 @@ pub const SITES_OPEN_MAX: usize = 1024;
 /// Everything that one server needs to know.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
+    /// The file that the rest is from, to be read again by a reload; nothing if it is from a command line.
+    pub file: Option<PathBuf>,
     /// What is served under which name.
     pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.

@@ -20,6 +20,11 @@ pub(crate) struct Server {
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
     pub(crate) notices: Arc<Notices>,
+    life: Arc<Life>,
+}
+
+/// What outlives a configuration.
+struct Life {
     draining: AtomicBool,
     counters: Box<[CachePadded<Counters>]>,
 }
@@ -56,18 +61,32 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             notices,
-            draining: AtomicBool::new(false),
-            counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
+            life: Arc::new(Life {
+                draining: AtomicBool::new(false),
+                counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
+            }),
+        }
+    }
+
+    /// The same server with another configuration.
+    pub(crate) fn with(&self, options: &ServeOptions, connections_max: usize) -> Self {
+        Self {
+            sites: self.sites.clone(),
+            limits: options.limits.clone(),
+            timeouts: options.timeouts,
+            connections_max,
+            notices: self.notices.clone(),
+            life: self.life.clone(),
         }
     }
 
     /// From now on every answer is its connection's last.
     pub(crate) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.life.draining.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.life.draining.load(Ordering::Acquire)
     }
 
     pub(crate) fn count_request(&self) {
@@ -85,13 +104,13 @@ impl Server {
     /// Adds one on the calling core, the only writer of its counters.
     fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) {
         let core = vermeil::core_index().expect("requests are counted on a core");
-        let counter = of(&self.counters[core.0 as usize]);
+        let counter = of(&self.life.counters[core.0 as usize]);
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn totals(&self) -> Totals {
         let sum = |of: fn(&Counters) -> &AtomicU64| {
-            self.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
+            self.life.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
         };
         Totals {
             requests: sum(|counters| &counters.requests),

@@ -23,6 +23,7 @@ impl ServeArgs {
         Ok(ServeOptions {
             listen: addresses(&self.listen, around)?,
             cpus: self.cores.resolve(&around.machine, &around.allowed)?,
+            file: None,
             hosts: Hosts::single(&self.root, self.rules()).into(),
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,

@@ -45,7 +45,9 @@ pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigEr
             format!("cannot read the configuration: {source}; name it with --config FILE"),
         )
     })?;
-    parse(path, &text, around)
+    let options = parse(path, &text, around)?;
+    // As it is named now, wherever this process may go.
+    Ok(ServeOptions { file: Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())), ..options })
 }
 
 /// As [`load`], for the text of the file at `path`.

@@ -52,6 +52,7 @@ pub(super) fn resolve(
     problems.append(&mut found.0);
     let cache = &document.cache;
     Some(ServeOptions {
+        file: None,
         hosts: hosts?.into(),
         listen,
         cpus,

@@ -155,6 +155,17 @@ impl Hosts {
         builder.build(Unknown::Default).expect("one host was added")
     }
 
+    /// The folder, or how many hosts there are: for a line.
+    pub fn describe(&self) -> String {
+        match (self.hosts.len(), self.host(self.default).root) {
+            (1, Some(root)) => {
+                root.canonicalize().unwrap_or_else(|_| root.to_owned()).display().to_string()
+            }
+            (1, None) => "one host".to_owned(),
+            (count, _) => format!("{count} hosts"),
+        }
+    }
+
     /// Bytes of memory it takes, and how many different rules there are.
     #[cfg(test)]
     pub(super) fn footprint(&self) -> (usize, usize) {

@@ -1,0 +1,213 @@
+//! What is set up on each core, changed there by a reload, and taken down again: sockets, caches, logs, background tasks.
+//!
+//! Everything here reaches a core as a task that the core runs itself, so nothing of a core's is touched by others. Leaves
+//! out the order of a server's life (`serve.rs`) and what is to be changed (`reload.rs`). Tested through the binary.
+
+use crate::{
+    accept::accept,
+    files::CoreCache,
+    hosts::{CoreHosts, Hosts},
+    listen::Listening,
+    local::{self, Listener},
+    log::{CoreLog, Log},
+    server::Server,
+};
+use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
+use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+
+/// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
+/// across an ocean, twice.
+const IDLE_GRACE: Duration = Duration::from_millis(500);
+
+/// How often idle connections are looked for while the server drains.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+/// How often a core lets go of what its cache holds for nothing.
+const CACHE_TICK: Duration = Duration::from_secs(1);
+
+/// A core could not take what it was given.
+pub(crate) struct CoreError {
+    /// Index of the core.
+    pub(crate) core: u32,
+    /// What the system said.
+    pub(crate) source: io::Error,
+}
+
+/// Sockets of one core, each with the address it was asked for.
+type Sockets = Vec<(SocketAddr, OwnedFd)>;
+
+/// The sockets of each of `cores` cores.
+fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
+    let mut sockets: Vec<Sockets> = (0..cores).map(|_| Vec::new()).collect();
+    for address in listening {
+        for (of_core, socket) in sockets.iter_mut().zip(address.sockets) {
+            of_core.push((address.asked, socket));
+        }
+    }
+    sockets
+}
+
+/// Gives each core its sockets, its part of the cache and its end of the log.
+pub(crate) fn open(
+    handle: &Handle,
+    server: &Arc<Server>,
+    hosts: &Arc<Hosts>,
+    log: &Log,
+    listening: Vec<Listening>,
+) -> Result<(), CoreError> {
+    for (core, sockets) in handle.cores().zip(by_core(handle.cores().len(), listening)) {
+        let failed = |source| CoreError { core: core.0, source };
+        let changes = server.sites.store().notify_fd();
+        let changes = changes.map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
+        let hosts = CoreHosts::new(hosts.clone(), server.sites.clone());
+        let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
+        // Installed before anything that uses it can be accepted.
+        let opened = handle.spawn_on(&handle.color_on(core), async move {
+            let cache = CoreCache::new(server.sites.store().clone());
+            local::install(server, hosts, cache, log);
+            open_core(&spawner, core, sockets, changes)
+        });
+        opened.wait().expect("opening a core does not panic").map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option<OwnedFd>) -> io::Result<()> {
+    let mut background: Vec<Task<()>> = Vec::new();
+    if let Some(changes) = changes {
+        background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
+    }
+    background.push(handle.spawn_on(&handle.color_on(core), tick()));
+    background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
+    local::with(|local| local.background = background);
+    sockets.into_iter().try_for_each(|(addr, socket)| listen(handle, core, addr, socket))
+}
+
+/// Accepts from `socket` on this core from now on.
+fn listen(handle: &Handle, core: CoreIndex, addr: SocketAddr, socket: OwnedFd) -> io::Result<()> {
+    let listener = Arc::new(TcpListener::new(socket)?);
+    local::with(|local| {
+        local.listeners.push(Listener { addr, listener: listener.clone() });
+        local.accepting += 1;
+    });
+    drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
+    Ok(())
+}
+
+async fn take_changes(changes: Source) {
+    while changes.readable().await.is_ok() {
+        local::with(|local| local.cache.store().clone()).handle_events();
+    }
+}
+
+async fn tick() {
+    loop {
+        sleep(CACHE_TICK).await;
+        local::with(|local| {
+            local.hosts.tick();
+            local.cache.tick();
+        });
+    }
+}
+
+async fn flush_log() {
+    loop {
+        let due_ms = local::log_due_ms().await;
+        sleep(Duration::from_millis(due_ms.saturating_sub(now_ms()))).await;
+        local::with(|local| local.log.flush_if_due(now_ms()));
+    }
+}
+
+/// What a reload changes on every core.
+pub(crate) struct Change {
+    pub(crate) server: Arc<Server>,
+    pub(crate) hosts: Arc<Hosts>,
+    /// Addresses that are listened on from now on.
+    pub(crate) added: Vec<Listening>,
+    /// Addresses that are not, as they were asked for.
+    pub(crate) removed: Vec<SocketAddr>,
+    pub(crate) log: NewLog,
+}
+
+/// Whether a reload changes where the log goes.
+pub(crate) enum NewLog {
+    Same,
+    /// With an end for each core.
+    Other(Vec<CoreLog>),
+}
+
+/// Has every core change; returns when all have. Connections and requests on their way go on.
+///
+/// # Errors
+/// What went wrong on which core. Everything else has been changed.
+pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
+    let Change { server, hosts, added, removed, log } = change;
+    let cores = handle.cores();
+    let mut logs: Vec<Option<CoreLog>> = match log {
+        NewLog::Same => cores.map(|_| None).collect(),
+        NewLog::Other(ends) => ends.into_iter().map(Some).collect(),
+    };
+    let tasks: Vec<_> = handle
+        .cores()
+        .zip(by_core(logs.len(), added))
+        .zip(logs.drain(..))
+        .map(|((core, sockets), log)| {
+            let (server, hosts, removed) = (server.clone(), hosts.clone(), removed.clone());
+            let spawner = handle.clone();
+            let task = handle.spawn_on(&handle.color_on(core), async move {
+                change_core(server, hosts, &removed, log);
+                sockets.into_iter().try_for_each(|(addr, socket)| listen(&spawner, core, addr, socket))
+            });
+            (core, task)
+        })
+        .collect();
+    let mut result = Ok(());
+    for (core, task) in tasks {
+        let outcome = task.wait().unwrap_or_else(|error: TaskError| Err(io::Error::other(error)));
+        if let Err(source) = outcome {
+            result = Err(CoreError { core: core.0, source });
+        }
+    }
+    result
+}
+
+fn change_core(server: Arc<Server>, hosts: Arc<Hosts>, removed: &[SocketAddr], log: Option<CoreLog>) {
+    local::with(|local| {
+        local.server = server;
+        local.hosts.set_hosts(hosts);
+        if let Some(log) = log {
+            local.log = log;
+        }
+        local.listeners.retain(|Listener { addr, listener }| {
+            let stays = !removed.contains(addr);
+            if !stays {
+                // What the kernel has accepted already is served.
+                listener.close();
+            }
+            stays
+        });
+        // The bound may be another.
+        local.connections.wake_waiting();
+    });
+}
+
+/// Stops accepting on every core and ends its idle connections; those that are busy end with their answers.
+pub(crate) fn drain(handle: &Handle) {
+    for core in handle.cores() {
+        drop(handle.spawn_on(&handle.color_on(core), drain_core()));
+    }
+}
+
+async fn drain_core() {
+    for Listener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
+        // What the kernel has accepted already is served.
+        listener.close();
+    }
+    sleep(IDLE_GRACE).await;
+    while local::with(|local| local.connections.end_idle() + local.accepting) > 0 {
+        sleep(DRAIN_LOOK).await;
+    }
+    for task in local::with(|local| std::mem::take(&mut local.background)) {
+        task.cancel();
+    }
+}

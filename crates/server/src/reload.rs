@@ -1,0 +1,198 @@
+//! Another configuration for a server that runs: built aside, refused as a whole or swapped in as a whole.
+//!
+//! Everything that can fail is done before anything is changed: the file is read, addresses are opened, the default host's
+//! folder is, and the log. Then each core changes between two of its events. No connection is closed: those that are open
+//! get the new limits and hosts with their next request. What cannot change while the server runs is said, and stays.
+//! Tested through the binary (`crates/cli/tests/e2e/reload.rs`).
+
+use crate::{
+    config::{self, ConfigError, Surroundings},
+    cores::{self, Change, CoreError, NewLog},
+    files::SiteError,
+    hosts::Folder,
+    listen::{ListenError, listen_on},
+    log::{Log, LogCounts, LogError, Notices},
+    options::ServeOptions,
+    serve::connections_that_fit,
+    server::Server,
+};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+use vermeil::Handle;
+use vermeil_io::CacheOnly;
+
+/// Why a reload was refused. The server goes on as before.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// There is nothing to load.
+    #[error("it was started from a command line; only a server with --config FILE can be reloaded")]
+    NoFile,
+    /// It is about to end.
+    #[error("it is stopping")]
+    Stopping,
+    /// The file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The machine.
+    #[error(transparent)]
+    Machine(#[from] vermeil_topology::Error),
+    /// A new address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The folder of the default host.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// The new log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// A server that runs, for whoever watches over it: the thread of the signals and that of the control socket.
+pub(crate) struct Running {
+    pub(crate) handle: Handle,
+    notices: Arc<Notices>,
+    present: Mutex<Present>,
+}
+
+/// What is served at present.
+struct Present {
+    options: ServeOptions,
+    server: Arc<Server>,
+    /// Nothing once it was closed.
+    log: Option<Log>,
+    /// How often another configuration was taken.
+    reloads: u64,
+}
+
+impl Running {
+    pub(crate) fn new(
+        handle: Handle,
+        options: ServeOptions,
+        server: Arc<Server>,
+        log: Log,
+        notices: Arc<Notices>,
+    ) -> Self {
+        let present = Present { options, server, log: Some(log), reloads: 0 };
+        Self { handle, notices, present: Mutex::new(present) }
+    }
+
+    fn present(&self) -> std::sync::MutexGuard<'_, Present> {
+        self.present.lock().expect("nothing panics under this lock")
+    }
+
+    /// What all cores share at present.
+    pub(crate) fn server(&self) -> Arc<Server> {
+        self.present().server.clone()
+    }
+
+    /// Opens the log's file anew.
+    pub(crate) fn reopen_log(&self) {
+        if let Some(log) = &self.present().log {
+            log.reopen();
+        }
+    }
+
+    /// Closes the log; to be called when no core writes to it any more. What became of its records.
+    pub(crate) fn close_log(&self) -> LogCounts {
+        let log = self.present().log.take();
+        log.map(Log::close).unwrap_or_default()
+    }
+
+    /// Takes the configuration from its file again; what it came to, in lines.
+    ///
+    /// # Errors
+    /// Why it was refused; nothing has changed then.
+    pub(crate) fn reload(&self) -> Result<Vec<String>, ReloadError> {
+        let mut present = self.present();
+        let file = present.options.file.clone().ok_or(ReloadError::NoFile)?;
+        if present.server.is_draining() || present.log.is_none() {
+            return Err(ReloadError::Stopping);
+        }
+        let options = config::load(&file, &Surroundings::here()?)?;
+        let prepared = self.prepare(&present, options)?;
+        Ok(self.take(&mut present, prepared))
+    }
+
+    /// Does all that can fail.
+    fn prepare(&self, present: &Present, options: ServeOptions) -> Result<Prepared, ReloadError> {
+        let sites = &present.server.sites;
+        if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
+            sites.open(&folder, CacheOnly::No)?;
+        }
+        let old = &present.options;
+        let is_new = |addr: &&SocketAddr| !old.listen.contains(addr);
+        let added: Vec<_> = options.listen.iter().filter(is_new).copied().collect();
+        let ours: Vec<u16> = old.listen.iter().map(SocketAddr::port).collect();
+        let added = listen_on(&added, &old.cpus, &ours)?;
+        let log = match options.log == old.log {
+            true => None,
+            false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
+        };
+        Ok(Prepared { options, added, log })
+    }
+
+    fn take(&self, present: &mut Present, prepared: Prepared) -> Vec<String> {
+        let Prepared { mut options, added, log } = prepared;
+        let fixed = keep_what_is_fixed(&present.options, &mut options);
+        let connections_max = connections_that_fit(&options);
+        let server = Arc::new(present.server.with(&options, connections_max));
+        let gone = |addr: &&SocketAddr| !options.listen.contains(addr);
+        let removed: Vec<_> = present.options.listen.iter().filter(gone).copied().collect();
+        let mut said = vec![format!("reloaded: {}", options.hosts.describe())];
+        said.extend(added.iter().map(|listening| format!("listening on {} too", listening.addr)));
+        said.extend(removed.iter().map(|addr| format!("no longer listening on {addr}")));
+        if !fixed.is_empty() {
+            said.push(format!("only a restart changes {}", fixed.join(", ")));
+        }
+        let new_log = match &log {
+            None => NewLog::Same,
+            Some(log) => NewLog::Other(self.handle.cores().map(|_| log.core()).collect()),
+        };
+        let hosts = options.hosts.clone();
+        let change = Change { server: server.clone(), hosts: hosts.clone(), added, removed, log: new_log };
+        if let Err(CoreError { core, source }) = cores::change(&self.handle, change) {
+            said.push(format!("core {core} could not take all of it: {source}"));
+        }
+        server.sites.keep_only(&hosts);
+        match log {
+            None => self.reopen(present),
+            Some(log) => {
+                let old = present.log.replace(log);
+                drop(old.map(Log::close));
+            }
+        }
+        *present = Present { options, server, log: present.log.take(), reloads: present.reloads + 1 };
+        said
+    }
+
+    /// A reload is also the moment for a rotated log.
+    fn reopen(&self, present: &Present) {
+        if let Some(log) = &present.log {
+            log.reopen();
+        }
+    }
+}
+
+/// What a reload needs, all of it at hand.
+struct Prepared {
+    options: ServeOptions,
+    added: Vec<crate::listen::Listening>,
+    log: Option<Log>,
+}
+
+/// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.
+fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
+    let changed = [
+        ("cores", old.cpus != new.cpus),
+        ("io", old.io != new.io),
+        ("cache", old.store != new.store),
+        ("hosts.open_max", old.sites_open_max != new.sites_open_max),
+    ];
+    new.cpus.clone_from(&old.cpus);
+    new.io = old.io;
+    new.store.clone_from(&old.store);
+    new.sites_open_max = old.sites_open_max;
+    changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+}
