@@ -16,7 +16,7 @@ use std::{
     thread::JoinHandle,
     time::{Duration, Instant},
 };
-use vermeil_io::{Driver, DriverOptions, current_affinity, pin_current_thread};
+use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
 use vermeil_sched::{CoreIndex, Distance, Layout, Policy, Taken, TurnLimits};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -118,7 +118,8 @@ impl Builder {
         if layout.cores() != cpus.len() {
             return Err(StartError::Layout { cores: cpus.len(), described: layout.cores() });
         }
-        let shared = Shared::new(&cpus, layout, self.limits, self.turn, self.policy, pool);
+        let board = Arc::new(Board::private(cpus.len()));
+        let shared = Shared::new(&cpus, layout, self.limits, self.turn, self.policy, pool, board);
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;

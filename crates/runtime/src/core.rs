@@ -19,7 +19,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use vermeil_io::Driver;
+use vermeil_io::{Driver, monotonic_ns};
 use vermeil_queue::{Activation, Ran};
 use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Taken, Turn};
 
@@ -43,6 +43,8 @@ pub(crate) struct Core {
     /// The last moment the measuring clock was read at.
     measured_ns: Cell<u64>,
     epoch: Instant,
+    /// The clock of boards at the epoch.
+    epoch_board_ns: u64,
     now_ns: Cell<u64>,
     /// A task has noticed that this turn has lasted long enough.
     expired: Cell<bool>,
@@ -99,6 +101,7 @@ impl Core {
             driver: RefCell::new(driver),
             timers: RefCell::default(),
             epoch,
+            epoch_board_ns: monotonic_ns().saturating_sub(epoch.elapsed().as_nanos() as u64),
             now_ns: Cell::new(0),
             expired: Cell::new(false),
         }
@@ -265,6 +268,8 @@ impl Core {
     }
 
     fn io(&self, timeout: Option<Duration>) {
+        let board = self.shared.board.core(self.index.0 as usize);
+        board.begin_wait();
         let turned = self.driver.borrow_mut().turn(timeout);
         match turned {
             Ok(completions) => add(&self.mine().counters.completions, completions as u64),
@@ -275,6 +280,7 @@ impl Core {
             }
         }
         self.read_clock();
+        board.begin_work(self.epoch_board_ns + self.now_ns());
         self.measured_ns.set(self.shared.clock.now_ns());
         self.timers.borrow_mut().fire(self.now_ns());
     }

@@ -73,7 +73,9 @@ pub use source::Source;
 pub use task::{Task, yield_now};
 pub use time::{Sleep, Timeout, sleep};
 
-pub use vermeil_io::{ConnectOptions, DriverOptions, IoChoice, ListenOptions, More, listen};
+pub use vermeil_io::{
+    Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, listen, monotonic_ns,
+};
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{CoreIndex, Distance, Layout, PlanName, Policy, TurnLimits, UnknownPolicy};
 

@@ -17,7 +17,7 @@ use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
-use vermeil_io::{Clock, Unparker};
+use vermeil_io::{Board, Clock, Unparker};
 use vermeil_queue::{Parking, ReadyQueue};
 use vermeil_sched::{
     Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, StealCost,
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) stealing: Stealing,
     pub(crate) layout: Layout,
     pub(crate) clock: Clock,
+    /// Since when each core has not looked at its sockets.
+    pub(crate) board: Arc<Board>,
     /// Cores that sleep; a hint.
     pub(crate) asleep: CachePadded<AtomicUsize>,
     /// A core was woken as a thief, or looks for work by itself: nobody else is woken meanwhile.
@@ -97,6 +99,7 @@ impl Shared {
         turn: TurnLimits,
         policy: Policy,
         pool: Pool,
+        board: Arc<Board>,
     ) -> Arc<Self> {
         let stealing = policy.stealing();
         let core = |cpu: &usize| {
@@ -123,6 +126,7 @@ impl Shared {
             stealing,
             layout,
             clock: Clock::get(),
+            board,
             asleep: CachePadded::default(),
             searching: CachePadded::default(),
             sentinel: CachePadded::new(AtomicU32::new(NOBODY)),
@@ -364,6 +368,12 @@ impl Handle {
     /// When there is no such core.
     pub fn color_on(&self, core: CoreIndex) -> Color {
         self.shared.new_color(Placement::Core(core))
+    }
+
+    /// What each core shows of itself: since when it has not looked at its sockets, by the clock of
+    /// [`monotonic_ns`](crate::monotonic_ns).
+    pub fn board(&self) -> &Board {
+        &self.shared.board
     }
 
     /// The cores of the runtime.

@@ -4,7 +4,12 @@ use crate::{
     core::Home,
     net::{home, on_driver},
 };
-use std::{future::poll_fn, io, os::fd::OwnedFd, task::Poll};
+use std::{
+    future::poll_fn,
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    task::Poll,
+};
 use vermeil_io::SourceKey;
 
 /// A descriptor that a task of this core waits on.
@@ -22,6 +27,32 @@ impl Source {
     pub fn new(descriptor: OwnedFd) -> io::Result<Self> {
         let home = home()?;
         Ok(Self { home, key: on_driver(home, |driver| driver.add_source(descriptor))?? })
+    }
+
+    /// Watches a listener that another core owns, to relieve that core: see [`tells_every_watcher`](Self::tells_every_watcher).
+    ///
+    /// # Errors
+    /// Off a core, or when the driver refuses the descriptor.
+    pub fn watch(listener: OwnedFd) -> io::Result<Self> {
+        let home = home()?;
+        Ok(Self { home, key: on_driver(home, |driver| driver.add_watch(listener))?? })
+    }
+
+    /// Whether those who [`watch`](Self::watch) a listener are told of each of its connections. Otherwise the kernel tells
+    /// them of those that it could not wake the owner for.
+    ///
+    /// # Errors
+    /// Off a core.
+    pub fn tells_every_watcher() -> io::Result<bool> {
+        Ok(on_driver(home()?, |driver| driver.tells_every_watcher())?)
+    }
+
+    /// Lets `f` look at the descriptor.
+    ///
+    /// # Errors
+    /// Off its core.
+    pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
+        Ok(on_driver(self.home, |driver| f(driver.source_fd(self.key)))?)
     }
 
     /// Waits until there is something to read. Read until it would block before waiting again.

@@ -1,5 +1,6 @@
 //! The runtime on real threads: colors, handlers, tasks, timers, sockets, stopping.
 
+mod board;
 mod handler;
 mod net;
 mod steal;
