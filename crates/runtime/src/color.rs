@@ -112,7 +112,7 @@ impl Color {
             self.queue.about.handler.store(handler.0, Ordering::Relaxed);
         }
         match self.queue.push(event) {
-            Some(token) => self.shared.schedule(token),
+            Some(token) => self.shared.schedule(token, 1),
             None => self.shared.posted(&self.queue, worth_ns),
         }
     }

@@ -5,10 +5,11 @@
 //! every lock-free step (`vermeil-queue`).
 
 use crate::{
-    color::{About, Queue, Token},
+    color::{About, Color, Queue, Token},
     costs::{Learner, coldness},
     shared::{CoreShared, Shared, add},
     timers::Timers,
+    when::Meeting,
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -38,6 +39,10 @@ pub(crate) struct Core {
     pub(crate) learner: RefCell<Learner>,
     /// Something of the driver was made by the event that runs: its color stays here.
     uses_driver: Cell<bool>,
+    /// What the event that holds its color holds it for.
+    pub(crate) meeting: RefCell<Option<Arc<Meeting>>>,
+    /// Where the task that runs wants to go on.
+    pub(crate) hop: RefCell<Option<Color>>,
     /// Searches since one found something.
     pub(crate) looked_in_vain: Cell<u32>,
     /// The last moment the measuring clock was read at.
@@ -95,6 +100,8 @@ impl Core {
             home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
             learner: RefCell::new(Learner::new(shared.stealing)),
             uses_driver: Cell::new(false),
+            meeting: RefCell::default(),
+            hop: RefCell::default(),
             looked_in_vain: Cell::new(0),
             measured_ns: Cell::new(0),
             shared,
@@ -181,6 +188,7 @@ impl Core {
             }
             None => return 0,
         };
+        let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
         let (ran, next) = if self.shared.stealing.is_on() {
             self.run_observed(token, self.shared.batch(batch))
         } else {
@@ -189,7 +197,7 @@ impl Core {
         match next {
             Activation::Again(token) => drop(self.shared.enqueue(token, 0)),
             Activation::Empty => {}
-            Activation::Held(_) => unreachable!("no event of this runtime holds its color"),
+            Activation::Held(held) => self.arrived(held),
         }
         add(&mine.counters.activations, 1);
         add(&mine.counters.events, ran.events as u64);

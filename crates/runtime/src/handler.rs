@@ -6,12 +6,14 @@ use crate::{
     costs::Published,
     error::Full,
     shared::{Handle, Shared, add},
+    spec::{Lanes, Spec},
 };
 use std::{
+    num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use vermeil_queue::{Event, Run};
@@ -28,6 +30,8 @@ pub(crate) struct HandlerCounters {
 pub(crate) struct Handlers {
     names: Mutex<Vec<String>>,
     priors: Mutex<Vec<Prior>>,
+    /// Per handler, most events of a color in one go; zero for the turn's.
+    batches: Box<[AtomicUsize]>,
     published: Box<[Published]>,
     stealing: Stealing,
 }
@@ -35,8 +39,10 @@ pub(crate) struct Handlers {
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing) -> Self {
         let published = (0..=bound).map(|_| Published::new()).collect();
-        let handlers = Self { names: Mutex::default(), priors: Mutex::default(), published, stealing };
-        handlers.register("task", Prior::default());
+        let batches = (0..=bound).map(|_| AtomicUsize::new(0)).collect();
+        let handlers =
+            Self { names: Mutex::default(), priors: Mutex::default(), batches, published, stealing };
+        handlers.register(&Spec::new("task"));
         handlers
     }
 
@@ -52,14 +58,25 @@ impl Handlers {
         self.names.lock().expect("nothing panics under this lock").clone()
     }
 
-    fn register(&self, name: &str, prior: Prior) -> HandlerIndex {
+    /// Most events of a color that run in one go after an event of `handler` was posted on it.
+    #[inline]
+    pub(crate) fn batch(&self, handler: HandlerIndex, of_turn: usize) -> usize {
+        match self.batches[handler.0 as usize].load(Ordering::Relaxed) {
+            0 => of_turn,
+            batch => batch.min(of_turn),
+        }
+    }
+
+    fn register(&self, spec: &Spec) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
         let bound = self.published.len() - 1;
         assert!(names.len() <= bound, "a runtime has at most {bound} handlers (Limits::handlers)");
         let index = HandlerIndex(names.len() as u32);
-        self.priors.lock().expect("nothing panics under this lock").push(prior);
-        self.published(index).start(prior, self.stealing);
-        names.push(name.to_owned());
+        self.priors.lock().expect("nothing panics under this lock").push(spec.prior);
+        self.published(index).start(spec.prior, self.stealing);
+        let batch = spec.batch_events.map_or(0, NonZeroUsize::get);
+        self.batches[index.0 as usize].store(batch, Ordering::Relaxed);
+        names.push(spec.name.clone());
         index
     }
 }
@@ -80,7 +97,8 @@ impl<E> Copy for Handler<E> {}
 
 struct Code<E> {
     index: HandlerIndex,
-    shared: Arc<Shared>,
+    handle: Handle,
+    lanes: Lanes,
     run: Box<dyn Fn(E) + Send + Sync>,
 }
 
@@ -96,31 +114,56 @@ pub struct HandlerSnapshot {
 }
 
 impl Handle {
-    /// Registers a handler. It must not block; it stays for the life of the process.
+    /// Registers a handler, by its name or with all that is to be said about it. It must not block; it stays for the life
+    /// of the process.
     ///
     /// # Panics
     /// When the runtime has [`crate::Limits::handlers`] handlers already.
     pub fn handler<E: Send + 'static>(
         &self,
-        name: &str,
+        spec: impl Into<Spec>,
         run: impl Fn(E) + Send + Sync + 'static,
     ) -> Handler<E> {
-        let index = self.shared.handlers.register(name, Prior::default());
-        let code = Code { index, shared: self.shared.clone(), run: Box::new(run) };
+        let spec = spec.into();
+        let lanes = self.lanes(&spec);
+        let index = self.shared.handlers.register(&spec);
+        let code = Code { index, handle: self.clone(), lanes, run: Box::new(run) };
         Handler { code: Box::leak(Box::new(code)) }
     }
 }
 
 impl<E: Send + 'static> Handler<E> {
-    /// Posts `event` on `color`: it runs after everything posted on that color before.
+    /// Posts `event` on `color`: it runs after everything posted on that color before. A handler with colors of its own
+    /// (see [`crate::Exclusion`]) uses those instead.
     ///
     /// # Errors
     /// [`Full`], with the event, when the color's core holds [`crate::Limits::events_per_core`] posted events.
     ///
     /// # Panics
     /// When the color belongs to another runtime.
+    #[inline]
     pub fn post(&self, color: &Color, event: E) -> Result<(), Full<E>> {
-        let shared = &self.code.shared;
+        match &self.code.lanes {
+            Lanes::Given => self.post_on(color, event),
+            lanes => self.post_on(&lanes.color(&self.code.handle, Some(color)), event),
+        }
+    }
+
+    /// Posts `event` without a color: on the handler's own, or else on [`Handle::default_color`].
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn send(&self, event: E) -> Result<(), Full<E>> {
+        self.post_on(&self.code.lanes.color(&self.code.handle, None), event)
+    }
+
+    /// The one color that the handler's events go to whatever they are posted with, if there is one.
+    pub fn color(&self) -> Option<&Color> {
+        if let Lanes::One(color) = &self.code.lanes { Some(color) } else { None }
+    }
+
+    fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
+        let shared = &self.code.handle.shared;
         assert!(Arc::ptr_eq(shared, &color.shared), "the handler and the color belong to different runtimes");
         let bound = shared.limits.events_per_core;
         let core = color.core().0;

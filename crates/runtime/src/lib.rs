@@ -48,15 +48,19 @@ mod costs;
 mod error;
 mod handler;
 mod hints;
+mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+mod keyed;
 mod net;
 mod shared;
 mod source;
+mod spec;
 mod steal;
 mod task;
 mod time;
 mod timers;
+mod when;
 
 #[cfg(test)]
 mod tests;
@@ -67,9 +71,12 @@ pub use color::Color;
 pub use core::{core_index, now_ms};
 pub use error::{BlockingFull, Full, OffCore, StartError, TaskError};
 pub use handler::{Handler, HandlerSnapshot};
+pub use hop::hop;
+pub use keyed::Keyed;
 pub use net::{TcpListener, TcpStream};
 pub use shared::{CoreSnapshot, Handle, Snapshot};
 pub use source::Source;
+pub use spec::{Exclusion, Place, Spec};
 pub use task::{Task, yield_now};
 pub use time::{Sleep, Timeout, sleep};
 

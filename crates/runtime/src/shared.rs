@@ -14,7 +14,7 @@ use crate::{
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
@@ -42,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) sentinel: CachePadded<AtomicU32>,
     /// When a sentinel was called last, on the measuring clock.
     sentinel_called_ns: CachePadded<AtomicU64>,
+    pub(crate) default_color: OnceLock<Arc<Queue>>,
+    /// Held while the events of one meeting are queued on all its colors: meetings have one order.
+    pub(crate) meetings: Mutex<()>,
     pub(crate) handlers: Handlers,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
@@ -119,6 +122,8 @@ impl Shared {
         };
         Arc::new(Self {
             cores: cpus.iter().map(core).collect(),
+            default_color: OnceLock::new(),
+            meetings: Mutex::new(()),
             handlers: Handlers::new(limits.handlers, stealing),
             limits,
             turn,
@@ -152,12 +157,12 @@ impl Shared {
         if self.stealing.is_on() { self.handlers.published(handler).worth_ns() } else { 0 }
     }
 
-    /// A color has got its token, with its first event: puts it into its core's ready queue, wakes the core if it sleeps,
-    /// and another if it should steal the color.
-    pub(crate) fn schedule(&self, token: Token) {
+    /// A color may run: puts its token into its core's ready queue, with so many entries of its events, wakes the core if it
+    /// sleeps, and another if it should steal the color.
+    pub(crate) fn schedule(&self, token: Token, entries: usize) {
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         let color = thieves.then(|| token.color().clone());
-        let core = self.enqueue(token, 1);
+        let core = self.enqueue(token, entries);
         if !is_current(self, core) && self.core(core).parking.must_wake() {
             self.core(core).unpark();
         } else if let Some(color) = color {

@@ -4,7 +4,7 @@
 //! a color never overlap, and a wake-up during a poll queues it again at the tail. Also owns the registry through which
 //! a core cancels what is left when the runtime stops. Tested in `tests/task.rs`.
 
-use crate::{Color, error::TaskError, shared::Handle};
+use crate::{Color, core::current, error::TaskError, shared::Handle};
 use slab::Slab;
 use std::{
     future::{Future, poll_fn},
@@ -16,17 +16,18 @@ use std::{
     },
     task::{Context, Poll, Waker},
 };
-use vermeil_queue::{Colored, Repeat, Repeating};
+use vermeil_queue::{Colored, Repeat, Repeating, current_color};
 use vermeil_sched::HandlerIndex;
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
     outcome: Arc<Outcome<T>>,
-    cancel: Weak<dyn Cancel>,
+    /// Nothing for what cannot be cancelled.
+    cancel: Option<Weak<dyn Cancel>>,
 }
 
 /// What a task leaves for whoever waits for it.
-struct Outcome<T> {
+pub(crate) struct Outcome<T> {
     state: Mutex<State<T>>,
     done: Condvar,
 }
@@ -39,7 +40,11 @@ enum State<T> {
 
 /// A task as its color sees it.
 struct Body<F: Future> {
+    /// The color it was spawned on.
     color: Color,
+    /// Where it has hopped to, if it is not at home.
+    away: Mutex<Option<Color>>,
+    is_away: AtomicBool,
     /// Nothing once it has ended.
     future: Colored<Option<Pin<Box<F>>>>,
     cancelled: AtomicBool,
@@ -66,10 +71,12 @@ impl Handle {
         F::Output: Send + 'static,
     {
         assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
-        let outcome = Arc::new(Outcome { state: Mutex::new(State::Running(None)), done: Condvar::new() });
+        let outcome = Outcome::new();
         let registered = color.core().0;
         let task = Repeating::new(Body {
             color: color.clone(),
+            away: Mutex::default(),
+            is_away: AtomicBool::new(false),
             future: Colored::new(color.id(), Some(Box::pin(future))),
             cancelled: AtomicBool::new(false),
             outcome: outcome.clone(),
@@ -80,7 +87,7 @@ impl Handle {
         let weak = Arc::downgrade(&cancel);
         self.shared.core(registered).tasks.insert(cancel, &task.body.slot);
         Body::wake(&task);
-        Task { outcome, cancel: weak }
+        Task { outcome, cancel: Some(weak) }
     }
 }
 
@@ -91,25 +98,22 @@ where
 {
     fn run(task: &Arc<Repeating<Self>>) {
         let body = &task.body;
-        let (result, panic) = body.future.with(|future| {
-            let Some(alive) = future.as_mut() else { return (None, None) };
-            if body.cancelled.load(Ordering::Acquire) {
-                return (Some(Err(TaskError::Cancelled)), drop_contained(future));
+        if current_color() != Some(body.future.color()) {
+            // Posted here before the task hopped away: follow it.
+            return Self::wake(task);
+        }
+        let (result, panic) = body.future.with(|future| body.poll(task, future));
+        let hop = current(|core| core.hop.borrow_mut().take()).flatten();
+        match (result, hop) {
+            (Some(result), _) => {
+                body.color.shared.core(body.registered).tasks.remove(body.slot.load(Ordering::Relaxed));
+                body.outcome.complete(result);
             }
-            let waker = Waker::from(task.clone());
-            let mut context = Context::from_waker(&waker);
-            match catch_unwind(AssertUnwindSafe(|| alive.as_mut().poll(&mut context))) {
-                Ok(Poll::Pending) => (None, None),
-                Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
-                Err(panic) => {
-                    drop_contained(future);
-                    (Some(Err(TaskError::Panicked)), Some(panic))
-                }
+            (None, Some(color)) => {
+                body.go_to(color);
+                Self::wake(task);
             }
-        });
-        if let Some(result) = result {
-            body.color.shared.core(body.registered).tasks.remove(body.slot.load(Ordering::Relaxed));
-            body.outcome.complete(result);
+            (None, None) => {}
         }
         // The core counts it.
         if let Some(panic) = panic {
@@ -118,9 +122,53 @@ where
     }
 
     fn wake(task: &Arc<Repeating<Self>>) {
-        if let Some(event) = task.post() {
-            task.body.color.push(TASKS, event);
+        let Some(event) = task.post() else { return };
+        let body = &task.body;
+        // Acquire pairs with the store in `go_to`; a waker that comes earlier posts at home, and the task is followed.
+        if body.is_away.load(Ordering::Acquire) {
+            body.whereabouts().push(TASKS, event);
+        } else {
+            body.color.push(TASKS, event);
         }
+    }
+}
+
+/// What a poll left: the task's result if it has ended, and what was thrown.
+type Polled<T> = (Option<Result<T, TaskError>>, Option<Panic>);
+
+impl<F> Body<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn poll(&self, task: &Arc<Repeating<Self>>, future: &mut Option<Pin<Box<F>>>) -> Polled<F::Output> {
+        let Some(alive) = future.as_mut() else { return (None, None) };
+        if self.cancelled.load(Ordering::Acquire) {
+            return (Some(Err(TaskError::Cancelled)), drop_contained(future));
+        }
+        let waker = Waker::from(task.clone());
+        let mut context = Context::from_waker(&waker);
+        match catch_unwind(AssertUnwindSafe(|| alive.as_mut().poll(&mut context))) {
+            Ok(Poll::Pending) => (None, None),
+            Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
+            Err(panic) => {
+                drop_contained(future);
+                (Some(Err(TaskError::Panicked)), Some(panic))
+            }
+        }
+    }
+
+    /// Leaves the color that runs for another.
+    fn go_to(&self, color: Color) {
+        self.future.move_to(color.id());
+        let home = color.id() == self.color.id();
+        *self.away.lock().expect("nothing panics under this lock") = (!home).then_some(color);
+        self.is_away.store(!home, Ordering::Release);
+    }
+
+    fn whereabouts(&self) -> Color {
+        let away = self.away.lock().expect("nothing panics under this lock");
+        away.as_ref().unwrap_or(&self.color).clone()
     }
 }
 
@@ -157,8 +205,17 @@ impl<F: Future> Drop for Body<F> {
     }
 }
 
+/// Runs `body` to its result, whatever it throws.
+pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|_| TaskError::Panicked)
+}
+
 impl<T> Outcome<T> {
-    fn complete(&self, result: Result<T, TaskError>) {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(State::Running(None)), done: Condvar::new() })
+    }
+
+    pub(crate) fn complete(&self, result: Result<T, TaskError>) {
         let mut state = self.state.lock().expect("nothing panics under this lock");
         let State::Running(waker) = &mut *state else { return };
         let waker = waker.take();
@@ -172,16 +229,25 @@ impl<T> Outcome<T> {
 }
 
 impl<T> Task<T> {
+    /// What is under way and cannot be cancelled.
+    pub(crate) fn of(outcome: Arc<Outcome<T>>) -> Self {
+        Self { outcome, cancel: None }
+    }
+
+    fn upgrade(&self) -> Option<Arc<dyn Cancel>> {
+        self.cancel.as_ref()?.upgrade()
+    }
+
     /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
     pub fn cancel(&self) {
-        if let Some(task) = self.cancel.upgrade() {
+        if let Some(task) = self.upgrade() {
             task.cancel();
         }
     }
 
     /// Has the future polled once more, soon: for whoever changed something that it looks at but cannot wait for.
     pub fn wake(&self) {
-        if let Some(task) = self.cancel.upgrade() {
+        if let Some(task) = self.upgrade() {
             task.wake();
         }
     }

@@ -2,6 +2,7 @@
 
 mod board;
 mod handler;
+mod model;
 mod net;
 mod steal;
 mod task;

@@ -1,0 +1,171 @@
+//! What the author of a handler says about it: its name, what it may not run beside, where it may run, what it costs.
+//!
+//! Annotations of cost and penalty are priors: what is measured replaces them, except under Mely's policy, which is built
+//! on them. Leaves out running: `handler.rs`. Tested in `tests/model.rs`.
+
+use crate::{Color, CoreIndex, Distance, shared::Handle};
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use vermeil_sched::{CoreSet, Placement, Prior};
+
+/// A handler before it is registered. A `&str` is one that has nothing but a name.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub(crate) name: String,
+    pub(crate) prior: Prior,
+    pub(crate) exclusion: Exclusion,
+    pub(crate) place: Place,
+    pub(crate) batch_events: Option<NonZeroUsize>,
+}
+
+/// What a handler's events never run beside.
+#[derive(Clone, Debug, Default)]
+pub enum Exclusion {
+    /// Events of the color that they are posted on.
+    #[default]
+    Color,
+    /// Each other, whatever color they are posted on: the handler has a color of its own, which plans place.
+    Handler,
+    /// Events of every handler of the group, and those posted on the group's color.
+    Group(Color),
+    /// Nothing: every event has a color of its own.
+    None,
+    /// More than so many of each other.
+    AtMost(NonZeroUsize),
+}
+
+/// Where a color or a handler may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Wherever the policy puts it.
+    #[default]
+    Any,
+    /// On this core.
+    Core(CoreIndex),
+    /// On one of these cores.
+    Cores(Vec<CoreIndex>),
+    /// On the cores that share a cache of any level with this one.
+    Cache(CoreIndex),
+    /// On the cores of memory node `n`, counted in the order of the runtime's cores.
+    Node(u32),
+}
+
+impl Spec {
+    /// A handler of this name: posted with a color, placed by the policy, its costs learned.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            prior: Prior::default(),
+            exclusion: Exclusion::default(),
+            place: Place::default(),
+            batch_events: None,
+        }
+    }
+
+    /// How long a run is expected to take, at most 4 s. Measured runs replace it.
+    pub fn cost(mut self, expected: Duration) -> Self {
+        self.prior.cost_ns = u32::try_from(expected.as_nanos()).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// How many times as long a run may take on another core: 1 for a handler that touches nothing of its own, more for
+    /// large data that lives long. Measured moves replace it.
+    pub fn penalty(mut self, factor: u32) -> Self {
+        self.prior.penalty = factor;
+        self
+    }
+
+    /// What its events never run beside.
+    pub fn exclusion(mut self, exclusion: Exclusion) -> Self {
+        self.exclusion = exclusion;
+        self
+    }
+
+    /// Where it may run, if it has colors of its own: with [`Exclusion::Color`] the events' colors say.
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// Most events of a color that run in one go when the last one posted is this handler's, at least 1. Default: the
+    /// turn's [`crate::TurnLimits::batch_events`].
+    pub fn batch(mut self, events: usize) -> Self {
+        self.batch_events = NonZeroUsize::new(events.max(1));
+        self
+    }
+}
+
+impl From<&str> for Spec {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl Handle {
+    /// A new color that lives where `place` says.
+    ///
+    /// # Panics
+    /// When it names no core of this runtime.
+    pub fn color_at(&self, place: &Place) -> Color {
+        self.shared.new_color(self.placement(place))
+    }
+
+    /// The color of events that nobody gave one: they run one after the other, so a program without colors is right.
+    pub fn default_color(&self) -> Color {
+        let queue = self.shared.default_color.get_or_init(|| self.color().queue);
+        Color { queue: queue.clone(), shared: self.shared.clone() }
+    }
+
+    fn placement(&self, place: &Place) -> Placement {
+        let layout = &self.shared.layout;
+        let these = |keep: &dyn Fn(CoreIndex) -> bool| {
+            let cores: CoreSet = layout.indices().filter(|core| keep(*core)).collect();
+            Placement::Cores(Arc::new(cores))
+        };
+        match place {
+            Place::Any => Placement::Any,
+            Place::Core(core) => Placement::Core(*core),
+            Place::Cores(cores) => these(&|core| cores.contains(&core)),
+            Place::Cache(near) => these(&|core| layout.distance(*near, core) <= Distance::L3),
+            Place::Node(node) => these(&|core| layout.node(core) == *node),
+        }
+    }
+
+    /// The colors that a handler with this spec has for itself, and how an event finds one.
+    pub(crate) fn lanes(&self, spec: &Spec) -> Lanes {
+        match &spec.exclusion {
+            Exclusion::Color => Lanes::Given,
+            Exclusion::Handler => Lanes::One(self.color_at(&spec.place)),
+            Exclusion::Group(color) => Lanes::One(color.clone()),
+            Exclusion::None => Lanes::Fresh(self.placement(&spec.place)),
+            Exclusion::AtMost(most) => {
+                Lanes::Some((0..most.get()).map(|_| self.color_at(&spec.place)).collect())
+            }
+        }
+    }
+}
+
+/// Where a handler's events go.
+pub(crate) enum Lanes {
+    /// To the color they are posted with.
+    Given,
+    /// All to one.
+    One(Color),
+    /// To the shortest of these.
+    Some(Box<[Color]>),
+    /// To a new one each.
+    Fresh(Placement),
+}
+
+impl Lanes {
+    /// The color for an event that is posted with `given`.
+    pub(crate) fn color(&self, handle: &Handle, given: Option<&Color>) -> Color {
+        match self {
+            Self::Given => given.cloned().unwrap_or_else(|| handle.default_color()),
+            Self::One(color) => color.clone(),
+            Self::Some(lanes) => {
+                lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane").clone()
+            }
+            Self::Fresh(placement) => handle.shared.new_color(placement.clone()),
+        }
+    }
+}
