@@ -7,7 +7,9 @@ mod machine;
 mod memory;
 mod workload;
 
+mod check;
 mod options;
+mod swarm;
 mod watch;
 mod world;
 
@@ -18,6 +20,7 @@ mod error;
 mod fixed;
 mod random;
 
+pub use check::{Checker, Violation};
 pub use error::Error;
 pub use histogram::Histogram;
 pub use machine::{
@@ -27,6 +30,7 @@ pub use machine::{
 pub use memory::Traffic;
 pub use options::{Fault, Options};
 pub use results::{HandlerCounts, Results};
+pub use swarm::{Case, Outcome};
 pub use watch::{Note, Watch};
 pub use workload::{
     Choice, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program, ShiftSpec, SourceKind,

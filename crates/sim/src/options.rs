@@ -30,6 +30,10 @@ pub struct Options {
     pub waits_for_locks: bool,
     /// How often the placement controller looks, in nanoseconds; default: its own.
     pub control_ns: Option<u64>,
+    /// After the end nobody asks any more, and what was asked has so long to be answered, in nanoseconds; 0: no time at all.
+    pub drain_ns: u64,
+    /// Steps between two audits of what cannot be seen from outside; slow.
+    pub audit_every: Option<u32>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
 }
@@ -48,6 +52,8 @@ impl Options {
             plan: None,
             waits_for_locks: false,
             control_ns: None,
+            drain_ns: 0,
+            audit_every: None,
             faults: Vec::new(),
         }
     }

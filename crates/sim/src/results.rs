@@ -77,6 +77,10 @@ pub struct Results {
     pub requests_live_at_end: usize,
     /// Most colors at once.
     pub colors_at_most: usize,
+    /// Of a run that was to end by itself: events and requests that never came to run.
+    pub stuck: u64,
+    /// What an audit found: the invariant and what is wrong.
+    pub audit: Option<(&'static str, String)>,
     began_ns: u64,
     sent: Vec<u64>,
 }
@@ -108,6 +112,8 @@ impl Results {
             queued_at_end: 0,
             requests_live_at_end: 0,
             colors_at_most: 0,
+            stuck: 0,
+            audit: None,
             began_ns: 0,
             sent: vec![0; program.sources.len()],
         }

@@ -7,6 +7,7 @@
 //! `check.rs`; determinism and accounts in `world/tests.rs`.
 
 mod arrive;
+mod audit;
 mod clock;
 mod colors;
 mod core;
@@ -202,7 +203,7 @@ impl<W: Watch> World<W> {
     /// Moment by moment to the end.
     fn run(&mut self) {
         while let Some((at_ns, moment)) = self.clock.next() {
-            if at_ns > self.end_ns {
+            if at_ns > self.end_ns && !self.drains_until(at_ns) {
                 break;
             }
             self.now_ns = at_ns;
@@ -210,6 +211,7 @@ impl<W: Watch> World<W> {
                 Moment::Step { core, turn } => {
                     if self.cores[core as usize].turn_number == turn {
                         self.step(CoreIndex(core));
+                        self.audit_if_due();
                     }
                 }
                 Moment::Ask { client } => self.ask(client),
@@ -224,9 +226,22 @@ impl<W: Watch> World<W> {
                 break;
             }
         }
-        if self.end_ns != u64::MAX && self.outstanding > 0 {
+        let over = self.end_ns != u64::MAX && self.outstanding > 0;
+        if self.options.drain_ns > 0 || self.end_ns == u64::MAX {
+            self.results.stuck = self.outstanding;
+        } else if over {
             self.now_ns = self.end_ns;
         }
+    }
+
+    /// Past the end, what was asked is still answered if the run is to be let finish.
+    fn drains_until(&mut self, at_ns: u64) -> bool {
+        at_ns <= self.end_ns.saturating_add(self.options.drain_ns)
+    }
+
+    /// Whether clients and sources have stopped asking.
+    fn is_draining(&self) -> bool {
+        self.now_ns > self.end_ns
     }
 
     fn shift(&mut self, index: u32) {

@@ -4,12 +4,12 @@
 //! sources that bring requests. Owns the form and its defaults; what the names refer to is settled in `compile.rs`. Unknown
 //! keys are errors.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::Pattern;
 
 /// A program and its load.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
     /// Short name, without spaces.
@@ -23,19 +23,19 @@ pub struct WorkloadSpec {
     #[serde(default)]
     pub warm_up_ms: u64,
     /// What handlers touch.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub object: Vec<ObjectSpec>,
     /// The handlers, in the order of the graph: plans count them in this order.
     pub handler: Vec<HandlerSpec>,
     /// Where requests come from.
     pub source: Vec<SourceSpec>,
     /// What changes while it runs.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shift: Vec<ShiftSpec>,
 }
 
 /// Bytes that handlers touch.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectSpec {
     /// Its name.
@@ -61,7 +61,7 @@ pub struct ObjectSpec {
 }
 
 /// How long an object lives and who shares it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
     /// One for each request, gone with it.
@@ -78,7 +78,7 @@ pub enum Life {
 }
 
 /// A handler.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerSpec {
     /// Its name.
@@ -111,13 +111,13 @@ pub struct HandlerSpec {
     #[serde(default = "yes")]
     pub placed_whole: bool,
     /// What it touches, in order.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touch: Vec<TouchSpec>,
     /// Goes on to one of these, by weight.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<NextSpec>,
     /// Goes on to all of these, besides.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<NextSpec>,
     /// The client has its answer when this has run.
     #[serde(default)]
@@ -130,7 +130,7 @@ pub struct HandlerSpec {
 }
 
 /// One thing a handler touches.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TouchSpec {
     /// The object's name.
@@ -148,7 +148,7 @@ pub struct TouchSpec {
 }
 
 /// How a handler walks through an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderSpec {
     /// In order.
@@ -167,7 +167,7 @@ impl From<OrderSpec> for Pattern {
 }
 
 /// Where a handler goes on to.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NextSpec {
     /// The handler.
@@ -181,7 +181,7 @@ pub struct NextSpec {
 }
 
 /// Where requests come from.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSpec {
     /// The first handler of a request.
@@ -204,7 +204,7 @@ pub struct SourceSpec {
 }
 
 /// A handler between the network and a request's first handler.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PollSpec {
     /// Its name; its cycles are what one run costs whatever it finds.
@@ -217,7 +217,7 @@ pub struct PollSpec {
 }
 
 /// How requests come: `{ closed = { clients = 100 } }` and so on.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum SourceKind {
     /// Clients that wait for their answer, think, and ask again.
@@ -254,7 +254,7 @@ pub enum SourceKind {
 }
 
 /// Which network queue a request comes by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// The client's own, always.
@@ -267,7 +267,7 @@ pub enum Choice {
 }
 
 /// A change while the workload runs.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShiftSpec {
     /// When, in milliseconds from the start.

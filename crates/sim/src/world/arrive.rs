@@ -96,6 +96,9 @@ impl<W: Watch> World<W> {
         let clients = self.program.sources[index].clients();
         let sent = self.results.sent_by(index);
         self.outstanding -= 1;
+        if self.is_draining() {
+            return;
+        }
         let (count, gap_ns) = match self.program.sources[index].load {
             SourceKind::Open { per_s, even, .. } => {
                 let per_s = (per_s * u64::from(self.rate_percent) / 100).max(1);
@@ -117,6 +120,10 @@ impl<W: Watch> World<W> {
 
     /// A client asks.
     pub(super) fn ask(&mut self, client: u32) {
+        if self.is_draining() {
+            self.outstanding -= 1;
+            return;
+        }
         let asked = {
             let asking = &mut self.clients[client as usize];
             asking.asked += 1;

@@ -134,6 +134,23 @@ impl Colors {
         &mut self.colors[color as usize]
     }
 
+    /// The colors that somebody names or that have a token.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = (u32, &Color)> {
+        let named = |color: &Color| color.users > 0 || color.token != Token::Absent;
+        (0..).zip(&self.colors).filter(move |(_, color)| named(color))
+    }
+
+    /// What a color's events add up to.
+    pub(crate) fn sum_of_worth(&self, color: u32) -> u64 {
+        let mut sum = 0;
+        let mut at = self.colors[color as usize].first;
+        while at != NONE {
+            sum += u64::from(self.events[at as usize].worth_ns);
+            at = self.events[at as usize].after;
+        }
+        sum
+    }
+
     /// Places for colors in use or kept for later ones.
     pub(crate) fn len(&self) -> usize {
         self.colors.len()

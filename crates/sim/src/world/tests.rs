@@ -40,3 +40,15 @@ fn times_of_a_core_add_up() {
         assert!(core.busy_ns + core.idle_ns <= results.counted_ns + 100_000, "{core:?}");
     }
 }
+
+#[test]
+fn checked_runs_break_no_rule() {
+    let (machine, web) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
+    for policy in ["none", "libasync", "mely", "ncopy", "adaptive", "placed:round-robin"] {
+        let options = Options { drain_ns: 1_000_000_000, audit_every: Some(50), ..short(policy) };
+        let options = Options { run_ns: Some(5_000_000), ..options };
+        let (results, checker) = simulate_watched(&machine, &web, &options, crate::Checker::default());
+        assert!(results.events() > 1_000, "{policy}");
+        assert_eq!(checker.verdict(&results), None, "{policy}");
+    }
+}

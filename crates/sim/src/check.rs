@@ -1,0 +1,212 @@
+//! The invariants, checked from outside while a world runs.
+//!
+//! A [`Checker`] sees only what a world tells its watchers and keeps its own books: which events wait on each color, who
+//! runs what, who sleeps. It knows nothing of queues, tokens or policies, so it cannot share their mistakes. What can only
+//! be seen from inside (tokens against queues, sums of worth, placements) is compared in `world/audit.rs`. Names are those
+//! of the runtime's list of invariants: I1 exclusion, I3 order within a color, I4 causality (which follows: an event is posted
+//! after whatever caused it was), I5 conservation, I6 no lost wake-up, I10 nothing that runs is stolen, I13 who sleeps
+//! does not run. Tested below on made-up notes, and by every run of the swarm.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use vermeil_sched::CoreIndex;
+
+use crate::results::Results;
+use crate::watch::{Note, Watch};
+
+/// A rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which: "I1" to "I20".
+    pub invariant: &'static str,
+    /// When, in virtual time.
+    pub at_ns: u64,
+    /// What happened.
+    pub what: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} ns: {}", self.invariant, self.at_ns, self.what)
+    }
+}
+
+/// What is known of a color.
+#[derive(Debug, Default)]
+struct Known {
+    waiting: VecDeque<u64>,
+    running: Option<(CoreIndex, u64)>,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub struct Checker {
+    colors: BTreeMap<u64, Known>,
+    cores: BTreeMap<CoreIndex, u64>,
+    asleep: BTreeMap<CoreIndex, u64>,
+    posted: u64,
+    run: u64,
+    now_ns: u64,
+    first: Option<Violation>,
+}
+
+impl Checker {
+    /// The first rule that was broken, with what the run came to: everything posted must have run or be queued, and a
+    /// run that was let finish must have finished.
+    pub fn verdict(mut self, results: &Results) -> Option<Violation> {
+        let waiting: u64 = self.colors.values().map(|color| color.waiting.len() as u64).sum();
+        let running = self.cores.len() as u64;
+        if self.posted != self.run + running + waiting || waiting != results.queued_at_end {
+            let what = format!(
+                "{} posted, {} run, {running} running, {waiting} waiting, {} said to be queued",
+                self.posted, self.run, results.queued_at_end
+            );
+            self.broken("I5", what);
+        }
+        if results.stuck > 0 {
+            let what = format!("{} events or requests never come to run, and all cores sleep", results.stuck);
+            self.broken("I6", what);
+        }
+        if let Some(problem) = &results.audit {
+            self.broken(problem.0, problem.1.clone());
+        }
+        self.first
+    }
+
+    fn broken(&mut self, invariant: &'static str, what: String) {
+        let at_ns = self.now_ns;
+        self.first.get_or_insert(Violation { invariant, at_ns, what });
+    }
+
+    fn started(&mut self, core: CoreIndex, event: u64, color: u64) {
+        if let Some(other) = self.cores.insert(core, event) {
+            self.broken("I1", format!("{core} begins event {event} while it runs {other}"));
+        }
+        if self.asleep.contains_key(&core) {
+            self.broken("I13", format!("{core} sleeps and begins event {event}"));
+        }
+        let known = self.colors.entry(color).or_default();
+        let first = known.waiting.pop_front();
+        let running = known.running.replace((core, event));
+        if let Some((there, other)) = running {
+            self.broken("I1", format!("color {color} runs event {other} on {there} and {event} on {core}"));
+        }
+        if first != Some(event) {
+            self.broken("I3", format!("color {color} runs event {event}, and its first is {first:?}"));
+        }
+    }
+
+    fn finished(&mut self, core: CoreIndex, event: u64, color: u64) {
+        self.run += 1;
+        self.cores.remove(&core);
+        let Some(known) = self.colors.get_mut(&color) else { return };
+        let running = known.running.take();
+        // Colors come and go: what is over must not be kept.
+        if known.waiting.is_empty() {
+            self.colors.remove(&color);
+        }
+        if running != Some((core, event)) {
+            self.broken("I1", format!("event {event} ends on {core}, and color {color} runs {running:?}"));
+        }
+    }
+
+    fn stole(&mut self, thief: CoreIndex, victim: CoreIndex, color: u64) {
+        let running = self.colors.get(&color).and_then(|known| known.running);
+        if thief == victim || running.is_some() {
+            let what = format!("{thief} steals color {color} from {victim} while it runs: {running:?}");
+            self.broken("I10", what);
+        }
+    }
+}
+
+impl Watch for Checker {
+    fn note(&mut self, note: Note) {
+        match note {
+            Note::Posted { at_ns, event, color, .. } => {
+                self.now_ns = at_ns;
+                self.posted += 1;
+                if event != self.posted {
+                    self.broken("I5", format!("event {event} is posted as number {}", self.posted));
+                }
+                self.colors.entry(color).or_default().waiting.push_back(event);
+            }
+            Note::Started { at_ns, core, event, color, .. } => {
+                self.now_ns = at_ns;
+                self.started(core, event, color);
+            }
+            Note::Finished { at_ns, core, event, color } => {
+                self.now_ns = at_ns;
+                self.finished(core, event, color);
+            }
+            Note::Stole { at_ns, thief, victim, color, .. } => {
+                self.now_ns = at_ns;
+                self.stole(thief, victim, color);
+            }
+            Note::Moved { .. } => {}
+            Note::Parked { at_ns, core } => {
+                if self.asleep.insert(core, at_ns).is_some() {
+                    self.broken("I13", format!("{core} goes to sleep twice"));
+                }
+            }
+            Note::Unparked { core, .. } => {
+                self.asleep.remove(&core);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::{machine, workload};
+
+    const CORE: CoreIndex = CoreIndex(0);
+
+    fn results() -> Results {
+        let machine = machine::profile("xeon5100-2x2").unwrap();
+        let program = workload::workload("web").unwrap();
+        Results::new(&machine, &program, &Options::ideal())
+    }
+
+    fn posted(event: u64, color: u64) -> Note {
+        Note::Posted { at_ns: event, event, color, handler: 0 }
+    }
+
+    fn started(core: CoreIndex, event: u64, color: u64) -> Note {
+        Note::Started { at_ns: 10, core, event, color, handler: 0 }
+    }
+
+    fn finished(core: CoreIndex, event: u64, color: u64) -> Note {
+        Note::Finished { at_ns: 20, core, event, color }
+    }
+
+    fn broken(notes: &[Note]) -> Option<&'static str> {
+        let mut checker = Checker::default();
+        notes.iter().for_each(|&note| checker.note(note));
+        checker.verdict(&results()).map(|violation| violation.invariant)
+    }
+
+    #[test]
+    fn an_orderly_run_breaks_nothing() {
+        let orderly = [posted(1, 5), posted(2, 5), started(CORE, 1, 5), finished(CORE, 1, 5)];
+        let rest = [started(CORE, 2, 5), finished(CORE, 2, 5)];
+        assert_eq!(broken(&[&orderly[..], &rest].concat()), None);
+    }
+
+    #[test]
+    fn each_rule_is_noticed() {
+        let two = [posted(1, 5), posted(2, 5)];
+        let with = |more: &[Note]| broken(&[&two[..], more].concat());
+        assert_eq!(with(&[started(CORE, 2, 5)]), Some("I3"));
+        assert_eq!(with(&[started(CORE, 1, 5), started(CoreIndex(1), 2, 5)]), Some("I1"));
+        assert_eq!(with(&[started(CORE, 1, 5), finished(CoreIndex(1), 1, 5)]), Some("I1"));
+        assert_eq!(with(&[Note::Parked { at_ns: 3, core: CORE }, started(CORE, 1, 5)]), Some("I13"));
+        let steal = Note::Stole { at_ns: 5, until_ns: 6, thief: CoreIndex(1), victim: CORE, color: 5 };
+        assert_eq!(with(&[started(CORE, 1, 5), steal]), Some("I10"));
+        assert_eq!(with(&[]), Some("I5"), "two wait, and the results say none do");
+        let mut stuck = results();
+        stuck.stuck = 1;
+        assert_eq!(Checker::default().verdict(&stuck).unwrap().invariant, "I6");
+    }
+}

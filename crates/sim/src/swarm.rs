@@ -1,0 +1,167 @@
+//! Runs drawn from seeds: each seed is a machine, a workload, a policy, knobs and faults.
+//!
+//! A seed that breaks a rule is a case to replay; a case can be made smaller while it still breaks the same rule. Owns the
+//! drawing and the shrinking. The rules are `check.rs`'s. Runs 200 seeds in `swarm/tests.rs`.
+
+mod draw;
+#[cfg(test)]
+mod tests;
+
+use vermeil_sched::CoreIndex;
+
+use crate::check::{Checker, Violation};
+use crate::machine::{Machine, profile};
+use crate::options::Options;
+use crate::results::Results;
+use crate::workload::{Program, WorkloadSpec};
+use crate::world::simulate_watched;
+
+/// Every so many seeds are run twice, to compare their hashes.
+const TWICE_EVERY: u64 = 8;
+
+/// What a seed draws.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The seed.
+    pub seed: u64,
+    /// A shipped machine.
+    pub machine: &'static str,
+    /// Which of its cores.
+    pub cores: Vec<CoreIndex>,
+    /// The program and its load.
+    pub workload: WorkloadSpec,
+    /// Policy, knobs, faults.
+    pub options: Options,
+}
+
+/// What a case came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The first rule that was broken.
+    pub violation: Option<Violation>,
+    /// Events run.
+    pub events: u64,
+    /// The trace hash.
+    pub hash: u64,
+}
+
+impl Case {
+    /// Draws a case.
+    pub fn draw(seed: u64) -> Self {
+        draw::case(seed)
+    }
+
+    /// Runs it under the checkers.
+    pub fn run(&self) -> Outcome {
+        let first = self.run_once();
+        if self.seed.is_multiple_of(TWICE_EVERY) && first.violation.is_none() {
+            let second = self.run_once();
+            if first.hash != second.hash {
+                let what = format!("two runs differ: {:016x} and {:016x}", first.hash, second.hash);
+                let violation = Some(Violation { invariant: "I18", at_ns: 0, what });
+                return Outcome { violation, ..first };
+            }
+        }
+        first
+    }
+
+    fn run_once(&self) -> Outcome {
+        match self.results() {
+            Ok((results, checker)) => {
+                let (events, hash) = (results.steps, results.hash);
+                Outcome { violation: checker.verdict(&results), events, hash }
+            }
+            // What is drawn makes sense; a smaller case may not, and then it breaks this rule and no other.
+            Err(error) => {
+                let violation = Violation { invariant: "draw", at_ns: 0, what: error.to_string() };
+                Outcome { violation: Some(violation), events: 0, hash: 0 }
+            }
+        }
+    }
+
+    fn results(&self) -> Result<(Results, Checker), crate::Error> {
+        let machine: Machine = profile(self.machine)?.only(&self.cores)?;
+        let program = Program::new(&self.workload)?;
+        Ok(simulate_watched(&machine, &program, &self.options, Checker::default()))
+    }
+
+    /// The smallest case found that breaks the same rule.
+    pub fn minimise(&self, invariant: &str) -> Self {
+        let mut smallest = self.clone();
+        loop {
+            let still =
+                |case: &Self| case.run().violation.is_some_and(|violation| violation.invariant == invariant);
+            match smallest.smaller().into_iter().find(still) {
+                Some(case) => smallest = case,
+                None => return smallest,
+            }
+        }
+    }
+
+    /// Cases with one thing less.
+    fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut with = |change: &dyn Fn(&mut Self)| {
+            let mut case = self.clone();
+            change(&mut case);
+            all.push(case);
+        };
+        for index in 0..self.options.faults.len() {
+            with(&|case| drop(case.options.faults.remove(index)));
+        }
+        for index in 0..self.workload.source.len().saturating_sub(1) {
+            with(&|case| drop(case.workload.source.remove(index)));
+        }
+        for index in (0..self.workload.handler.len()).rev() {
+            with(&|case| remove_handler(&mut case.workload, index));
+        }
+        for index in 0..self.workload.object.len() {
+            with(&|case| remove_object(&mut case.workload, index));
+        }
+        if self.cores.len() > 1 {
+            with(&|case| case.cores.truncate(case.cores.len() / 2));
+            with(&|case| case.cores.truncate(case.cores.len() - 1));
+        }
+        if let Some(run_ns) = self.options.run_ns.filter(|&run_ns| run_ns > 1_000) {
+            with(&|case| case.options.run_ns = Some(run_ns / 2));
+        }
+        all
+    }
+
+    /// The case as a person reads it: what was drawn, and the workload as a file.
+    pub fn describe(&self) -> String {
+        let cores: Vec<String> = self.cores.iter().map(|core| core.0.to_string()).collect();
+        let workload = toml::to_string(&self.workload).unwrap_or_default();
+        format!(
+            "seed {}: machine {}, cores {}, policy {}\nfaults: {:?}\nrun {} us, spin {} ns, batch {:?}\n\n{workload}",
+            self.seed,
+            self.machine,
+            cores.join(","),
+            self.options.policy,
+            self.options.faults,
+            self.options.run_ns.unwrap_or(0) / 1_000,
+            self.options.spin_ns,
+            self.options.batch_events,
+        )
+    }
+}
+
+/// Takes a handler out, with every way to it.
+fn remove_handler(workload: &mut WorkloadSpec, index: usize) {
+    let name = workload.handler.remove(index).name;
+    for handler in &mut workload.handler {
+        handler.next.retain(|next| next.to != name);
+        handler.also.retain(|next| next.to != name);
+    }
+}
+
+/// Takes an object out, with every touch of it and every color it gives.
+fn remove_object(workload: &mut WorkloadSpec, index: usize) {
+    let name = workload.object.remove(index).name;
+    for handler in &mut workload.handler {
+        handler.touch.retain(|touch| touch.object != name);
+        if handler.color == name {
+            handler.color = "request".to_owned();
+        }
+    }
+}

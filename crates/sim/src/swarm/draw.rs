@@ -1,0 +1,214 @@
+//! What a seed means: every part of a case, drawn one after the other from the seed's own stream.
+
+use vermeil_sched::{CoreIndex, PlanName, Policy};
+
+use super::Case;
+use crate::machine::{profile, profiles};
+use crate::options::{Fault, Options};
+use crate::random::{Purpose, Stream};
+use crate::workload::{
+    Choice, HandlerSpec, Life, NextSpec, ObjectSpec, PollSpec, SourceKind, SourceSpec, TouchSpec,
+    WorkloadSpec,
+};
+
+/// Cores of a case, at most: enough for three nodes, few enough to be fast.
+const CORES_MAX: u64 = 12;
+/// Virtual time of a case, in nanoseconds: between a quarter of this and this.
+const RUN_NS: u64 = 16_000_000;
+/// What is asked in that time is answered in this one, whatever goes wrong, or never.
+const DRAIN_NS: u64 = 1_000_000_000_000;
+/// Steps between two audits.
+const AUDIT_EVERY: u32 = 64;
+
+pub(super) fn case(seed: u64) -> Case {
+    let mut stream = Stream::new(seed, Purpose::Swarm, 0);
+    let draw = &mut stream;
+    let names: Vec<&'static str> = profiles().collect();
+    let machine = *pick(draw, &names);
+    let cores = cores(draw, machine);
+    let workload = workload(draw);
+    Case { seed, machine, cores, workload, options: options(draw, seed) }
+}
+
+fn pick<'a, T>(draw: &mut Stream, items: &'a [T]) -> &'a T {
+    &items[draw.below(items.len() as u64) as usize]
+}
+
+/// Between two numbers, small ones as likely as large ones.
+fn log_between(draw: &mut Stream, low: u64, high: u64) -> u64 {
+    let powers = u64::from((high / low).max(1).ilog2());
+    let base = low << draw.below(powers + 1);
+    (base + draw.below(base)).min(high)
+}
+
+fn cores(draw: &mut Stream, machine: &str) -> Vec<CoreIndex> {
+    let all = profile(machine).expect("a shipped machine").cores() as u64;
+    let count = 1 + draw.below(CORES_MAX.min(all));
+    // Every so many-th, so that several nodes have some.
+    let stride = (all / count).max(1);
+    let first = draw.below(stride);
+    (0..count).map(|index| CoreIndex((first + index * stride) as u32)).collect()
+}
+
+fn options(draw: &mut Stream, seed: u64) -> Options {
+    let plans =
+        [PlanName::RoundRobin, PlanName::CacheAware, PlanName::Intermediate1, PlanName::Intermediate2];
+    let policies = [
+        Policy::None,
+        Policy::Libasync,
+        Policy::Mely,
+        Policy::NCopy,
+        Policy::Adaptive,
+        Policy::Adaptive,
+        Policy::Trial,
+        Policy::Placed(pick(draw, &plans).clone()),
+    ];
+    let policy = pick(draw, &policies).clone();
+    let batch_events = draw.chance(300).then(|| 1 + draw.below(64) as usize);
+    let faults = (0..draw.below(4)).map(|_| fault(draw)).collect();
+    Options {
+        seed,
+        run_ns: Some(RUN_NS / 4 + draw.below(RUN_NS * 3 / 4)),
+        batch_events,
+        spin_ns: if draw.chance(200) { draw.below(50_000) } else { 0 },
+        annotated: draw.chance(300).then(|| draw.chance(500)),
+        waits_for_locks: draw.chance(200),
+        control_ns: Some(50_000 + draw.below(500_000)),
+        drain_ns: DRAIN_NS,
+        audit_every: Some(AUDIT_EVERY),
+        faults,
+        ..Options::new(policy)
+    }
+}
+
+fn fault(draw: &mut Stream) -> Fault {
+    let at_us = draw.below(RUN_NS / 1_000) as u32;
+    let core = draw.below(CORES_MAX) as u32;
+    match draw.below(7) {
+        0 => Fault::LateWakes { times: 2 + draw.below(100) as u32 },
+        1 => Fault::SpuriousWakes { every_us: 1 + draw.below(100) as u32 },
+        2 => Fault::SlowCore { core, at_us, percent: 1 + draw.below(99) as u32 },
+        3 => Fault::Pause { core, at_us, for_us: draw.below(5_000) as u32 },
+        4 => Fault::RemoveCore { core, at_us },
+        5 => Fault::Outliers { permille: 1 + draw.below(20) as u32, times: 1_000 },
+        _ => Fault::StaleHints { by_us: 1 + draw.below(1_000) as u32 },
+    }
+}
+
+fn workload(draw: &mut Stream) -> WorkloadSpec {
+    let object: Vec<ObjectSpec> = (0..draw.below(4)).map(|index| object(draw, index)).collect();
+    let count = 1 + draw.below(5);
+    let mut handler: Vec<HandlerSpec> =
+        (0..count).map(|index| self::handler(draw, index, count, &object)).collect();
+    let source = (0..1 + draw.below(2)).map(|index| source(draw, index, count, &mut handler)).collect();
+    WorkloadSpec {
+        name: "drawn".to_owned(),
+        about: "drawn from a seed".to_owned(),
+        run_ms: 0,
+        warm_up_ms: 0,
+        object,
+        handler,
+        source,
+        shift: Vec::new(),
+    }
+}
+
+fn object(draw: &mut Stream, index: u64) -> ObjectSpec {
+    let lives = [Life::Request, Life::Client, Life::Shared, Life::Node, Life::Core];
+    let homes = ["touch", "spread", "nic", "0"];
+    ObjectSpec {
+        name: format!("object-{index}"),
+        bytes: log_between(draw, 64, 64 * 1024),
+        life: *pick(draw, &lives),
+        count: 1 + draw.below(100) as u32,
+        skew_milli: if draw.chance(500) { 0 } else { draw.below(1_500) as u32 },
+        home: (*pick(draw, &homes)).to_owned(),
+        streamed: draw.chance(150),
+    }
+}
+
+fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) -> HandlerSpec {
+    let touch = objects.iter().filter_map(|object| draw.chance(400).then(|| touch(draw, object)));
+    let touch = touch.collect();
+    let next = if index + 1 < count { ways_on(draw, index, count) } else { Vec::new() };
+    let mut colors = vec!["request", "client", "event", "handler", "serial", "queue"];
+    colors.extend(
+        objects.iter().filter(|object| object.life == Life::Shared).map(|object| object.name.as_str()),
+    );
+    HandlerSpec {
+        name: format!("handler-{index}"),
+        repeat: 1,
+        cycles: log_between(draw, 500, 100_000),
+        spread_percent: draw.below(101) as u32,
+        tail_permille: if draw.chance(200) { draw.below(50) as u32 } else { 0 },
+        tail_times: 1 + draw.below(50) as u32,
+        code_bytes: log_between(draw, 256, 16 * 1024),
+        color: (*pick(draw, &colors)).to_owned(),
+        placed_whole: draw.chance(700),
+        touch,
+        next,
+        also: Vec::new(),
+        reply: index + 1 == count,
+        annotated_cycles: draw.chance(200).then(|| log_between(draw, 100, 1_000_000)),
+        annotated_penalty: 1 + draw.below(10) as u32,
+    }
+}
+
+/// On to the next, past it, or back, seldom enough that requests end.
+fn ways_on(draw: &mut Stream, index: u64, count: u64) -> Vec<NextSpec> {
+    let way =
+        |to: u64, weight: u32, after_us: u64| NextSpec { to: format!("handler-{to}"), weight, after_us };
+    let wait_us = if draw.chance(150) { draw.below(200) } else { 0 };
+    let mut ways = vec![way(index + 1, 4, wait_us)];
+    if draw.chance(300) {
+        ways.push(way(index + 1 + draw.below(count - index - 1), 2, 0));
+    }
+    if draw.chance(200) {
+        ways.push(way(draw.below(index + 1), 1, 0));
+    }
+    ways
+}
+
+fn touch(draw: &mut Stream, object: &ObjectSpec) -> TouchSpec {
+    TouchSpec {
+        object: object.name.clone(),
+        bytes: draw.chance(500).then(|| 1 + draw.below(object.bytes)),
+        write: draw.chance(500),
+        order: None,
+        by_nic: draw.chance(50),
+    }
+}
+
+fn source(draw: &mut Stream, index: u64, count: u64, handlers: &mut Vec<HandlerSpec>) -> SourceSpec {
+    let load = match draw.below(4) {
+        0 => SourceKind::Closed { clients: log_between(draw, 1, 200) as u32, think_us: draw.below(200) },
+        1 => SourceKind::Open {
+            per_s: log_between(draw, 10_000, 500_000),
+            even: draw.chance(500),
+            clients: 50,
+        },
+        2 => SourceKind::Burst { count: log_between(draw, 1, 100) as u32, every_us: 50 + draw.below(500) },
+        _ => SourceKind::Start { count: log_between(draw, 1, 500) as u32 },
+    };
+    let poll = draw.chance(250).then(|| {
+        let name = format!("poll-{index}");
+        handlers.push(HandlerSpec {
+            name: name.clone(),
+            color: "serial".to_owned(),
+            touch: Vec::new(),
+            next: Vec::new(),
+            reply: false,
+            ..handlers[0].clone()
+        });
+        PollSpec { handler: name, cycles_each: draw.below(2_000), batch: 1 + draw.below(64) as u32 }
+    });
+    SourceSpec {
+        entry: format!("handler-{}", draw.below(count)),
+        load,
+        choice: *pick(draw, &[Choice::Fixed, Choice::RoundRobin, Choice::LeastPending]),
+        queues: draw.chance(300).then(|| 1 + draw.below(20) as u32),
+        received_bytes: if draw.chance(300) { draw.below(4_096) } else { 0 },
+        interrupt_cycles: if draw.chance(300) { draw.below(5_000) } else { 0 },
+        poll,
+    }
+}
