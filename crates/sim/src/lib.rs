@@ -13,6 +13,8 @@ mod swarm;
 mod watch;
 mod world;
 
+pub mod report;
+
 mod histogram;
 mod results;
 

@@ -140,6 +140,7 @@ pub struct Machine {
     pub(crate) name: String,
     pub(crate) about: String,
     pub(crate) mhz: u32,
+    pub(crate) base_ipc: f64,
     pub(crate) line_bytes: u32,
     pub(crate) chunk_bytes: u32,
     pub(crate) cores: Vec<Core>,
@@ -179,6 +180,16 @@ impl Machine {
     /// Its clock in MHz.
     pub fn mhz(&self) -> u32 {
         self.mhz
+    }
+
+    /// Instructions per cycle where nothing waits for memory.
+    pub fn base_ipc(&self) -> f64 {
+        self.base_ipc
+    }
+
+    /// From which node to which each link leads, in the order of the results.
+    pub fn link_ends(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.links.iter().map(|link| (link.from, link.to))
     }
 
     /// The cores as the scheduler sees them.

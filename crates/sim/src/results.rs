@@ -63,6 +63,8 @@ pub struct Results {
     pub link_peak_milli: u64,
     /// Bytes to and from memory.
     pub memory_bytes: u64,
+    /// Bytes that network cards sent.
+    pub sent_bytes: u64,
     /// Colors moved by placements.
     pub moves: u64,
     /// Events begun in the whole run.
@@ -105,6 +107,7 @@ impl Results {
             port_use_milli: Vec::new(),
             link_peak_milli: 0,
             memory_bytes: 0,
+            sent_bytes: 0,
             moves: 0,
             steps: 0,
             moments: 0,
@@ -127,6 +130,7 @@ impl Results {
         self.latency_by_node.fill(Histogram::default());
         self.handlers.fill(HandlerCounts::default());
         self.moves = 0;
+        self.sent_bytes = 0;
     }
 
     pub(crate) fn end(&mut self, now_ns: u64, steps: u64, memory: &Memory) {

@@ -107,7 +107,7 @@ impl Case {
             all.push(case);
         };
         for index in 0..self.options.faults.len() {
-            with(&|case| drop(case.options.faults.remove(index)));
+            with(&|case| _ = case.options.faults.remove(index));
         }
         for index in 0..self.workload.source.len().saturating_sub(1) {
             with(&|case| drop(case.workload.source.remove(index)));

@@ -44,6 +44,7 @@ impl Machine {
             name: spec.name.clone(),
             about: spec.about.clone(),
             mhz: spec.mhz.max(1),
+            base_ipc: spec.base_ipc,
             line_bytes: spec.line_bytes.max(1),
             chunk_bytes: spec.chunk_bytes.max(spec.line_bytes),
             caches: caches.into_iter().map(|(cache, _)| cache).collect(),

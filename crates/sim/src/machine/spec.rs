@@ -19,6 +19,9 @@ pub struct MachineSpec {
     pub topology: Option<String>,
     /// Clock of a core at full speed, in MHz: cycles of handlers are converted with it.
     pub mhz: u32,
+    /// Instructions per cycle of handlers where nothing waits for memory; only for estimates in reports.
+    #[serde(default = "one")]
+    pub base_ipc: f64,
     /// Bytes of a cache line.
     #[serde(default = "line_bytes")]
     pub line_bytes: u32,

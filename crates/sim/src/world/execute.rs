@@ -98,6 +98,7 @@ impl<W: Watch> World<W> {
             let home = self.home_of(core, event, touch.object);
             let nic = self.nic_node(event.request);
             self.memory.dma(nic, home, touch.bytes, Access::Read, at_ps);
+            self.results.sent_bytes += touch.bytes;
             return 0;
         }
         if kind.streamed {

@@ -1,0 +1,298 @@
+//! Results as people read them: one run, several side by side, and the same as JSON.
+//!
+//! Owns the choice of numbers and their units. The timeline is in `report/timeline.rs`, tables in `report/table.rs`. Floating
+//! point stays on this side of the simulation. Tested in `report/tests.rs`.
+
+mod chrome;
+mod svg;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+use crate::results::Results;
+use crate::workload::Program;
+pub use table::Table;
+pub use timeline::{SPANS_MAX, Timeline};
+
+/// A run with what it is measured against.
+struct Seen<'a> {
+    machine: &'a Machine,
+    results: &'a Results,
+    ideal: Option<&'a Results>,
+}
+
+impl Seen<'_> {
+    /// Requests per second, or events per second where nobody asks.
+    fn rate(results: &Results) -> f64 {
+        match results.answered {
+            0 => results.events() as f64 * 1e9 / results.counted_ns as f64,
+            _ => results.per_second(),
+        }
+    }
+
+    fn of_ideal(&self) -> Option<f64> {
+        self.ideal.map(|ideal| 100.0 * Self::rate(self.results) / Self::rate(ideal))
+    }
+
+    /// Share of all cores' time, in percent.
+    fn share(&self, ns: u64) -> f64 {
+        let all_ns = self.results.counted_ns as f64 * self.results.cores.len() as f64;
+        100.0 * ns as f64 / all_ns
+    }
+
+    fn per_event(&self, count: u64) -> f64 {
+        count as f64 / self.results.events().max(1) as f64
+    }
+
+    fn per_steal_cycles(&self, ns: u64) -> u64 {
+        let steals = self.results.sum(|core| core.steals);
+        self.machine.cycles(ns.checked_div(steals).unwrap_or(0))
+    }
+}
+
+/// Instructions per cycle: those of the base cycles, over all cycles that handlers took.
+pub fn ipc(machine: &Machine, results: &Results) -> f64 {
+    let busy_ns = results.sum(|core| core.busy_ns).max(1);
+    machine.base_ipc() * results.sum(|core| core.base_ns) as f64 / busy_ns as f64
+}
+
+/// A time with the unit that suits it.
+pub fn time(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{ns} ns"),
+        10_000..10_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// A number with its thousands apart.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Several policies on the same program and machine, side by side. `ideal`: the run that percentages refer to.
+pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Option<&Results>) -> String {
+    let best = runs.iter().map(Seen::rate).fold(0.0, f64::max);
+    let mut table = Table::new(&[
+        "policy", "rate", "behind best", "of ideal", "p50", "p99", "p99.9", "busy", "idle", "misses", "remote",
+        "steals", "per steal", "stolen", "moves",
+    ]);
+    for results in runs {
+        let seen = Seen { machine, results, ideal };
+        let rate = Seen::rate(results);
+        let traffic = results.all_traffic();
+        let steals = results.sum(|core| core.steals);
+        let cycles = |ns| if steals == 0 { String::new() } else { thousands(seen.per_steal_cycles(ns)) };
+        table.row([
+            results.policy.clone(),
+            format!("{}/s", thousands(rate.round() as u64)),
+            format!("{:.1} %", 100.0 * (1.0 - rate / best)),
+            seen.of_ideal().map_or(String::new(), |percent| format!("{percent:.1} %")),
+            time(results.latency.permille_ns(500)),
+            time(results.latency.permille_ns(990)),
+            time(results.latency.permille_ns(999)),
+            format!("{:.1} %", seen.share(results.sum(|core| core.busy_ns))),
+            format!("{:.1} %", seen.share(results.sum(|core| core.idle_ns))),
+            format!("{:.1}", seen.per_event(traffic.missed_lines)),
+            format!("{:.1}", seen.per_event(traffic.remote_lines)),
+            thousands(steals),
+            cycles(results.sum(|core| core.steal_ns)),
+            cycles(results.sum(|core| core.stolen_work_ns)),
+            thousands(results.moves),
+        ]);
+    }
+    format!(
+        "{} on {}\n{}\n\n{table}\nmisses, remote: cache lines per event; per steal, stolen: cycles per color taken.\n",
+        program.name(),
+        machine.name(),
+        program.about()
+    )
+}
+
+/// One run at length.
+pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> String {
+    let seen = Seen { machine, results, ideal };
+    let mut text = format!(
+        "{} on {}, policy {}, seed {}\n\n{}\n{}\n",
+        results.workload,
+        results.machine,
+        results.policy,
+        results.seed,
+        totals(&seen),
+        cores(&seen)
+    );
+    text += &format!("{}", handlers(machine, program, results));
+    text += &usage(machine, results);
+    text += &format!("\ntrace hash {:016x} after {} events\n", results.hash, thousands(results.steps));
+    text
+}
+
+fn totals(seen: &Seen<'_>) -> String {
+    let Seen { machine, results, .. } = seen;
+    let traffic = results.all_traffic();
+    let mut table = Table::new(&["", ""]);
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    row("simulated", time(results.counted_ns));
+    row("answered", format!("{}, {}/s", thousands(results.answered), thousands(results.per_second() as u64)));
+    if let Some(percent) = seen.of_ideal() {
+        row("of the ideal schedule", format!("{percent:.1} %"));
+    }
+    let at = |permille| time(results.latency.permille_ns(permille));
+    row("latency p50, p90, p99, p99.9", format!("{}, {}, {}, {}", at(500), at(900), at(990), at(999)));
+    row("events", thousands(results.events()));
+    row("instructions per cycle", format!("{:.2} (estimate)", ipc(machine, results)));
+    row("lines missed, from other caches, remote, per event", {
+        let per = |count| format!("{:.1}", seen.per_event(count));
+        let Traffics { missed, near, remote } = Traffics::of(&traffic);
+        format!("{}, {}, {}", per(missed), per(near), per(remote))
+    });
+    if results.sent_bytes > 0 {
+        let per_kb = |count: u64| format!("{:.1}", count as f64 * 1_024.0 / results.sent_bytes as f64);
+        row("lines missed, remote, per KB sent", {
+            format!("{}, {}", per_kb(traffic.missed_lines), per_kb(traffic.remote_lines))
+        });
+    }
+    let steals = results.sum(|core| core.steals);
+    row("steals", thousands(steals));
+    if steals > 0 {
+        let cycles = |ns| thousands(seen.per_steal_cycles(ns));
+        row("cycles per steal, stolen work", {
+            let (cost, work) = (results.sum(|core| core.steal_ns), results.sum(|core| core.stolen_work_ns));
+            format!("{}, {}", cycles(cost), cycles(work))
+        });
+    }
+    row("colors moved by placement", thousands(results.moves));
+    table.to_string()
+}
+
+/// The three counts that are shown.
+struct Traffics {
+    missed: u64,
+    near: u64,
+    remote: u64,
+}
+
+impl Traffics {
+    fn of(traffic: &crate::memory::Traffic) -> Self {
+        let near = traffic.cache_to_cache_lines;
+        Self { missed: traffic.missed_lines, near, remote: traffic.remote_lines }
+    }
+}
+
+fn cores(seen: &Seen<'_>) -> Table {
+    let mut table =
+        Table::new(&["core", "busy", "searching", "locks", "asleep", "events", "cold", "steals", "parks", "wakes"]);
+    for (index, core) in seen.results.cores.iter().enumerate() {
+        let share = |ns: u64| format!("{:.1} %", 100.0 * ns as f64 / seen.results.counted_ns as f64);
+        table.row([
+            index.to_string(),
+            share(core.busy_ns),
+            share(core.search_ns),
+            share(core.lock_ns),
+            share(core.idle_ns),
+            thousands(core.events),
+            thousands(core.cold_runs),
+            thousands(core.steals),
+            thousands(core.parks),
+            thousands(core.wakes),
+        ]);
+    }
+    table
+}
+
+fn handlers(machine: &Machine, program: &Program, results: &Results) -> Table {
+    let mut table = Table::new(&["handler", "runs", "mean", "cycles", "cold runs", "mean of cold"]);
+    for (name, counts) in program.handlers().zip(&results.handlers) {
+        let mean_ns = counts.run_ns.checked_div(counts.runs).unwrap_or(0);
+        table.row([
+            name.to_owned(),
+            thousands(counts.runs),
+            time(mean_ns),
+            thousands(machine.cycles(mean_ns)),
+            thousands(counts.cold_runs),
+            counts.cold_ns.checked_div(counts.cold_runs).map_or(String::new(), time),
+        ]);
+    }
+    table
+}
+
+fn usage(machine: &Machine, results: &Results) -> String {
+    let percent = |milli: &u64| format!("{:.1} %", *milli as f64 / 10.0);
+    let list = |milli: &[u64]| milli.iter().map(percent).collect::<Vec<_>>().join(", ");
+    let mut text = format!("\nmemory used by node: {}\n", list(&results.memory_use_milli));
+    if !results.port_use_milli.is_empty() {
+        text += &format!("ports used: {}\n", list(&results.port_use_milli));
+    }
+    let links = machine.link_ends().zip(&results.link_use_milli);
+    let links: Vec<String> = links.map(|((from, to), used)| format!("{from}>{to} {}", percent(used))).collect();
+    if !links.is_empty() {
+        text += &format!("links used: {}\n", links.join(", "));
+    }
+    text
+}
+
+/// A run as a JSON object.
+pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> Value {
+    let seen = Seen { machine, results, ideal };
+    let traffic = results.all_traffic();
+    let steals = results.sum(|core| core.steals);
+    let cores: Vec<Value> = results.cores.iter().map(|core| {
+        json!({
+            "busy_ns": core.busy_ns, "search_ns": core.search_ns, "lock_ns": core.lock_ns, "idle_ns": core.idle_ns,
+            "events": core.events, "cold_runs": core.cold_runs, "steals": core.steals, "parks": core.parks,
+            "wakes": core.wakes, "wait_p99_ns": core.waits.permille_ns(990),
+        })
+    }).collect();
+    let handlers: Vec<Value> = program.handlers().zip(&results.handlers).map(|(name, counts)| {
+        json!({
+            "name": name, "runs": counts.runs, "run_ns": counts.run_ns, "cold_runs": counts.cold_runs,
+            "cold_ns": counts.cold_ns,
+        })
+    }).collect();
+    json!({
+        "machine": results.machine,
+        "workload": results.workload,
+        "policy": results.policy,
+        "seed": results.seed,
+        "hash": format!("{:016x}", results.hash),
+        "counted_ns": results.counted_ns,
+        "answered": results.answered,
+        "per_second": results.per_second(),
+        "percent_of_ideal": seen.of_ideal(),
+        "latency_ns": {
+            "p50": results.latency.permille_ns(500), "p90": results.latency.permille_ns(900),
+            "p99": results.latency.permille_ns(990), "p999": results.latency.permille_ns(999),
+            "max": results.latency.max_ns(),
+        },
+        "events": results.events(),
+        "busy_percent": 100.0 * results.busy(),
+        "instructions_per_cycle": ipc(machine, results),
+        "lines_per_event": {
+            "missed": seen.per_event(traffic.missed_lines),
+            "cache_to_cache": seen.per_event(traffic.cache_to_cache_lines),
+            "remote": seen.per_event(traffic.remote_lines),
+        },
+        "steals": steals,
+        "cycles_per_steal": seen.per_steal_cycles(results.sum(|core| core.steal_ns)),
+        "cycles_stolen_per_steal": seen.per_steal_cycles(results.sum(|core| core.stolen_work_ns)),
+        "moves": results.moves,
+        "link_use_permille": results.link_use_milli,
+        "memory_use_permille": results.memory_use_milli,
+        "port_use_permille": results.port_use_milli,
+        "cores": cores,
+        "handlers": handlers,
+    })
+}

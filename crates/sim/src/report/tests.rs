@@ -1,0 +1,43 @@
+use super::*;
+use crate::options::Options;
+use crate::{profile, simulate_watched, workload};
+
+fn run() -> (Machine, Program, Results, Timeline) {
+    let (machine, program) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
+    let options = Options { run_ns: Some(3_000_000), ..Options::new("mely".parse().unwrap()) };
+    let timeline = Timeline::new(machine.cores(), 1_000_000, 2_000_000);
+    let (results, timeline) = simulate_watched(&machine, &program, &options, timeline);
+    (machine, program, results, timeline)
+}
+
+#[test]
+fn a_run_is_told_in_text_and_json() {
+    let (machine, program, results, _) = run();
+    let text = describe(&machine, &program, &results, Some(&results));
+    assert!(text.contains("of the ideal schedule") && text.contains("100.0 %"), "{text}");
+    assert!(text.contains("look-up") && text.contains("trace hash"), "{text}");
+    let table = compare(&machine, &program, &[results.clone(), results.clone()], None);
+    assert_eq!(table.matches("mely").count(), 2, "{table}");
+    let json = to_json(&machine, &program, &results, None);
+    assert_eq!(json["cores"].as_array().unwrap().len(), 8);
+    assert_eq!(json["policy"], "mely");
+}
+
+#[test]
+fn the_timeline_is_json_and_a_picture() {
+    let (_, program, _, timeline) = run();
+    let names: Vec<&str> = program.handlers().collect();
+    let json: serde_json::Value = serde_json::from_str(&timeline.to_chrome(&names)).expect("JSON");
+    let events = json["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "write" && event["ph"] == "X"));
+    let latest = events.iter().filter_map(|event| event["ts"].as_f64()).fold(0.0, f64::max);
+    assert!((1_000.0..=2_000.0).contains(&latest), "{latest}");
+    let svg = timeline.to_svg("a < b", &names);
+    assert!(svg.starts_with("<svg") && svg.contains("a &lt; b") && svg.matches("<rect").count() > 20);
+}
+
+#[test]
+fn numbers_are_easy_to_read() {
+    assert_eq!([0, 999, 1_000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+    assert_eq!([900, 12_345, 12_345_678].map(time), ["900 ns", "12.3 us", "12.3 ms"]);
+}

@@ -1,0 +1,93 @@
+//! What ran where, kept while a world runs, within a bound.
+//!
+//! A [`Timeline`] is a watcher that keeps spans: handlers on cores, steals, sleeps. Drawn as a picture by `svg.rs`, written for
+//! Perfetto by `chrome.rs`.
+
+use vermeil_sched::CoreIndex;
+
+use crate::watch::{Note, Watch};
+
+/// Spans that are kept, at most: about 50 MB of JSON. What comes later is left out, and the picture says so.
+pub const SPANS_MAX: usize = 400_000;
+
+/// What a core did for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Ran an event of this handler and color.
+    Handler { handler: u16, color: u64, event: u64 },
+    /// Took a color from this core.
+    Steal { victim: CoreIndex },
+    /// Slept.
+    Asleep,
+}
+
+/// A span of a core's time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) core: CoreIndex,
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) doing: Doing,
+}
+
+/// What ran where between two moments.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) spans: Vec<Span>,
+    pub(super) is_cut: bool,
+    running: Vec<Option<Span>>,
+    asleep: Vec<Option<u64>>,
+}
+
+impl Timeline {
+    /// Keeps what happens on so many cores between two moments of virtual time.
+    pub fn new(cores: usize, from_ns: u64, to_ns: u64) -> Self {
+        let (running, asleep) = (vec![None; cores], vec![Some(0); cores]);
+        Self { from_ns, to_ns, spans: Vec::new(), is_cut: false, running, asleep }
+    }
+
+    /// How many cores there are.
+    pub(super) fn cores(&self) -> usize {
+        self.running.len()
+    }
+
+    fn keep(&mut self, span: Span) {
+        if span.to_ns < self.from_ns || span.from_ns > self.to_ns || span.to_ns <= span.from_ns {
+            return;
+        }
+        if self.spans.len() == SPANS_MAX {
+            self.is_cut = true;
+            return;
+        }
+        let (from_ns, to_ns) = (span.from_ns.max(self.from_ns), span.to_ns.min(self.to_ns));
+        self.spans.push(Span { from_ns, to_ns, ..span });
+    }
+}
+
+impl Watch for Timeline {
+    fn note(&mut self, note: Note) {
+        match note {
+            Note::Started { at_ns, core, event, color, handler } => {
+                let doing = Doing::Handler { handler, color, event };
+                self.running[core.0 as usize] = Some(Span { core, from_ns: at_ns, to_ns: at_ns, doing });
+            }
+            Note::Finished { at_ns, core, .. } => {
+                if let Some(span) = self.running[core.0 as usize].take() {
+                    self.keep(Span { to_ns: at_ns, ..span });
+                }
+            }
+            Note::Stole { at_ns, until_ns, thief, victim, .. } => {
+                self.keep(Span { core: thief, from_ns: at_ns, to_ns: until_ns, doing: Doing::Steal { victim } });
+            }
+            Note::Parked { at_ns, core } => self.asleep[core.0 as usize] = Some(at_ns),
+            Note::Unparked { at_ns, core } => {
+                if let Some(from_ns) = self.asleep[core.0 as usize].take() {
+                    self.keep(Span { core, from_ns, to_ns: at_ns, doing: Doing::Asleep });
+                }
+            }
+            Note::Posted { .. } | Note::Moved { .. } => {}
+        }
+    }
+}
