@@ -100,6 +100,18 @@ impl From<&str> for Spec {
     }
 }
 
+impl From<&String> for Spec {
+    fn from(name: &String) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for Spec {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
 impl Handle {
     /// A new color that lives where `place` says.
     ///

@@ -176,7 +176,7 @@ fn a_task_hops_to_another_color_and_back() {
 #[test]
 fn meetings_have_all_their_colors_and_never_lock_up() {
     const ACCOUNTS: usize = 6;
-    const TRANSFERS: usize = 400;
+    const TRANSFERS: usize = 60;
     for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely] {
         let runtime = four_cores(policy.clone());
         let handle = runtime.handle();
