@@ -6,11 +6,14 @@
 mod bounds;
 mod changes;
 mod conditions;
+mod config;
 mod corpus;
 mod files;
+mod hosts;
 mod log;
 mod operation;
 mod ranges;
+mod reload;
 mod requests;
 mod resources;
 mod support;

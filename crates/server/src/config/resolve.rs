@@ -13,6 +13,7 @@ use crate::{
     ServeOptions, Timeouts,
     files::{Listing, SiteOptions, StoreOptions},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
+    log::LogTarget,
 };
 use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr};
 use vermeil_http::{Limits, Status};
@@ -41,6 +42,7 @@ pub(super) fn resolve(
     let listen = listen(&document, around, &mut found);
     let cpus = cpus(&document, around, &mut found);
     refuse_contradictions(&document, &mut found);
+    let folder = hosts.folder;
     let hosts = hosts.finish(document.hosts.unknown, text, &mut found);
     if hosts.is_none() && problems.is_empty() {
         found.push(
@@ -57,7 +59,10 @@ pub(super) fn resolve(
         listen,
         cpus,
         io: document.io,
-        log: document.log,
+        log: match document.log {
+            LogTarget::File(path) => LogTarget::File(folder.join(path)),
+            other => other,
+        },
         store: StoreOptions {
             content_bytes_max: cache.bytes.bytes,
             // The default gives way to a small cache; what was written was checked.

@@ -121,6 +121,13 @@ fn each_key_arrives() {
 }
 
 #[test]
+fn relative_paths_begin_at_the_folder_of_the_file() {
+    let options = load("log = \"logs/access.log\"\n[[host]]\nroot = \"www\"\n");
+    assert_eq!(options.log, LogTarget::File("/etc/vermeil/logs/access.log".into()));
+    assert_eq!(root_of(&options.hosts, "x"), Some("/etc/vermeil/www"));
+}
+
+#[test]
 fn what_a_host_says() {
     let options = load(
         r#"

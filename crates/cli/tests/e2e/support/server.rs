@@ -16,7 +16,7 @@ pub(crate) enum Io {
 }
 
 impl Io {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
             Self::Uring => "uring",
@@ -167,6 +167,13 @@ impl Server {
         let mut outer = Command::new(wrapper[0]);
         outer.args(&wrapper[1..]).arg(inner.get_program()).args(inner.get_args());
         Self::run(outer)
+    }
+
+    /// Serves what the configuration beside `site` says: `text`, behind the driver and an address of our own.
+    #[track_caller]
+    pub(crate) fn configured(io: Io, site: &Site, text: &str) -> Self {
+        let file = site.configure(io, text);
+        Self::run(vermeil(&["serve", "--config", file.to_str().expect("UTF-8")]))
     }
 
     #[track_caller]

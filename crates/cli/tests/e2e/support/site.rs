@@ -1,5 +1,6 @@
 //! A folder to serve, made for one test and removed with it.
 
+use super::Io;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,15 @@ impl Site {
     /// Beside the folder served.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.around.path().join(name)
+    }
+
+    /// Writes `vermeil.toml` beside the folder: `text`, behind a driver, no log and an address of its own.
+    pub(crate) fn configure(&self, io: Io, text: &str) -> PathBuf {
+        let listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n";
+        let text = format!("io = \"{}\"\nlog = \"off\"\n{listener}{text}", io.name());
+        let file = self.outside("vermeil.toml");
+        fs::write(&file, text).expect("a file");
+        file
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

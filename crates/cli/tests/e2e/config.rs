@@ -1,0 +1,114 @@
+//! `vermeil.toml` through the binary: it serves as the command line does, `check` says what it comes to, and what is wrong
+//! is told with its place.
+
+use crate::support::{Client, Io, Server, Site, on_both, vermeil};
+
+on_both!(
+    a_file_serves_like_a_command_line,
+    limits_of_the_file_hold,
+    a_bad_file_does_not_start,
+    routes_redirect_and_no_spelling_gets_around_them,
+);
+
+fn a_file_serves_like_a_command_line(io: Io) {
+    let site = Site::new();
+    site.write("docs/a.txt", b"text");
+    let server = Server::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let client = &mut server.client();
+    assert_eq!(client.get("/").text(), "<!doctype html>home\n");
+    assert_eq!(client.get("/docs/a.txt").text(), "text");
+    assert_eq!(client.get("/docs").field("location"), "/docs/");
+    assert!(client.get("/docs/").text().contains("a.txt"));
+    assert_eq!(client.get("/none").status, 404);
+    server.stops_clean();
+}
+
+fn limits_of_the_file_hold(io: Io) {
+    let site = Site::new();
+    site.write("docs/a.txt", b"text");
+    let text =
+        "[[host]]\nroot = \"site\"\nlisting = false\nindex = [\"a.txt\"]\n[limits]\nheader_count = 3\n";
+    let server = Server::configured(io, &site, text);
+    assert_eq!(server.get("/docs/").text(), "text");
+    assert_eq!(server.get("/").status, 403);
+    assert_eq!(server.client().get_with("/docs/", &["A: 1", "B: 2", "C: 3"]).status, 431);
+    server.stops_clean();
+}
+
+fn a_bad_file_does_not_start(io: Io) {
+    let site = Site::new();
+    let file = site.configure(io, "[[host]]\nrot = \"site\"\n[limits]\nheader_count = 0\n");
+    let file = file.to_str().unwrap();
+    for command in ["serve", "check"] {
+        let output = vermeil(&[command, "--config", file]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(&format!("{file}:6:1: host.rot: there is no such key; did you mean `root`?")),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("{file}:8:16: limits.header_count: 0 is not from 1 to 10000")),
+            "{said}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+    let missing = vermeil(&["check", "--config", "/nonexistent.toml"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    let both = vermeil(&["serve", "--config", file, "--listen", "80"]).output().unwrap();
+    assert_eq!(both.status.code(), Some(2), "the file and the command line are not mixed: {both:?}");
+}
+
+#[test]
+fn check_says_what_would_be_done_and_binds_nothing() {
+    let site = Site::new();
+    let text = "[[listener]]\naddress = \"192.0.2.1:80\"\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n\
+                [[host]]\nnames = [\"b.example\"]\nroot = \"gone\"\n";
+    let file = site.configure(Io::Epoll, text);
+    let output = vermeil(&["check", "--config", file.to_str().unwrap()]).output().unwrap();
+    let (said, warned) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{warned}");
+    assert!(
+        said.starts_with(&format!("{}: fine\nlisten: 127.0.0.1:0, 192.0.2.1:80\n", file.display())),
+        "{said}"
+    );
+    assert!(said.contains("hosts: 2 with 2 names; every other name: a.example\n"), "{said}");
+    let warning = format!(
+        "warning: b.example: cannot serve {}: there is no such folder\n",
+        site.outside("gone").display()
+    );
+    assert!(warned.ends_with(&warning), "{warned}");
+}
+
+fn routes_redirect_and_no_spelling_gets_around_them(io: Io) {
+    let site = Site::new();
+    site.write("old/page", b"old");
+    site.write("old/kept/page", b"kept");
+    let text = r#"
+[[host]]
+root = "site"
+[[host.route]]
+prefix = "/old/kept"
+action = "files"
+[[host.route]]
+prefix = "/old"
+action = "redirect"
+to = "https://{host}/new{rest}{query}"
+code = 308
+"#;
+    let server = Server::configured(io, &site, text);
+    let client: &mut Client = &mut server.client();
+    for target in ["/old/page?a=1", "/%6fld/page?a=1", "/x/../old//page?a=1", "//old/./page?a=1"] {
+        let response = client.get(target);
+        assert_eq!(
+            (response.status, response.field("location")),
+            (308, "https://test/new/page?a=1"),
+            "{target}"
+        );
+    }
+    assert_eq!(client.get("/old").field("location"), "https://test/new");
+    assert_eq!(client.get("/old/kept/page").text(), "kept");
+    assert_eq!(client.get("/older").status, 404);
+    assert_eq!(client.get("/").status, 200);
+    server.stops_clean();
+}

@@ -1,0 +1,136 @@
+//! Virtual hosts through the binary: every name gets its folder and no other one, few folders are open, and a folder that
+//! is not there is its host's trouble alone.
+
+use crate::support::{Client, Content, Io, Response, Server, Site, on_both};
+use std::fmt::Write as _;
+use std::fs;
+
+on_both!(
+    each_name_gets_its_own_files,
+    names_that_nobody_has_get_the_default_host_or_421,
+    a_folder_that_is_not_there_concerns_nobody_else,
+    many_hosts_are_served_with_few_folders_open,
+    a_change_in_any_host_is_seen_at_once,
+);
+
+/// A site with folders `a`, `b`, …, whose index pages say where they are.
+fn folders(names: &[&str]) -> Site {
+    let site = Site::new();
+    for name in names {
+        fs::create_dir(site.outside(name)).unwrap();
+        fs::write(site.outside(name).join("index.html"), name).unwrap();
+    }
+    site
+}
+
+#[track_caller]
+fn get(client: &mut Client, host: &str, target: &str) -> Response {
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    client.read(Content::Follows)
+}
+
+const THREE: &str = r#"
+[[host]]
+names = ["a.example", "www.a.example"]
+root = "a"
+[[host]]
+names = ["*.b.example"]
+root = "b"
+[[host]]
+root = "c"
+default = true
+"#;
+
+fn each_name_gets_its_own_files(io: Io) {
+    let site = folders(&["a", "b", "c"]);
+    let server = Server::configured(io, &site, THREE);
+    server.says("serving 3 hosts at http://");
+    let client = &mut server.client();
+    for (host, folder) in [
+        ("a.example", "a"),
+        ("A.Example.:80", "a"),
+        ("www.a.example", "a"),
+        ("x.b.example", "b"),
+        ("x.y.B.EXAMPLE:8080", "b"),
+        ("b.example", "c"),
+        ("x.a.example", "c"),
+        ("192.0.2.1", "c"),
+        ("[::1]:80", "c"),
+    ] {
+        assert_eq!(get(client, host, "/").text(), folder, "{host}");
+        // The host of an absolute target counts, whatever the field says (RFC 9112 §3.2.2).
+        client.send(format!("GET http://{host}/ HTTP/1.1\r\nHost: other.example\r\n\r\n"));
+        assert_eq!(client.read(Content::Follows).text(), folder, "{host}");
+    }
+    let mut old = server.client();
+    old.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(old.read(Content::Follows).text(), "c");
+    server.stops_clean();
+}
+
+fn names_that_nobody_has_get_the_default_host_or_421(io: Io) {
+    let site = folders(&["a", "b", "c"]);
+    let server = Server::configured(io, &site, &format!("{THREE}[hosts]\nunknown = \"refuse\"\n"));
+    let client = &mut server.client();
+    assert_eq!(get(client, "nobody.example", "/").status, 421);
+    assert_eq!(get(client, "a.example", "/").text(), "a", "the connection goes on");
+    let mut old = server.client();
+    old.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(old.read(Content::Follows).status, 421);
+    server.stops_clean();
+}
+
+fn a_folder_that_is_not_there_concerns_nobody_else(io: Io) {
+    let site = folders(&["a", "b", "c"]);
+    fs::remove_dir_all(site.outside("a")).unwrap();
+    let server = Server::configured(io, &site, THREE);
+    let client = &mut server.client();
+    assert_eq!(get(client, "a.example", "/").status, 404);
+    server.says(&format!("serving the folder {}: there is no such folder", site.outside("a").display()));
+    assert_eq!(get(client, "x.b.example", "/").text(), "b");
+    fs::create_dir(site.outside("a")).unwrap();
+    fs::write(site.outside("a/index.html"), "here").unwrap();
+    assert_eq!(get(client, "a.example", "/").text(), "here");
+    server.stops_clean();
+}
+
+fn many_hosts_are_served_with_few_folders_open(io: Io) {
+    let names: Vec<String> = (0..60).map(|i| format!("h{i}")).collect();
+    let site = folders(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut text = String::from("[hosts]\nopen_max = 8\n");
+    for name in &names {
+        writeln!(text, "[[host]]\nnames = [\"{name}.example\"]\nroot = \"{name}\"").unwrap();
+    }
+    let server = Server::configured(io, &site, &text);
+    let around = site.outside("");
+    let open = || {
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().flatten();
+        let targets = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+        targets.filter(|target| target.starts_with(&around) && target.is_dir()).count()
+    };
+    let client = &mut server.client();
+    for _ in 0..3 {
+        for name in &names {
+            assert_eq!(get(client, &format!("{name}.example"), "/").text(), name);
+            assert_eq!(get(client, &format!("{name}.example"), "/none").status, 404);
+        }
+        // What was closed for the last one goes with the next request.
+        assert!(open() <= 9, "{} are open", open());
+    }
+    server.stops_clean();
+}
+
+fn a_change_in_any_host_is_seen_at_once(io: Io) {
+    let site = folders(&["a", "b", "c"]);
+    let server = Server::configured(io, &site, THREE);
+    let client = &mut server.client();
+    for round in 0..20 {
+        for (host, folder) in [("a.example", "a"), ("x.b.example", "b"), ("other", "c")] {
+            let content = format!("{folder}{round}");
+            fs::write(site.outside(folder).join("page"), &content).unwrap();
+            assert_eq!(get(client, host, "/page").text(), content);
+            assert_eq!(get(client, host, "/page").text(), content);
+        }
+    }
+    server.stops_clean();
+}
