@@ -4,6 +4,7 @@
 //! Leaves out serving. Tested in `serve/tests.rs`.
 
 mod limits;
+mod php;
 mod resolve;
 
 #[cfg(test)]
@@ -14,6 +15,7 @@ use crate::values::{Listen, parse_cores};
 use crate::{Exit, print};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
+use php::PhpArgs;
 use std::path::PathBuf;
 use vermeil_server::config::{self, Surroundings};
 use vermeil_server::log::LogTarget;
@@ -24,6 +26,7 @@ use vermeil_topology::CoreSelection;
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil serve",
     "vermeil serve /srv/www --listen :80 --log /var/log/vermeil.log",
+    "vermeil serve /srv/www --php",
     "vermeil serve --config /etc/vermeil/vermeil.toml",
     "vermeil serve site --listen 127.0.0.1:8080 --listen '[::1]:8080' --cores 4",
 ];
@@ -90,6 +93,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten, next_help_heading = "Cache")]
     cache: CacheArgs,
+
+    #[command(flatten, next_help_heading = "PHP")]
+    php: PhpArgs,
 
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitArgs,

@@ -7,10 +7,11 @@
 use crate::{
     connection::Head,
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
+    gateway::Call,
     hosts::{Action, Found, HostId, OpenJob, Path},
     local::Local,
     log::NoticeKind,
-    slow::{Piece, What},
+    slow::{self, Piece, What},
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -42,7 +43,8 @@ pub(crate) enum Answer {
 /// What the log says of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    pub(crate) status: Status,
+    /// The status code.
+    pub(crate) status: u16,
     pub(crate) body_bytes: u64,
 }
 
@@ -56,15 +58,16 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
     {
         return answer;
     }
+    if let Some(call) = Call::of(local, host, request) {
+        return Answer::Slow(What::Program(call));
+    }
     files(local, host, request, head, out)
 }
 
 /// Answers `request` with what its path is in the folder of `host`.
 fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
-    match request.method {
-        Method::Get | Method::Head => {}
-        Method::Options => return options(local, head, out),
-        _ => return error(local, Status::MethodNotAllowed, ALLOW, head, out),
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return without_file(local, request.method, head, out);
     }
     match local.hosts.find(host) {
         Found::Open => {}
@@ -83,11 +86,50 @@ fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out
             Err(_) => return Answer::Slow(What::Resolve(job)),
         },
     };
-    if let Outcome::Listing { .. } = handle.outcome() {
+    if let Outcome::Listing { .. } | Outcome::Forbidden = handle.outcome() {
         let site = hosts.site().clone();
-        return listed(local, &site, &handle, head, out);
+        return found(local, host, &site, request, &handle, head, out);
     }
     resolved(local, request, &handle, head, out)
+}
+
+/// Answers `request`, whose path has been resolved to `handle` in `site`; a folder without a page may be a program's.
+pub(crate) fn found(
+    local: &mut Local,
+    host: HostId,
+    site: &Arc<Site>,
+    request: &Request<'_>,
+    handle: &Handle,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match Call::of_folder(local, host, request, handle) {
+        Some(call) => Answer::Slow(What::Program(call)),
+        None => found_by_files(local, site, request, handle, head, out),
+    }
+}
+
+/// Answers `request`, whose path has been resolved to `handle` in `site`, and which is not for a program.
+pub(crate) fn found_by_files(
+    local: &mut Local,
+    site: &Arc<Site>,
+    request: &Request<'_>,
+    handle: &Handle,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match handle.outcome() {
+        Outcome::Listing { .. } => listed(local, site, handle, head, out),
+        _ => resolved(local, request, handle, head, out),
+    }
+}
+
+/// Answers what asks for no file's content.
+pub(crate) fn without_file(local: &mut Local, method: Method<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
+    match method {
+        Method::Options => options(local, head, out),
+        _ => error(local, Status::MethodNotAllowed, ALLOW, head, out),
+    }
 }
 
 /// Answers `request` if a route of `host` takes it from the files.
@@ -123,19 +165,13 @@ pub(crate) fn not_served(local: &mut Local, failure: &SiteError, head: Head, out
     let status = match failure.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Status::NotFound,
         ErrorKind::PermissionDenied => Status::Forbidden,
-        _ => return error(local, Status::ServiceUnavailable, b"Retry-After: 1\r\n", head, out),
+        _ => return error(local, Status::ServiceUnavailable, slow::RETRY_AFTER, head, out),
     };
     error(local, status, b"", head, out)
 }
 
 /// Answers with the list of a folder of `site`.
-pub(crate) fn listed(
-    local: &mut Local,
-    site: &Arc<Site>,
-    handle: &Handle,
-    head: Head,
-    out: &mut Vec<u8>,
-) -> Answer {
+fn listed(local: &mut Local, site: &Arc<Site>, handle: &Handle, head: Head, out: &mut Vec<u8>) -> Answer {
     match site.listing_job(handle) {
         Some(job) => Answer::Slow(What::List(job)),
         None => error(local, Status::NotFound, b"", head, out),
@@ -159,7 +195,7 @@ pub(crate) fn resolved(
             Some(page) => Reply { local, request, handle, head, out }.not_found(page),
             None => error(local, Status::NotFound, b"", head, out),
         },
-        Outcome::Unavailable(status) => error(local, *status, b"Retry-After: 1\r\n", head, out),
+        Outcome::Unavailable(status) => error(local, *status, slow::RETRY_AFTER, head, out),
     }
 }
 
@@ -171,7 +207,7 @@ fn options(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Answer {
         .date(date)
         .connection(head.version, head.persistence)
         .finish();
-    Answer::Ready(Sent { status: Status::NoContent, body_bytes: 0 })
+    Answer::Ready(Sent { status: Status::NoContent.code(), body_bytes: 0 })
 }
 
 fn redirect(
@@ -230,7 +266,7 @@ fn detailed_page(
         now,
         lines: &[SERVER, lines].concat(),
     };
-    Sent { status, body_bytes: page.write(out) }
+    Sent { status: status.code(), body_bytes: page.write(out) }
 }
 
 /// Ends a head that was begun elsewhere.
@@ -264,7 +300,7 @@ impl Reply<'_> {
             Verdict::NotModified => {
                 self.out.extend_from_slice(variant.not_modified_head());
                 finish(self.local, self.head, self.out);
-                return Answer::Ready(Sent { status: Status::NotModified, body_bytes: 0 });
+                return Answer::Ready(Sent { status: Status::NotModified.code(), body_bytes: 0 });
             }
             Verdict::PreconditionFailed => {
                 return error(self.local, Status::PreconditionFailed, b"", self.head, self.out);
@@ -306,7 +342,7 @@ impl Reply<'_> {
         self.out.extend_from_slice(variant.head());
         finish(self.local, self.head, self.out);
         match variant.bytes() {
-            0 => Answer::Ready(Sent { status, body_bytes: 0 }),
+            0 => Answer::Ready(Sent { status: status.code(), body_bytes: 0 }),
             bytes => self.range(variant, ByteRange { start: 0, end: bytes }, status),
         }
     }
@@ -326,7 +362,7 @@ impl Reply<'_> {
     /// The bytes of `range`, behind the head.
     #[inline]
     fn range(&mut self, variant: &Variant, range: ByteRange, status: Status) -> Answer {
-        let sent = Sent { status, body_bytes: range.len() };
+        let sent = Sent { status: status.code(), body_bytes: range.len() };
         if self.head.content == Sends::Omitted {
             return Answer::Ready(Sent { body_bytes: 0, ..sent });
         }
@@ -361,7 +397,7 @@ impl Reply<'_> {
             .field("Content-Type", &content_type)
             .content_length(body_bytes);
         finish(self.local, self.head, self.out);
-        let sent = Sent { status: Status::PartialContent, body_bytes };
+        let sent = Sent { status: Status::PartialContent.code(), body_bytes };
         if self.head.content == Sends::Omitted {
             return Answer::Ready(Sent { body_bytes: 0, ..sent });
         }
@@ -396,10 +432,11 @@ pub(crate) fn listing(
     out.extend_from_slice(&page.head);
     finish(local, head, out);
     match head.content {
-        Sends::Omitted => Answer::Ready(Sent { status: Status::Ok, body_bytes: 0 }),
-        Sends::Sent => {
-            Answer::Body(Sent { status: Status::Ok, body_bytes: page.body.len() as u64 }, page.body.into())
-        }
+        Sends::Omitted => Answer::Ready(Sent { status: Status::Ok.code(), body_bytes: 0 }),
+        Sends::Sent => Answer::Body(
+            Sent { status: Status::Ok.code(), body_bytes: page.body.len() as u64 },
+            page.body.into(),
+        ),
     }
 }
 

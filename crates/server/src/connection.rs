@@ -14,18 +14,30 @@ use crate::{
     close,
     files::OpenFile,
     local::{self, Idle, Local, Place},
-    slow::{self, Slow},
+    slow::{self, Slow, What},
 };
 use bytes::Bytes;
-use std::{future::poll_fn, io, mem, net::IpAddr, os::fd::AsFd, pin::pin, task::Poll};
+use std::{
+    future::poll_fn,
+    io, mem,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsFd,
+    pin::pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 use vermeil::{More, Sleep, TcpStream};
 use vermeil_http::{
-    Conversation, Event, Limits, Method, Request, Status, Version,
+    Conversation, Event, Limits, Method, Rejection, Request, Status, Version,
+    gateway::{Link, Scheme},
     response::{Content, Persistence},
 };
 
 /// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's first window.
 const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
+
+/// Bytes that a client may send ahead while a program answers it, before it is no longer watched. Guess: a few requests.
+const WATCHED_BYTES_MAX: usize = 16 * 1024;
 
 /// A connection between its events.
 pub(crate) struct Connection {
@@ -79,6 +91,27 @@ impl Head {
             content: if request.method == Method::Head { Content::Omitted } else { Content::Sent },
         }
     }
+}
+
+impl Head {
+    /// The same for a program's answer: it waits for the content, and asks for it if need be.
+    fn of_program(self, request: &Request<'_>, draining: bool) -> Self {
+        let goes_on = request.keep_alive && !draining;
+        Self { persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close }, ..self }
+    }
+}
+
+/// How receiving content went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentStep {
+    /// There is more to come.
+    More,
+    /// It is complete.
+    Done,
+    /// It is not what it should be.
+    Refused(Rejection),
+    /// Nothing came in time.
+    Late,
 }
 
 /// What `consume` found to do.
@@ -223,6 +256,13 @@ impl Connection {
                         local.log_answer(self.peer, bytes, Some(&request), sent);
                         Some(Next::Send(body))
                     }
+                    Answer::Slow(what @ What::Program(_)) => {
+                        // Its content is still to be read: `settle` closes, if need be.
+                        let head = head.of_program(&request, local.server.is_draining());
+                        let slow = Slow { what, request: bytes.to_vec(), head };
+                        self.consumed += consumed;
+                        return Some(Next::Slow(slow));
+                    }
                     Answer::Slow(what) => Some(Next::Slow(Slow { what, request: bytes.to_vec(), head })),
                 };
                 let last = self.conversation.requests() >= limits.requests_per_connection;
@@ -325,6 +365,74 @@ impl Connection {
                 self.sent().await?;
                 Err(Lost::Late)
             }
+        }
+    }
+
+    /// Whether bytes were received that nothing was made of yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.consumed < self.input.len()
+    }
+
+    /// Appends the next part of the present request's content to `into`; waits at most `patience` for it.
+    pub(crate) async fn next_content(
+        &mut self,
+        into: &mut Vec<u8>,
+        patience: Duration,
+    ) -> Result<ContentStep, Lost> {
+        loop {
+            let limits = local::with(|local| local.server.limits.clone());
+            let unread = &self.input[self.consumed..];
+            match self.conversation.next(unread, &limits) {
+                Event::Body { consumed, data, done } => {
+                    into.extend_from_slice(&unread[data]);
+                    self.consumed += consumed;
+                    return Ok(if done { ContentStep::Done } else { ContentStep::More });
+                }
+                Event::Reject(rejection) => return Ok(ContentStep::Refused(rejection)),
+                Event::NeedMore => {}
+                Event::Request { .. } | Event::Closed => unreachable!("content is read to its end once"),
+            }
+            self.drop_consumed();
+            // The next wait begins anew.
+            self.waiting_for = WaitingFor::Nothing;
+            self.limit.set(patience);
+            match self.limit.limit(self.stream.recv(&mut self.input)).await {
+                Ok(Ok(0)) => return Err(Lost::Peer),
+                Ok(received) => received?,
+                Err(_) => return Ok(ContentStep::Late),
+            };
+        }
+    }
+
+    /// Ready when the client has gone: it has closed its end, or vanished. What it sends meanwhile is kept, up to a
+    /// bound, beyond which it is not watched.
+    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while self.input.len() - self.consumed < WATCHED_BYTES_MAX {
+            match self.stream.poll_recv(context, &mut self.input) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Both ends, for a program.
+    pub(crate) fn link(&self) -> io::Result<Link> {
+        let (local, remote) = self.stream.with_fd(|fd| {
+            let local = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
+            Ok::<_, io::Error>((local, vermeil_io::peer_addr(fd)?))
+        })??;
+        Ok(Link { local, remote, scheme: Scheme::Http })
+    }
+
+    /// What becomes of the connection after an answer that waited for content.
+    pub(crate) fn settle(&mut self, persistence: Persistence) {
+        let limits = local::with(|local| local.server.limits.clone());
+        let is_over = matches!(self.conversation.next(b"", &limits), Event::Closed);
+        if persistence == Persistence::Close && !is_over {
+            self.conversation.close();
+            self.farewell = Farewell::Ours;
         }
     }
 

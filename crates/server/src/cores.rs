@@ -6,10 +6,12 @@
 use crate::{
     accept::accept,
     files::CoreCache,
+    gateway::{Programs, Shared},
     hosts::{CoreHosts, Hosts},
     listen::Listening,
     local::{self, Listener},
     log::{CoreLog, Log},
+    php,
     server::Server,
 };
 use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
@@ -52,6 +54,7 @@ pub(crate) fn open(
     handle: &Handle,
     server: &Arc<Server>,
     hosts: &Arc<Hosts>,
+    programs: Option<&Arc<Shared>>,
     log: &Log,
     listening: Vec<Listening>,
 ) -> Result<(), CoreError> {
@@ -61,10 +64,11 @@ pub(crate) fn open(
         let changes = changes.map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
         let hosts = CoreHosts::new(hosts.clone(), server.sites.clone());
         let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
+        let programs = programs.map(|shared| Box::new(Programs::new(shared.clone())));
         // Installed before anything that uses it can be accepted.
         let opened = handle.spawn_on(&handle.color_on(core), async move {
             let cache = CoreCache::new(server.sites.store().clone());
-            local::install(server, hosts, cache, log);
+            local::install(server, hosts, cache, programs, log);
             open_core(&spawner, core, sockets, changes)
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
@@ -79,6 +83,11 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     }
     background.push(handle.spawn_on(&handle.color_on(core), tick()));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
+    let php = local::with(|local| local.programs.as_ref().and_then(|programs| programs.shared.php.clone()));
+    if let Some(php) = php {
+        let watch = php::watch(php, core.0 as usize);
+        background.push(handle.spawn_on(&handle.color_on(core), watch));
+    }
     local::with(|local| local.background = background);
     sockets.into_iter().try_for_each(|(addr, socket)| listen(handle, core, addr, socket))
 }

@@ -6,6 +6,7 @@
 use crate::{
     answer::Sent,
     files::CoreCache,
+    gateway::Programs,
     hosts::CoreHosts,
     log::{CoreLog, Record},
     server::Server,
@@ -33,6 +34,8 @@ pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: CoreHosts,
     pub(crate) cache: CoreCache,
+    /// Nothing where files are all there is.
+    pub(crate) programs: Option<Box<Programs>>,
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
@@ -55,11 +58,18 @@ pub(crate) struct Listener {
 }
 
 /// Makes this thread a core of `server`.
-pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
+pub(crate) fn install(
+    server: Arc<Server>,
+    hosts: CoreHosts,
+    cache: CoreCache,
+    programs: Option<Box<Programs>>,
+    log: CoreLog,
+) {
     let local = Local {
         server,
         hosts,
         cache,
+        programs,
         log,
         clock: Clock::default(),
         connections: Connections::default(),
@@ -101,7 +111,7 @@ impl Local {
             peer,
             unix_seconds: seconds.unsigned_abs(),
             request_line: request_line(received),
-            status: sent.status.code(),
+            status: sent.status,
             body_bytes: sent.body_bytes,
             referer: request.and_then(|request| request.referer),
             user_agent: request.and_then(|request| request.user_agent),

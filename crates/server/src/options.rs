@@ -1,6 +1,6 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
-use crate::{files::StoreOptions, hosts::Hosts, log::LogTarget};
+use crate::{files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
@@ -40,6 +40,10 @@ pub struct ServeOptions {
     pub timeouts: Timeouts,
     /// Connections per core. At the bound the core accepts no more until one ends; new ones wait in the kernel's queue.
     pub connections_max: usize,
+    /// What programs may take and how long; of no meaning without one.
+    pub gateway: GatewayOptions,
+    /// PHP, if paths that name its programs are answered by it.
+    pub php: Option<PhpOptions>,
 }
 
 /// How long a client may take. A connection that is late is closed; a late request is answered 408 if nothing of an

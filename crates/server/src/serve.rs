@@ -6,12 +6,13 @@
 use crate::{
     cores::{self, CoreError},
     files::{SiteError, Store},
+    gateway::{Setup, SetupError},
     hosts::{Folder, OpenSites},
     listen::{ListenError, listen_on},
     log::{Log, LogError, Notices},
     options::ServeOptions,
     reload::{ReloadError, Running},
-    sandbox,
+    sandbox::{self, Rights},
     server::Server,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -44,6 +45,9 @@ pub enum ServeError {
     /// The folder of the default host.
     #[error(transparent)]
     Site(#[from] SiteError),
+    /// The programs that answer requests.
+    #[error(transparent)]
+    Programs(#[from] SetupError),
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -81,6 +85,8 @@ pub enum Ended {
 /// # Errors
 /// [`ServeError`], before anything was served.
 pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
+    // First of all: it forks, which only a process without other threads may.
+    let programs = Setup::prepare(&options)?;
     let connections_max = connections_that_fit(&options);
     let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
     let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
@@ -92,16 +98,24 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
-    let (runtime, sandbox) = launch(&options)?;
+    let (runtime, sandbox) = launch(&options, &programs.as_ref().map(Setup::rights).unwrap_or_default())?;
+    let programs = programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
     let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone()));
 
-    cores::open(&runtime.handle(), &server, &options.hosts, &log, listening)
+    let shared = programs.as_ref().map(|programs| &programs.shared);
+    cores::open(&runtime.handle(), &server, &options.hosts, shared, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
     say_start(&options, &addrs, &runtime.handle(), &changes, &sandbox);
     let patience = options.timeouts.drain;
     let running = Running::new(runtime.handle(), options, server, log, notices.clone());
     let ended = run(runtime, &running, signals, patience);
 
+    if let Some(programs) = programs {
+        if let Some(counts) = programs.describe() {
+            say(format_args!("{counts}"));
+        }
+        programs.stop();
+    }
     let counts = running.close_log();
     notices.say_rest();
     let totals = running.server().totals();
@@ -117,12 +131,12 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
 
 /// Starts the cores in the sandbox. This thread stays outside of it if it has to open addresses and logs for another
 /// configuration: what a thread gives up, those that it starts have given up too, and no others.
-fn launch(options: &ServeOptions) -> Result<(Runtime, String), ServeError> {
+fn launch(options: &ServeOptions, rights: &Rights<'_>) -> Result<(Runtime, String), ServeError> {
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
     let builder = Runtime::builder().cpus(cpus).io(io);
     let start = || {
-        let sandbox = sandbox::enter(&options.log);
+        let sandbox = sandbox::enter(&options.log, rights);
         builder.build().map(|runtime| (runtime, sandbox))
     };
     let started = match options.file {

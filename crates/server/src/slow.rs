@@ -7,17 +7,25 @@
 use crate::{
     answer::{self, Answer, List, Open, Sent},
     connection::{Connection, Head, Lost},
-    files::{Content, Handle, Job, OpenFile, Outcome, Variant},
+    files::{self, Content, Handle, Job, OpenFile, Variant},
+    gateway::{self, Call, Ended, Outcome},
     local,
     log::NoticeKind,
 };
 use bytes::Bytes;
+use std::borrow::Cow;
 use vermeil::{More, blocking, yield_now};
-use vermeil_http::{Limits, Parsed, Request, Status, negotiate::Choice, ranges::ByteRange};
+use vermeil_http::{
+    Limits, Parsed, Request, Status, gateway::redirect::LOCAL_REDIRECTS_MAX, negotiate::Choice,
+    ranges::ByteRange,
+};
 
 /// Bytes of a file that are sent before the core's other colors get their turn. Guess: what a socket takes at once, and
 /// some 100 µs of copying.
 const PART_BYTES: u64 = 1 << 20;
+
+/// What a 503 says beside its page.
+pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
 /// What an answer waits for.
 pub(crate) enum What {
@@ -25,6 +33,8 @@ pub(crate) enum What {
     Open(Open),
     /// The path must be resolved where waiting is allowed.
     Resolve(Job),
+    /// It may be for a program.
+    Program(Call),
     /// The folder must be read.
     List(List),
     /// The head is in the output; these go behind it.
@@ -56,6 +66,9 @@ pub(crate) struct Slow {
 /// Gives the answer to its end, or to where it goes on as any other.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
     let Slow { mut what, request, head } = slow;
+    // What is answered: the request, or what a program has redirected it to.
+    let mut acting = Cow::Borrowed(&request[..]);
+    let mut redirects = 0;
     let sent = loop {
         let next = match what {
             What::Open(job) => {
@@ -66,7 +79,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                     // What was opened is held until it has been found again.
                     Ok(Ok(_)) => {
                         let limits = local.server.limits.clone();
-                        answer::answer(local, &parsed(&request, &limits), head, &mut connection.output)
+                        answer::answer(local, &parsed(&acting, &limits), head, &mut connection.output)
                     }
                     Ok(Err(failure)) => answer::not_served(local, failure, head, &mut connection.output),
                     Err(_) => busy(local, head, &mut connection.output),
@@ -80,11 +93,11 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                     Ok(loaded) => {
                         let handle = local.cache.insert(loaded);
                         let limits = local.server.limits.clone();
-                        let request = parsed(&request, &limits);
+                        let request = parsed(&acting, &limits);
                         let out = &mut connection.output;
-                        match handle.outcome() {
-                            Outcome::Listing { .. } => answer::listed(local, &site, &handle, head, out),
-                            _ => answer::resolved(local, &request, &handle, head, out),
+                        match local.hosts.hosts().find(request.host) {
+                            Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
+                            None => answer::found_by_files(local, &site, &request, &handle, head, out),
                         }
                     }
                     Err(_) => busy(local, head, &mut connection.output),
@@ -97,6 +110,31 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                     Ok(made) => answer::listing(local, made, head, &mut connection.output),
                     Err(_) => busy(local, head, &mut connection.output),
                 })
+            }
+            What::Program(call) => {
+                let limits = local::with(|local| local.server.limits.clone());
+                let answered = gateway::answer(connection, &parsed(&acting, &limits), head, &call).await;
+                match answered {
+                    Ok(Outcome::Sent(sent)) => break sent,
+                    Ok(Outcome::Answer(answer)) => answer,
+                    Ok(Outcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
+                        gateway::say_too_many_redirects(&call);
+                        let out = &mut connection.output;
+                        local::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
+                    }
+                    Ok(Outcome::Redirected(request)) => {
+                        redirects += 1;
+                        acting = Cow::Owned(request);
+                        let out = &mut connection.output;
+                        local::with(|local| answer::answer(local, &parsed(&acting, &limits), head, out))
+                    }
+                    Err(Ended { lost, sent }) => {
+                        if let Some(sent) = sent {
+                            log(connection, &request, sent);
+                        }
+                        return Err(lost);
+                    }
+                }
             }
             What::Send { handle, coding, pieces, sent } => {
                 let mut body_bytes = 0;
@@ -142,7 +180,7 @@ fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
 }
 
 fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Answer {
-    answer::error(local, Status::ServiceUnavailable, b"Retry-After: 1\r\n", head, out)
+    answer::error(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
 /// Sends the pieces of a body; counts in `sent` what the kernel has taken, also when it ends early.
@@ -178,7 +216,7 @@ async fn send(
 
 fn variant(handle: &Handle, coding: Choice) -> &Variant {
     match handle.outcome() {
-        Outcome::File(file) => file.variant(coding),
+        files::Outcome::File(file) => file.variant(coding),
         _ => match handle.not_found_page() {
             Some(page) => page.variant(coding),
             None => unreachable!("only files are sent"),

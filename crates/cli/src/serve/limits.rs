@@ -8,9 +8,9 @@ use clap::builder::RangedU64ValueParser;
 use vermeil_http::limits;
 use vermeil_server::Timeouts;
 
-const K: u64 = 1 << 10;
+pub(super) const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
-const G: u64 = 1 << 30;
+pub(super) const G: u64 = 1 << 30;
 const T: u64 = 1 << 40;
 
 /// What is kept in memory of the files served.

@@ -20,16 +20,24 @@ impl ServeArgs {
     /// A name without address, cpus that this process may not use, bounds that contradict each other.
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
+        let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
+        let mut limits = Limits::from(self.limits);
+        if self.php.is_on() {
+            // Whose content it is, is known only after its head: what is not PHP's is thrown away.
+            limits.body_bytes = limits.body_bytes.max(self.php.gateway().content_bytes);
+        }
         Ok(ServeOptions {
             listen: addresses(&self.listen, around)?,
-            cpus: self.cores.resolve(&around.machine, &around.allowed)?,
+            gateway: self.php.gateway(),
+            php: self.php.php(cpus.len()),
+            cpus,
             file: None,
             hosts: Hosts::single(&self.root, self.rules()).into(),
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,
             io: self.io.into(),
             log: self.log,
-            limits: self.limits.into(),
+            limits,
             timeouts: self.timeouts.into(),
             connections_max: self.limits.connections_max,
         })

@@ -10,6 +10,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
+    gateway::GatewayOptions,
     ServeOptions, Timeouts,
     files::{Listing, SiteOptions, StoreOptions},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
@@ -55,6 +56,8 @@ pub(super) fn resolve(
     let cache = &document.cache;
     Some(ServeOptions {
         file: None,
+        gateway: GatewayOptions::default(),
+        php: None,
         hosts: hosts?.into(),
         listen,
         cpus,

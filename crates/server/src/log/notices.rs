@@ -37,17 +37,23 @@ pub enum NoticeKind {
     LogDropped,
     /// The folder of a host cannot be served.
     SiteTrouble,
+    /// A program did not answer a request as it should.
+    ProgramFailed,
+    /// A program wrote to its error output.
+    ProgramSaid,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
         Self::LogTrouble,
         Self::LogDropped,
         Self::SiteTrouble,
+        Self::ProgramFailed,
+        Self::ProgramSaid,
     ];
 
     /// A name for people and for the status page.
@@ -59,6 +65,8 @@ impl NoticeKind {
             Self::LogTrouble => "log not written",
             Self::LogDropped => "log records dropped",
             Self::SiteTrouble => "folder not served",
+            Self::ProgramFailed => "program failed",
+            Self::ProgramSaid => "program said",
         }
     }
 }
@@ -107,7 +115,7 @@ impl Notices {
     }
 
     /// Counts and says a notice whose pace the caller keeps.
-    pub(super) fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
+    pub(crate) fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
         self.kind(kind).count.fetch_add(1, Ordering::Relaxed);
         self.put(&text(line, 0));
     }

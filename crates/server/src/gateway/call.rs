@@ -1,0 +1,250 @@
+//! A request that may be for a program, from its route to whatever becomes of it.
+//!
+//! What programs there are is asked here; running one is theirs. What comes back, a redirect, a file or a failure, is the same
+//! for all of them and becomes an answer here.
+
+use super::{
+    Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName,
+    collect::Collected,
+    route::{self, Reason, Route},
+    sendfile::{self, Named, SendSite},
+    spool::Spools,
+};
+use crate::{
+    answer::{self, Answer, Sent},
+    connection::{Connection, Head, Lost},
+    files::{Handle, SiteError, Store},
+    hosts::HostId,
+    local::{self, Local},
+    log::{NoticeKind, Notices},
+    php::{self, Php, PhpCore},
+    slow,
+};
+use std::{path::PathBuf, sync::Arc};
+use vermeil_http::{
+    Framing, Request, Status,
+    gateway::{BadHead, redirect},
+    response::Persistence,
+};
+
+/// What all cores share about programs.
+pub(crate) struct Shared {
+    pub(crate) options: GatewayOptions,
+    pub(crate) spools: Arc<Spools>,
+    pub(crate) errors: Arc<ErrorSink>,
+    pub(crate) php: Option<Arc<Php>>,
+    pub(crate) send_sites: Vec<SendSite>,
+}
+
+impl Shared {
+    /// Programs of a server whose files are kept in `store`.
+    ///
+    /// # Errors
+    /// A folder that files may be sent from cannot be served.
+    pub(crate) fn new(
+        options: GatewayOptions,
+        spool_folder: PathBuf,
+        store: &Arc<Store>,
+        notices: Arc<Notices>,
+        php: Option<Arc<Php>>,
+    ) -> Result<Arc<Self>, SiteError> {
+        let send_sites = options.send_roots.iter().map(|root| SendSite::open(root, store));
+        Ok(Arc::new(Self {
+            spools: Spools::new(spool_folder, options.spool_bytes),
+            errors: ErrorSink::new(notices),
+            php,
+            send_sites: send_sites.collect::<Result<_, _>>()?,
+            options,
+        }))
+    }
+}
+
+/// Programs, as one core has them.
+pub(crate) struct Programs {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) php: Option<PhpCore>,
+}
+
+impl Programs {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let php = shared.php.clone().map(PhpCore::new);
+        Self { shared, php }
+    }
+}
+
+/// A request that may be for a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) host: HostId,
+    pub(super) reason: Reason,
+    pub(crate) content: Collected,
+    pub(crate) name: RequestName,
+}
+
+impl Call {
+    /// Nothing if no program can be concerned.
+    #[inline]
+    pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
+        local.programs.as_ref()?;
+        let reason = route::may_concern(request)?;
+        Some(Self::new(local, host, request, reason))
+    }
+
+    /// The call for a folder that has no page of its own; `handle` is what it resolved to.
+    pub(crate) fn of_folder(
+        local: &mut Local,
+        host: HostId,
+        request: &Request<'_>,
+        handle: &Handle,
+    ) -> Option<Self> {
+        local.programs.as_ref()?;
+        let is_left = route::is_left_to_program(request.target.path, handle);
+        is_left.then(|| Self::new(local, host, request, Reason::Folder))
+    }
+
+    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Self {
+        let content = match request.body {
+            Framing::None => Collected::Nothing,
+            _ if request.expect_continue => Collected::Awaits,
+            _ => Collected::Follows,
+        };
+        Self { host, reason, content, name: RequestName(local.boundary()) }
+    }
+}
+
+/// What a call came to.
+pub(crate) enum Outcome {
+    /// This, as for any file.
+    Answer(Answer),
+    /// It is answered.
+    Sent(Sent),
+    /// It is to be answered as this request, its head in full.
+    Redirected(Vec<u8>),
+}
+
+/// Gives the answer to `request`, whatever it is.
+pub(crate) async fn answer(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: Head,
+    call: &Call,
+) -> Result<Outcome, Ended> {
+    // Who waits for leave to send gets a file's answer instead, and may or may not send its content then.
+    let file_head = match call.content {
+        Collected::Awaits => Head { persistence: Persistence::Close, ..head },
+        Collected::Nothing | Collected::Follows => head,
+    };
+    let program = match route::find(connection, request, file_head, call).await? {
+        Route::Program(program) => program,
+        Route::File(answer) => {
+            connection.settle(file_head.persistence);
+            return Ok(Outcome::Answer(answer));
+        }
+    };
+    let result = php::run(connection, request, head, call, &program).await;
+    let of_program = OfProgram { program: "php", request, head, name: call.name };
+    of_program.outcome(connection, result).await
+}
+
+/// What became of a program's request.
+struct OfProgram<'a> {
+    program: &'static str,
+    request: &'a Request<'a>,
+    head: Head,
+    name: RequestName,
+}
+
+impl OfProgram<'_> {
+    async fn outcome(
+        &self,
+        connection: &mut Connection,
+        result: Result<Relayed, Broken>,
+    ) -> Result<Outcome, Ended> {
+        let (response, named) = match &result {
+            Ok(Relayed::AccelRedirect(response, path)) => (response, Named::Path(path)),
+            Ok(Relayed::SendFile(response, path)) => (response, Named::File(path)),
+            _ => return self.without_file(connection, result),
+        };
+        connection.settle(self.head.persistence);
+        match sendfile::send(connection, self.request, self.head, response, named).await? {
+            Some(answer) => Ok(Outcome::Answer(answer)),
+            None => {
+                self.say(&sendfile::refusal(named), Status::BadGateway);
+                Ok(self.page(connection, Status::BadGateway, self.head))
+            }
+        }
+    }
+
+    fn without_file(
+        &self,
+        connection: &mut Connection,
+        result: Result<Relayed, Broken>,
+    ) -> Result<Outcome, Ended> {
+        let broken = match result {
+            Ok(Relayed::Sent { sent, persistence }) => {
+                connection.settle(persistence);
+                return Ok(Outcome::Sent(sent));
+            }
+            Ok(Relayed::LocalRedirect(location)) => match redirected(self.request, &location) {
+                Ok(request) => {
+                    connection.settle(self.head.persistence);
+                    return Ok(Outcome::Redirected(request));
+                }
+                Err(bad) => Broken::from(Failure::from(bad)),
+            },
+            Ok(_) => unreachable!("files are sent elsewhere"),
+            Err(broken) => broken,
+        };
+        let Broken { failure, sent, .. } = broken;
+        let Some(status) = failure.status() else {
+            let Failure::Client(lost) = failure else { unreachable!("anything else has a status") };
+            return Err(Ended { lost, sent });
+        };
+        if failure.concerns_operator() {
+            self.say(&failure, status);
+        }
+        if sent.is_some() {
+            return Err(Ended { lost: Lost::Cut, sent });
+        }
+        let head = match failure.leaves_content() {
+            true => Head { persistence: Persistence::Close, ..self.head },
+            false => self.head,
+        };
+        connection.settle(head.persistence);
+        Ok(self.page(connection, status, head))
+    }
+
+    fn page(&self, connection: &mut Connection, status: Status, head: Head) -> Outcome {
+        let lines: &[u8] = if status == Status::ServiceUnavailable { slow::RETRY_AFTER } else { b"" };
+        let out = &mut connection.output;
+        Outcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
+    }
+
+    fn say(&self, what: &dyn std::fmt::Display, status: Status) {
+        let Self { program, request, name, .. } = self;
+        let (method, target) = (request.method.as_bytes().escape_ascii(), request.target.raw.escape_ascii());
+        local::with(|local| {
+            let line = format_args!("{program} {name}: {method} {target}: {what} ({})", status.code());
+            local.server.notices.say(NoticeKind::ProgramFailed, line);
+        });
+    }
+}
+
+/// Says that programs redirect in a circle.
+pub(crate) fn say_too_many_redirects(call: &Call) {
+    local::with(|local| {
+        let line = format_args!("php {}: {} (502)", call.name, BadHead::TooManyRedirects.reason());
+        local.server.notices.say(NoticeKind::ProgramFailed, line);
+    });
+}
+
+fn redirected(request: &Request<'_>, location: &[u8]) -> Result<Vec<u8>, BadHead> {
+    let mut head = Vec::with_capacity(512);
+    redirect::write_request(request, location, &mut head)?;
+    let limits = local::with(|local| local.server.limits.clone());
+    // It must be what a client could have sent.
+    match vermeil_http::parse(&head, &limits) {
+        vermeil_http::Parsed::Complete { .. } => Ok(head),
+        _ => Err(BadHead::Location),
+    }
+}

@@ -1,0 +1,158 @@
+//! A request's content, collected before a program hears of it, and read again for the program.
+//!
+//! Up to a bound it stays in memory; beyond, all of it goes to a file. So programs know its length, a client that
+//! sends slowly holds nothing but memory, and a failed attempt can be repeated.
+
+use super::{
+    Failure, GatewayOptions,
+    spool::{Spool, Spools},
+};
+use crate::connection::{Connection, ContentStep};
+use bytes::Bytes;
+use std::{io, mem, os::fd::AsFd, sync::Arc};
+use vermeil::{More, blocking};
+use vermeil_http::response::CONTINUE;
+
+/// Bytes read from a file at once. Guess: what a program's socket takes at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The content of a request.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// There is none.
+    None,
+    Memory(Bytes),
+    Spooled(Arc<Spool>),
+}
+
+impl Content {
+    /// Its length, if there is content.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Memory(bytes) => Some(bytes.len() as u64),
+            Self::Spooled(spool) => Some(spool.bytes()),
+        }
+    }
+}
+
+/// What the request says about its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collected {
+    /// There is none.
+    Nothing,
+    /// It follows.
+    Follows,
+    /// It follows, once the client has been told to go on.
+    Awaits,
+}
+
+/// Collects the content of the present request.
+pub(crate) async fn collect(
+    connection: &mut Connection,
+    collected: Collected,
+    options: &GatewayOptions,
+    spools: &Arc<Spools>,
+) -> Result<Content, Failure> {
+    match collected {
+        Collected::Nothing => return Ok(Content::None),
+        Collected::Awaits if !connection.has_unread() => {
+            connection.output.extend_from_slice(CONTINUE);
+            connection.flush(Bytes::new(), More::No).await?;
+        }
+        Collected::Awaits | Collected::Follows => {}
+    }
+    let mut memory = Vec::new();
+    let mut spool: Option<Spool> = None;
+    let mut bytes = 0;
+    loop {
+        let before = memory.len();
+        let step = connection.next_content(&mut memory, options.timeouts.content).await?;
+        bytes += (memory.len() - before) as u64;
+        if bytes > options.content_bytes {
+            return Err(Failure::Content(vermeil_http::Rejection::BodyTooLong));
+        }
+        match step {
+            ContentStep::Refused(rejection) => return Err(Failure::Content(rejection)),
+            ContentStep::Late => return Err(Failure::ContentLate),
+            ContentStep::More if memory.len() < options.content_memory_bytes => {}
+            ContentStep::More => spool = Some(appended(spool, mem::take(&mut memory), spools).await?),
+            ContentStep::Done => break,
+        }
+    }
+    match spool {
+        None => Ok(Content::Memory(memory.into())),
+        spool => Ok(Content::Spooled(Arc::new(appended(spool, memory, spools).await?))),
+    }
+}
+
+/// Appends `piece`, to a new file if there is none, where waiting is allowed.
+async fn appended(spool: Option<Spool>, piece: Vec<u8>, spools: &Arc<Spools>) -> Result<Spool, Failure> {
+    let spools = spools.clone();
+    let append = move || {
+        let mut spool = match spool {
+            Some(spool) => spool,
+            None => Spool::create(spools)?,
+        };
+        spool.append(&piece)?;
+        Ok(spool)
+    };
+    match blocking(append).await {
+        Ok(spool) => spool.map_err(Failure::Spool),
+        Err(full) => Err(Failure::Spool(io::Error::other(full))),
+    }
+}
+
+/// Reads content from its start.
+#[derive(Debug)]
+pub(crate) struct ContentReader<'a> {
+    content: &'a Content,
+    offset: u64,
+}
+
+impl<'a> ContentReader<'a> {
+    pub(crate) fn new(content: &'a Content) -> Self {
+        Self { content, offset: 0 }
+    }
+
+    /// Bytes not yet read.
+    pub(crate) fn left(&self) -> u64 {
+        self.content.bytes().unwrap_or(0) - self.offset
+    }
+
+    /// The next piece; empty at the end.
+    pub(crate) async fn next(&mut self) -> io::Result<Bytes> {
+        let piece = match self.content {
+            Content::None => Bytes::new(),
+            Content::Memory(bytes) => bytes.slice(self.offset as usize..),
+            Content::Spooled(_) if self.left() == 0 => Bytes::new(),
+            Content::Spooled(spool) => read(spool, self.offset, self.left()).await?,
+        };
+        self.offset += piece.len() as u64;
+        Ok(piece)
+    }
+}
+
+async fn read(spool: &Arc<Spool>, offset: u64, left: u64) -> io::Result<Bytes> {
+    let length = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+    let mut piece = vec![0; length];
+    let count = match vermeil_io::read_nowait(spool.file.as_fd(), &mut piece, offset) {
+        Ok(count) => count,
+        // Written a moment ago, and gone from memory already; or a file system that cannot tell.
+        Err(_) => {
+            let spool = spool.clone();
+            let read = move || {
+                let count = std::os::unix::fs::FileExt::read_at(&spool.file, &mut piece, offset)?;
+                Ok::<_, io::Error>((piece, count))
+            };
+            let (read, count) = blocking(read).await.map_err(io::Error::other)??;
+            piece = read;
+            count
+        }
+    };
+    if count == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    piece.truncate(count);
+    Ok(piece.into())
+}

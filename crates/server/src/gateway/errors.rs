@@ -1,0 +1,169 @@
+//! What programs write to their error output: lines on standard error, each with its request.
+//!
+//! `vermeil: php 5f2a9c…: PHP Warning:  …`. A program may write without end, so a line has a longest length, and all programs
+//! together have a pace; what is beyond it is counted and told. Tested below.
+
+use crate::log::{NoticeKind, Notices};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use std::time::Instant;
+
+/// Longest line, in bytes; more is cut. PHP cuts its own at 1,024 (`log_errors_max_len`), file name and time not counted.
+const LINE_BYTES_MAX: usize = 2048;
+
+/// Lines said within a second, all programs together. Guess: more than a person reads, less than a disk fills with.
+const LINES_PER_SECOND: u64 = 100;
+
+/// Where the error output of all programs of a server goes, and its pace.
+#[derive(Debug)]
+pub(crate) struct ErrorSink {
+    notices: Arc<Notices>,
+    origin: Instant,
+    /// The second that `lines` are of, and how many were said in it: high and low half.
+    spent: AtomicU64,
+    unsaid: AtomicU64,
+}
+
+impl ErrorSink {
+    pub(crate) fn new(notices: Arc<Notices>) -> Arc<Self> {
+        let (spent, unsaid) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { notices, origin: Instant::now(), spent, unsaid })
+    }
+
+    /// Whether one more line may be said now; gives how many were left out before it.
+    fn take(&self, second: u64) -> Option<u64> {
+        let spend = |spent: u64| match (spent >> 32 == second, spent & u64::from(u32::MAX)) {
+            (false, _) => Some(second << 32 | 1),
+            (true, lines) if lines < LINES_PER_SECOND => Some(spent + 1),
+            (true, _) => None,
+        };
+        // Relaxed: counts, which publish nothing.
+        match self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend) {
+            Ok(_) => Some(self.unsaid.swap(0, Ordering::Relaxed)),
+            Err(_) => {
+                self.unsaid.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    fn say(&self, program: &str, request: Option<RequestName>, line: &[u8]) {
+        let Some(unsaid) = self.take(self.origin.elapsed().as_secs()) else { return };
+        if unsaid > 0 {
+            let more = format_args!("{program}: {unsaid} lines of error output were left out");
+            self.notices.say_unpaced(NoticeKind::ProgramSaid, more);
+        }
+        let line = String::from_utf8_lossy(line);
+        match request {
+            Some(request) => {
+                self.notices
+                    .say_unpaced(NoticeKind::ProgramSaid, format_args!("{program} {request}: {line}"));
+            }
+            None => self.notices.say_unpaced(NoticeKind::ProgramSaid, format_args!("{program}: {line}")),
+        }
+    }
+}
+
+/// The name of one request in notices, and what its program is told as `UNIQUE_ID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestName(pub(crate) u64);
+
+impl std::fmt::Display for RequestName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The error output of a program, said line by line; what is left of a line when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ErrorLines {
+    sink: Arc<ErrorSink>,
+    program: &'static str,
+    /// Nothing for what the program says outside of any request.
+    request: Option<RequestName>,
+    /// Begun and not ended.
+    line: Vec<u8>,
+}
+
+impl ErrorLines {
+    pub(crate) fn new(sink: Arc<ErrorSink>, program: &'static str, request: RequestName) -> Self {
+        Self { sink, program, request: Some(request), line: Vec::new() }
+    }
+
+    /// Of no request in particular.
+    pub(crate) fn of_program(sink: Arc<ErrorSink>, program: &'static str) -> Self {
+        Self { sink, program, request: None, line: Vec::new() }
+    }
+
+    /// Takes what came.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let (text, ended) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            if ended {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = self.line.trim_ascii_end();
+        if !line.is_empty() {
+            self.sink.say(self.program, self.request, line);
+        }
+        self.line.clear();
+    }
+}
+
+impl Drop for ErrorLines {
+    fn drop(&mut self) {
+        self.end_line();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<String> {
+        let notices = Arc::new(Notices::kept());
+        let mut errors = ErrorLines::new(ErrorSink::new(notices.clone()), "php", RequestName(0xAB));
+        pieces.iter().for_each(|piece| errors.push(piece));
+        drop(errors);
+        notices.lines()
+    }
+
+    #[test]
+    fn lines_are_put_together_and_named() {
+        assert_eq!(
+            lines(&[b"PHP War", b"ning: x\r\nsec", b"ond\n", b"\n", b"rest"]),
+            ["PHP Warning: x", "second", "rest"].map(|line| format!("vermeil: php 00000000000000ab: {line}"))
+        );
+        assert_eq!(lines(&[b"", b"\n\n"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_endless_line_is_cut() {
+        let long = vec![b'x'; 10_000];
+        assert!(lines(&[&long, &long, b"\nnext\n"]).len() == 2);
+    }
+
+    #[test]
+    fn beyond_the_pace_lines_are_counted() {
+        let pace = ErrorSink::new(Arc::new(Notices::kept()));
+        for second in [0, 1] {
+            for line in 0..LINES_PER_SECOND {
+                assert_eq!(pace.take(second), Some(if (second, line) == (1, 0) { 7 } else { 0 }));
+            }
+            for _ in 0..7 {
+                assert_eq!(pace.take(second), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Programs that answer requests: what PHP, CGI and whatever comes after them share.
+//!
+//! ```text
+//! answer ─▶ route: which program? ─▶ collect: the content, in memory or spooled ─▶ (a program is found: `php`)
+//!                                      ─▶ relay: content in, head checked, content out ─▶ logged
+//!                                             └─ redirected here, or to a file ─▶ answer
+//! ```
+//!
+//! A request's content is collected before a program hears of it, so that a slow client never holds one; its answer is
+//! streamed, so that a slow client holds one no longer than the answer's end. What a program is, is behind
+//! [`program::Reader`] and [`program::Writer`]: two streams of bytes. Leaves out starting programs, and choosing one.
+//! Tested through the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
+
+mod call;
+mod collect;
+mod errors;
+mod failure;
+mod options;
+mod program;
+mod relay;
+mod route;
+mod sendfile;
+mod setup;
+mod spool;
+mod workspace;
+
+pub(crate) use call::{Call, Outcome, Programs, Shared, answer, say_too_many_redirects};
+pub(crate) use collect::{Content, ContentReader, collect};
+pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
+pub(crate) use failure::{Broken, Ended, Failure};
+pub use options::{
+    CONTENT_BYTES, CONTENT_MEMORY_BYTES, GatewayOptions, GatewayTimeouts, SPOOL_BYTES, SendRoot,
+};
+pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
+pub(crate) use relay::{Exchange, Relayed, relay};
+pub(crate) use route::Program;
+pub(crate) use setup::Setup;
+pub use setup::SetupError;
+pub(crate) use workspace::Workspace;

@@ -1,0 +1,79 @@
+//! What relaying to programs can be told: bounds and times, each with its default and what happens there.
+
+use std::{path::PathBuf, time::Duration};
+use vermeil_http::gateway::HeadLimits;
+
+/// Content of a request kept in memory, in bytes; more is spooled. Default 64 KiB, four times nginx's
+/// `client_body_buffer_size`: most forms, no upload.
+pub const CONTENT_MEMORY_BYTES: usize = 64 * 1024;
+
+/// Longest content of a request to a program, in bytes. Default 64 MiB. Guess: a photograph or a document, not a film.
+pub const CONTENT_BYTES: u64 = 64 << 20;
+
+/// Bytes spooled at once, all requests together. Default 4 GiB. Guess: what a temporary folder can spare.
+pub const SPOOL_BYTES: u64 = 4 << 30;
+
+/// Everything about programs that does not depend on what they are.
+#[derive(Clone, Debug)]
+pub struct GatewayOptions {
+    /// Longest content of a request, in bytes; beyond: 413. See [`CONTENT_BYTES`].
+    pub content_bytes: u64,
+    /// Content kept in memory, in bytes for each request; more goes to a file. See [`CONTENT_MEMORY_BYTES`].
+    pub content_memory_bytes: usize,
+    /// Bytes in such files, all requests together; beyond: 503. See [`SPOOL_BYTES`].
+    pub spool_bytes: u64,
+    /// Bounds of what a program writes before its content; beyond: 502.
+    pub head: HeadLimits,
+    /// How long things may take.
+    pub timeouts: GatewayTimeouts,
+    /// The folders out of which programs may have files sent, by `X-Sendfile` and `X-Accel-Redirect`. Default: none.
+    pub send_roots: Vec<SendRoot>,
+}
+
+impl Default for GatewayOptions {
+    fn default() -> Self {
+        Self {
+            content_bytes: CONTENT_BYTES,
+            content_memory_bytes: CONTENT_MEMORY_BYTES,
+            spool_bytes: SPOOL_BYTES,
+            head: HeadLimits::default(),
+            timeouts: GatewayTimeouts::default(),
+            send_roots: Vec::new(),
+        }
+    }
+}
+
+/// How long a program, and the way to it, may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayTimeouts {
+    /// Without a byte of a request's content from the client. Then: 408. Default 30 s, as for taking an answer.
+    pub content: Duration,
+    /// For a program to be free. Then: 503. Default 30 s: who waits longer has left.
+    pub queue: Duration,
+    /// For a connection to a program. Then: 502. Default 5 s, some restarts of a pool.
+    pub connect: Duration,
+    /// Without a byte from the program, or taken by it. Then: 504, or cut if the answer has begun. Default 60 s, as
+    /// nginx's `fastcgi_read_timeout`.
+    pub answer: Duration,
+}
+
+impl Default for GatewayTimeouts {
+    fn default() -> Self {
+        Self {
+            content: Duration::from_secs(30),
+            queue: Duration::from_secs(30),
+            connect: Duration::from_secs(5),
+            answer: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A folder out of which programs may have files sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendRoot {
+    /// Paths that begin so, in whole segments, name files in it by `X-Accel-Redirect`. Nothing: only `X-Sendfile` does,
+    /// by their absolute path.
+    pub prefix: Option<String>,
+    /// The folder.
+    pub folder: PathBuf,
+}

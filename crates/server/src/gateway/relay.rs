@@ -1,0 +1,282 @@
+//! One exchange with a program: its content goes in while its answer comes out, and the client gets it as it comes.
+//!
+//! The answer's head waits for the first pause in the program's output: a short answer is then known whole, and gets a
+//! length. From there on what comes is sent before more is read, so a client that takes slowly slows the program down, not
+//! the memory up. While the program is silent the client is watched: when it goes, so does the answer.
+
+use super::{
+    Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble, Writer,
+};
+use crate::{
+    answer::Sent,
+    connection::{Connection, Head, Lost},
+    files::SERVER,
+    local,
+};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    io,
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+    task::Poll,
+};
+use vermeil::{More, Sleep, now_ms};
+use vermeil_http::{
+    gateway::{
+        Answer, BadHead, Body, BodyFraming, HeadLimits, HeadReader, ResponseHead,
+        body::{CHUNK_END, CHUNKED, End, LAST_CHUNK, Piece, chunk_header},
+    },
+    response::{Content as Sends, HeadWriter, Persistence},
+};
+
+/// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.
+const DROPPED_BYTES_MAX: u64 = 1 << 20;
+
+/// What an exchange needs to know.
+pub(crate) struct Exchange<'a> {
+    pub(crate) head: Head,
+    pub(crate) content: &'a Content,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) timeouts: GatewayTimeouts,
+}
+
+/// How an exchange ended for the client.
+#[derive(Debug)]
+pub(crate) enum Relayed {
+    /// It has the answer.
+    Sent {
+        sent: Sent,
+        /// What becomes of its connection.
+        persistence: Persistence,
+    },
+    /// It is to get the answer to a GET of this path.
+    LocalRedirect(Vec<u8>),
+    /// It is to get this path's content, under this head.
+    AccelRedirect(ResponseHead, Vec<u8>),
+    /// It is to get this file, under this head.
+    SendFile(ResponseHead, Vec<u8>),
+}
+
+/// Runs one exchange.
+pub(crate) async fn relay(
+    connection: &mut Connection,
+    exchange: &Exchange<'_>,
+    writer: &mut impl Writer,
+    reader: &mut impl Reader,
+    errors: &mut ErrorLines,
+) -> Result<Relayed, Broken> {
+    let fed_bytes = AtomicU64::new(0);
+    let mut feeding = pin!(feed(writer, exchange.content, &fed_bytes));
+    let mut pump = Pump {
+        connection,
+        exchange,
+        reader,
+        errors,
+        fed_bytes: &fed_bytes,
+        limit: Sleep::unset(),
+        output: Vec::new(),
+        ended: false,
+        heard: false,
+        sent: None,
+    };
+    let result = {
+        let mut pumping = pin!(pump.run());
+        let mut fed = false;
+        poll_fn(|context| {
+            // A program may stop reading and still answer; if it does not, reading says so.
+            fed = fed || feeding.as_mut().poll(context).is_ready();
+            pumping.as_mut().poll(context)
+        })
+        .await
+    };
+    result.map_err(|failure| Broken { failure, was_silent: !pump.heard, sent: pump.sent })
+}
+
+/// Gives the program its content.
+async fn feed(writer: &mut impl Writer, content: &Content, fed_bytes: &AtomicU64) -> Result<(), Trouble> {
+    let mut pieces = ContentReader::new(content);
+    loop {
+        let piece = pieces.next().await?;
+        let bytes = piece.len() as u64;
+        let last = if pieces.left() == 0 { Last::Yes } else { Last::No };
+        writer.write(piece, last).await?;
+        fed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if last == Last::Yes {
+            return Ok(());
+        }
+    }
+}
+
+/// The way from the program to the client.
+struct Pump<'a, R> {
+    connection: &'a mut Connection,
+    exchange: &'a Exchange<'a>,
+    reader: &'a mut R,
+    errors: &'a mut ErrorLines,
+    fed_bytes: &'a AtomicU64,
+    limit: Sleep,
+    /// Read and not handed on.
+    output: Vec<u8>,
+    /// Whether the program has said its last.
+    ended: bool,
+    /// Whether it has said anything.
+    heard: bool,
+    sent: Option<Sent>,
+}
+
+impl<R: Reader> Pump<'_, R> {
+    async fn run(&mut self) -> Result<Relayed, Failure> {
+        let mut head_reader = HeadReader::new(self.exchange.head_limits);
+        let (answer, head_bytes) = loop {
+            self.read().await?;
+            match head_reader.read(&self.output)? {
+                Some(found) => break found,
+                None if self.ended => return Err(BadHead::Truncated.into()),
+                None => {}
+            }
+        };
+        self.output.drain(..head_bytes);
+        match answer {
+            Answer::Document(head) => self.document(head).await,
+            Answer::LocalRedirect(location) => self.drop_rest(Relayed::LocalRedirect(location)).await,
+            Answer::AccelRedirect(head, path) => self.drop_rest(Relayed::AccelRedirect(head, path)).await,
+            Answer::SendFile(head, path) => self.drop_rest(Relayed::SendFile(head, path)).await,
+        }
+    }
+
+    /// Waits for more output, as long as the client is there, the program is not late, and it has not ended.
+    async fn read(&mut self) -> Result<(), Failure> {
+        if self.ended {
+            return Ok(());
+        }
+        let Self { connection, reader, errors, limit, output, fed_bytes, .. } = self;
+        let mut reading = pin!(reader.read(output, errors));
+        let mut watched = pin!(poll_fn(|context| {
+            if let Poll::Ready(read) = reading.as_mut().poll(context) {
+                return Poll::Ready(read.map_err(Failure::from));
+            }
+            connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
+        }));
+        let read = loop {
+            let fed = fed_bytes.load(Ordering::Relaxed);
+            limit.set(self.exchange.timeouts.answer);
+            match limit.limit(watched.as_mut()).await {
+                Ok(read) => break read?,
+                // It is late if it takes nothing either.
+                Err(_) if fed == fed_bytes.load(Ordering::Relaxed) => return Err(Failure::Late),
+                Err(_) => {}
+            }
+        };
+        self.heard = true;
+        self.ended = read == Read::End;
+        Ok(())
+    }
+
+    /// Reads what is there already, up to a piece.
+    async fn gather(&mut self) -> Result<(), Failure> {
+        while !self.ended && self.output.len() < PIECE_BYTES {
+            let ready = {
+                let mut reading = pin!(self.reader.read(&mut self.output, self.errors));
+                poll_fn(|context| {
+                    Poll::Ready(match reading.as_mut().poll(context) {
+                        Poll::Ready(read) => Some(read),
+                        Poll::Pending => None,
+                    })
+                })
+                .await
+            };
+            match ready {
+                None => break,
+                Some(read) => self.ended = read? == Read::End,
+            }
+        }
+        Ok(())
+    }
+
+    async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
+        self.gather().await?;
+        let Head { version, content, .. } = self.exchange.head;
+        if self.ended && content == Sends::Sent && head.content_length.is_none() {
+            head.content_length = Some(self.output.len() as u64);
+        }
+        let mut body = Body::new(&head, version, content);
+        let persistence = match body.framing() {
+            BodyFraming::UntilClose => Persistence::Close,
+            _ => self.exchange.head.persistence,
+        };
+        self.write_head(&head, &body, persistence);
+        self.sent = Some(Sent { status: head.status, body_bytes: 0 });
+        loop {
+            write_piece(&mut body, &self.output, &mut self.connection.output);
+            self.output.clear();
+            if self.ended {
+                break;
+            }
+            // Waits for the piece before this one, so one is with the client while the next is read.
+            self.connection.flush(Bytes::new(), More::No).await?;
+            self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
+            self.read().await?;
+            self.gather().await?;
+        }
+        match body.end() {
+            End::Complete | End::Close => {}
+            End::LastChunk => self.connection.output.extend_from_slice(LAST_CHUNK),
+            End::Short => {
+                self.connection.flush(Bytes::new(), More::No).await?;
+                self.connection.sent().await?;
+                return Err(Trouble::Ended.into());
+            }
+        }
+        self.connection.flush(Bytes::new(), More::No).await?;
+        let sent = Sent { status: head.status, body_bytes: body.sent() };
+        Ok(Relayed::Sent { sent, persistence })
+    }
+
+    fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {
+        let out = &mut self.connection.output;
+        head.write(out);
+        local::with(|local| {
+            let mut writer = HeadWriter::resume(out).lines(SERVER).date(local.clock.date(now_ms()));
+            writer = match (body.framing(), head.content_length) {
+                (BodyFraming::Length(length), _) => writer.content_length(length),
+                (BodyFraming::Chunked, _) => writer.lines(CHUNKED),
+                // What a GET would be sent.
+                (BodyFraming::None, Some(length)) if head.has_content() => writer.content_length(length),
+                (BodyFraming::None, _) if head.status == 205 => writer.content_length(0),
+                (BodyFraming::None | BodyFraming::UntilClose, _) => writer,
+            };
+            writer.connection(self.exchange.head.version, persistence).finish();
+        });
+    }
+
+    /// Lets the program finish, without its content; then `relayed`.
+    async fn drop_rest(&mut self, relayed: Relayed) -> Result<Relayed, Failure> {
+        let mut dropped = 0;
+        while !self.ended {
+            dropped += self.output.len() as u64;
+            self.output.clear();
+            if dropped > DROPPED_BYTES_MAX {
+                return Err(Trouble::from(io::Error::other("its redirect has too much content")).into());
+            }
+            self.read().await?;
+        }
+        Ok(relayed)
+    }
+}
+
+/// Appends a piece of content as the answer's framing has it.
+fn write_piece(body: &mut Body, piece: &[u8], out: &mut Vec<u8>) {
+    match body.piece(piece.len()) {
+        Piece::Dropped => {}
+        Piece::Plain(bytes) => out.extend_from_slice(&piece[..bytes]),
+        Piece::Chunk => {
+            chunk_header(out, piece.len());
+            out.extend_from_slice(piece);
+            out.extend_from_slice(CHUNK_END);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Which requests are for programs, and for which file.
+//!
+//! [`may_concern`] is asked for every request where programs are served at all, and looks at the path's bytes alone.
+//! [`find`] then asks the file cache, as if the program were a file to be sent: it must be a regular file below the root, reached
+//! by allowed links, and no dotfile. A name with the extension is never sent as a file, also if it appears meanwhile.
+
+use super::Call;
+use crate::{
+    answer::{self, Answer},
+    connection::{Connection, Head, Lost},
+    files::{Handle, Job, Lookup, Outcome, Site, SiteError},
+    hosts::{Found, HostId},
+    local::{self, Local},
+    slow,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+use vermeil::{More, blocking, now_ms};
+use vermeil_http::{Method, Request, Status, gateway::split, path};
+
+/// How the names of PHP programs end.
+const EXTENSION: &[u8] = b".php";
+
+/// What a folder's own program is called.
+const INDEX: &[u8] = b"index.php";
+
+/// Why a request may be for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A segment of its path is named like one.
+    Name,
+    /// It asks something of a folder that only a program can do, or that has no page of its own.
+    Folder,
+}
+
+/// A program that was found: paths below the root, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Of its file; starts with a slash.
+    pub(crate) script: Vec<u8>,
+    /// What follows it in the request; empty, or starts with a slash.
+    pub(crate) path_info: Vec<u8>,
+}
+
+/// What a request came to.
+pub(crate) enum Route {
+    Program(Program),
+    /// The answer is that of a file, or why there is none.
+    File(Answer),
+}
+
+/// Whether `request` may be for a program, by its path and method.
+pub(crate) fn may_concern(request: &Request<'_>) -> Option<Reason> {
+    let path = request.target.path;
+    let is_plain = matches!(request.method, Method::Get | Method::Head | Method::Options);
+    match request.method {
+        Method::Trace | Method::Connect => None,
+        _ if names_program(path) || (path.contains(&b'%') && names_program_encoded(path)) => {
+            Some(Reason::Name)
+        }
+        _ if !is_plain && path.ends_with(b"/") => Some(Reason::Folder),
+        _ => None,
+    }
+}
+
+fn names_program(path: &[u8]) -> bool {
+    split::candidates(path, EXTENSION).next().is_some()
+}
+
+/// A client may encode any part of the name.
+#[cold]
+fn names_program_encoded(path: &[u8]) -> bool {
+    path::decode(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
+}
+
+/// Whether what a folder resolved to leaves it to a program.
+pub(crate) fn is_left_to_program(path: &[u8], handle: &Handle) -> bool {
+    path.ends_with(b"/") && matches!(handle.outcome(), Outcome::Listing { .. } | Outcome::Forbidden)
+}
+
+/// Finds what `request` is for.
+pub(crate) async fn find(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: Head,
+    call: &Call,
+) -> Result<Route, Lost> {
+    let mut decoded = Vec::new();
+    let decoded = match path::decode(request.target.path, &mut decoded) {
+        Ok(decoded) => decoded.bytes,
+        Err(error) => return Ok(refused(connection, error.status(), head)),
+    };
+    let site = match site(connection, call.host).await? {
+        Ok(site) => site,
+        Err(failure) => {
+            let out = &mut connection.output;
+            return Ok(Route::File(local::with(|local| match failure {
+                Some(failure) => answer::not_served(local, &failure, head, out),
+                None => answer::error(local, Status::NotFound, b"", head, out),
+            })));
+        }
+    };
+    let mut search = Search { connection, site, request, head };
+    match call.reason {
+        Reason::Name => search.by_name(decoded).await,
+        Reason::Folder => search.by_folder(decoded).await,
+    }
+}
+
+fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
+    let lines: &[u8] = if status == Status::ServiceUnavailable { slow::RETRY_AFTER } else { b"" };
+    Route::File(local::with(|local| answer::error(local, status, lines, head, &mut connection.output)))
+}
+
+/// The open folder of a host; else why it cannot be served, or nothing if it has none.
+async fn site(
+    connection: &mut Connection,
+    host: HostId,
+) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
+    let found = local::with(|local| match local.hosts.find(host) {
+        Found::Open => Ok(Ok(local.hosts.site().clone())),
+        Found::NoFolder => Ok(Err(None)),
+        Found::Failed(failure) => Ok(Err(Some(failure))),
+        Found::Wait(job) => Err(job),
+    });
+    let job = match found {
+        Ok(site) => return Ok(site),
+        Err(job) => job,
+    };
+    connection.flush(Bytes::new(), More::No).await?;
+    Ok(match blocking(move || job.run()).await {
+        Ok(Ok(seat)) => Ok(seat.site().clone()),
+        Ok(Err(failure)) => Err(Some(failure)),
+        Err(_) => Err(None),
+    })
+}
+
+/// A look for the program of one request.
+struct Search<'a> {
+    connection: &'a mut Connection,
+    site: Arc<Site>,
+    request: &'a Request<'a>,
+    head: Head,
+}
+
+impl Search<'_> {
+    async fn by_name(&mut self, decoded: &[u8]) -> Result<Route, Lost> {
+        for cut in split::candidates(decoded, EXTENSION) {
+            let handle = self.look_up(cut.script).await?;
+            if is_program(&handle) {
+                let (script, path_info) = (cut.script.to_vec(), cut.path_info.to_vec());
+                return Ok(Route::Program(Program { script, path_info }));
+            }
+            if cut.path_info.is_empty() {
+                // What was found is what is answered: looking again could find a file, and send a program's text.
+                return Ok(self.as_file(handle));
+            }
+        }
+        self.of_path().await
+    }
+
+    async fn by_folder(&mut self, decoded: &[u8]) -> Result<Route, Lost> {
+        let script = [decoded, INDEX].concat();
+        let handle = self.look_up(&script).await?;
+        if is_program(&handle) {
+            return Ok(Route::Program(Program { script, path_info: Vec::new() }));
+        }
+        self.of_path().await
+    }
+
+    async fn look_up(&mut self, decoded: &[u8]) -> Result<Result<Handle, Status>, Lost> {
+        look_up(self.connection, &self.site, &encoded(decoded)).await
+    }
+
+    /// What the files say to the request's own path.
+    async fn of_path(&mut self) -> Result<Route, Lost> {
+        let handle = look_up(self.connection, &self.site, self.request.target.path).await?;
+        Ok(self.as_file(handle))
+    }
+
+    fn as_file(&mut self, handle: Result<Handle, Status>) -> Route {
+        let Self { connection, site, request, head } = self;
+        let handle = match handle {
+            Ok(handle) => handle,
+            Err(status) => return refused(connection, status, *head),
+        };
+        let out = &mut connection.output;
+        Route::File(local::with(|local| match request.method {
+            Method::Get | Method::Head => answer::found_by_files(local, site, request, &handle, *head, out),
+            _ => answer::without_file(local, request.method, *head, out),
+        }))
+    }
+}
+
+fn is_program(handle: &Result<Handle, Status>) -> bool {
+    matches!(handle, Ok(handle) if matches!(handle.outcome(), Outcome::File(_)))
+}
+
+/// A decoded path as it would stand in a request.
+pub(super) fn encoded(path: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(path.len());
+    path::percent_encode_path(path, &mut encoded);
+    encoded
+}
+
+/// What a path of `site`, as it would stand in a request, resolves to; a status if it names nothing, or nobody has time to
+/// look.
+pub(super) async fn look_up(
+    connection: &mut Connection,
+    site: &Arc<Site>,
+    raw_path: &[u8],
+) -> Result<Result<Handle, Status>, Lost> {
+    let looked = local::with(|local| look_up_now(local, site, raw_path));
+    let job = match looked {
+        Ok(handle) => return Ok(handle),
+        Err(job) => job,
+    };
+    // Earlier answers of a pipeline need not wait.
+    connection.flush(Bytes::new(), More::No).await?;
+    Ok(match blocking(move || job.run()).await {
+        Ok(loaded) => Ok(local::with(|local| local.cache.insert(loaded))),
+        Err(_) => Err(Status::ServiceUnavailable),
+    })
+}
+
+fn look_up_now(local: &mut Local, site: &Arc<Site>, raw_path: &[u8]) -> Result<Result<Handle, Status>, Job> {
+    match local.cache.lookup(site, raw_path, now_ms()) {
+        Lookup::Hit(handle) => Ok(Ok(handle.clone())),
+        Lookup::Never(status) => Ok(Err(status)),
+        Lookup::Miss(mut job) => match job.try_now() {
+            Ok(loaded) => Ok(Ok(local.cache.insert(loaded))),
+            Err(_) => Err(job),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vermeil_http::{Limits, Parsed};
+
+    #[test]
+    fn which_requests_may_be_for_programs() {
+        for (line, expected) in [
+            ("GET /x.php", Some(Reason::Name)),
+            ("GET /x.php?y", Some(Reason::Name)),
+            ("GET /x.PHP/y", Some(Reason::Name)),
+            ("GET /x%2Ephp", Some(Reason::Name)),
+            ("GET /x.%70hp", Some(Reason::Name)),
+            ("POST /x.php", Some(Reason::Name)),
+            ("OPTIONS /x.php", Some(Reason::Name)),
+            ("TRACE /x.php", None),
+            ("GET /x%20y.css", None),
+            ("GET /x%2.php", Some(Reason::Name)),
+            ("GET /x.css", None),
+            ("GET /", None),
+            ("GET /a/", None),
+            ("OPTIONS /", None),
+            ("POST /a/", Some(Reason::Folder)),
+            ("PROPFIND /a/", Some(Reason::Folder)),
+            ("POST /a", None),
+            ("OPTIONS *", None),
+        ] {
+            let head = format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n");
+            let Parsed::Complete { request, .. } = vermeil_http::parse(head.as_bytes(), &Limits::default())
+            else {
+                panic!("{line} is a request")
+            };
+            assert_eq!(may_concern(&request), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Files that programs have sent: `X-Sendfile` by their path in the file system, `X-Accel-Redirect` by a path under which
+//! a folder is known.
+//!
+//! They come out of folders that were allowed for it, through the file cache, with ranges and conditions as any file. The
+//! program's own fields go with them, but for those that describe the file. Tested below and through the binary.
+
+use super::{
+    SendRoot,
+    route::{encoded, look_up},
+};
+use crate::{
+    answer::{self, Answer},
+    connection::{Connection, Head, Lost},
+    files::{Listing, Outcome, Site, SiteError, SiteOptions, Store},
+    local, slow,
+};
+use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use vermeil_http::{Request, Status, gateway::ResponseHead, path};
+use vermeil_io::CacheOnly;
+
+/// A folder out of which files are sent.
+pub(crate) struct SendSite {
+    prefix: Option<Vec<u8>>,
+    /// Absolute, without a slash at its end.
+    folder: Vec<u8>,
+    site: Arc<Site>,
+}
+
+impl SendSite {
+    /// Opens the folder of `root` in the cache of all files.
+    pub(crate) fn open(root: &SendRoot, store: &Arc<Store>) -> Result<Self, SiteError> {
+        let options =
+            SiteOptions { listing: Listing::Off, index_names: Vec::new(), ..SiteOptions::default() };
+        let prefix = root.prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').as_bytes().to_vec());
+        let folder = std::path::absolute(&root.folder).unwrap_or_else(|_| root.folder.clone());
+        let site = store.open(&root.folder, options, CacheOnly::No)?;
+        Ok(Self { prefix, folder: trimmed(&folder), site })
+    }
+}
+
+fn trimmed(folder: &Path) -> Vec<u8> {
+    let bytes = folder.as_os_str().as_bytes();
+    bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec()
+}
+
+/// What a program named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named<'a> {
+    /// A path, as it would stand in a request.
+    Path(&'a [u8]),
+    /// An absolute path in the file system.
+    File(&'a [u8]),
+}
+
+impl Named<'_> {
+    /// Where it is among `roots`, and its path there, encoded.
+    fn find(self, roots: &[SendSite]) -> Option<(&SendSite, Vec<u8>)> {
+        match self {
+            Self::File(file) => {
+                roots.iter().find_map(|root| Some((root, encoded(below(&root.folder, file)?))))
+            }
+            Self::Path(raw) => {
+                let raw = raw.split(|&byte| byte == b'?').next()?;
+                let mut decoded = Vec::new();
+                let decoded = path::decode(raw, &mut decoded).ok()?.bytes;
+                roots.iter().find_map(|root| Some((root, encoded(below(root.prefix.as_ref()?, decoded)?))))
+            }
+        }
+    }
+}
+
+/// What of `path` follows `start`, in whole segments; starts with a slash.
+fn below<'p>(start: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+    path.strip_prefix(start).filter(|rest| rest.starts_with(b"/"))
+}
+
+/// The answer that sends what a program named, or nothing if that is in no folder allowed for it.
+pub(crate) async fn send(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: Head,
+    response: &ResponseHead,
+    named: Named<'_>,
+) -> Result<Option<Answer>, Lost> {
+    let programs = local::with(|local| local.programs.as_ref().expect("a program named it").shared.clone());
+    let Some((root, raw_path)) = named.find(&programs.send_sites) else { return Ok(None) };
+    let handle = look_up(connection, &root.site, &raw_path).await?;
+    let mut file_answer = Vec::new();
+    let answer = local::with(|local| match handle {
+        Ok(handle) if matches!(handle.outcome(), Outcome::File(_)) => {
+            answer::resolved(local, request, &handle, head, &mut file_answer)
+        }
+        Err(status @ Status::ServiceUnavailable) => {
+            answer::error(local, status, slow::RETRY_AFTER, head, &mut file_answer)
+        }
+        _ => answer::error(local, Status::NotFound, b"", head, &mut file_answer),
+    });
+    merge(&file_answer, &response.lines, &mut connection.output);
+    Ok(Some(answer))
+}
+
+/// Fields by which a head describes the file itself, or this server: the program's are left out.
+const OF_FILE: [&[u8]; 7] = [
+    b"accept-ranges",
+    b"content-encoding",
+    b"content-range",
+    b"content-type",
+    b"etag",
+    b"last-modified",
+    b"location",
+];
+
+/// Appends `answer`, a file's head with whatever follows it, with `lines` of a program among its fields.
+fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 2);
+    let (head, rest) = answer.split_at(end);
+    let is_error = head.get(9).is_some_and(|&digit| digit >= b'4');
+    if is_error {
+        return out.extend_from_slice(answer);
+    }
+    // Of several ranges the type is that of their frame; what was not modified has none.
+    let names_type = |line: &&[u8]| name(line).eq_ignore_ascii_case(b"content-type");
+    let is_framed =
+        each(head).any(|line| line.to_ascii_lowercase().starts_with(b"content-type: multipart/byteranges"));
+    let program_type =
+        each(lines).find(names_type).filter(|_| !is_framed && each(head).any(|l| names_type(&l)));
+    for line in each(head) {
+        out.extend_from_slice(program_type.filter(|_| names_type(&line)).unwrap_or(line));
+    }
+    for line in each(lines) {
+        if !OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field)) {
+            out.extend_from_slice(line);
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Lines, with their ends.
+fn each(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lines.split_inclusive(|&byte| byte == b'\n')
+}
+
+fn name(line: &[u8]) -> &[u8] {
+    line.split(|&byte| byte == b':').next().unwrap_or_default()
+}
+
+/// That what a program named is in no folder allowed for it, said to whoever runs the server.
+pub(crate) fn refusal(named: Named<'_>) -> String {
+    let (field, path) = match named {
+        Named::Path(path) => ("X-Accel-Redirect", path),
+        Named::File(path) => ("X-Sendfile", path),
+    };
+    format!("{field}: {} is in no folder that files may be sent from (--php-send)", path.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(answer: &str, lines: &str) -> String {
+        let mut out = Vec::new();
+        merge(answer.as_bytes(), lines.as_bytes(), &mut out);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_programs_fields_go_with_the_file() {
+        let file = "HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nETag: \"f\"\r\nContent-Length: 4\r\n\r\nbody";
+        let lines =
+            "Content-Type: a/b\r\nContent-Disposition: attachment\r\nETag: \"p\"\r\nSet-Cookie: a=b\r\n";
+        assert_eq!(
+            merged(file, lines),
+            "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nETag: \"f\"\r\nContent-Length: 4\r\n\
+             Content-Disposition: attachment\r\nSet-Cookie: a=b\r\n\r\nbody"
+        );
+        assert_eq!(merged(file, ""), file);
+    }
+
+    #[test]
+    fn the_type_of_ranges_of_nothing_and_of_errors_is_their_own() {
+        let lines = "Content-Type: a/b\r\nX: y\r\n";
+        let parts = "HTTP/1.1 206 Partial Content\r\nContent-Type: multipart/byteranges; boundary=b\r\n\r\n";
+        assert_eq!(
+            merged(parts, lines),
+            "HTTP/1.1 206 Partial Content\r\nContent-Type: multipart/byteranges; boundary=b\r\nX: y\r\n\r\n"
+        );
+        let unmodified = "HTTP/1.1 304 Not Modified\r\nETag: \"f\"\r\n\r\n";
+        assert_eq!(merged(unmodified, lines), "HTTP/1.1 304 Not Modified\r\nETag: \"f\"\r\nX: y\r\n\r\n");
+        let missing = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\npage";
+        assert_eq!(merged(missing, lines), missing);
+    }
+
+    #[test]
+    fn files_are_found_in_whole_segments_of_allowed_folders_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let around = folder.path();
+        let store = Store::new(crate::files::StoreOptions::default());
+        let open = |prefix: Option<&str>, name: &str| {
+            std::fs::create_dir(around.join(name)).expect("made");
+            let root = SendRoot { prefix: prefix.map(str::to_owned), folder: around.join(name) };
+            SendSite::open(&root, &store).expect("opened")
+        };
+        let roots = [open(None, "one"), open(Some("/files/"), "two")];
+        let find = |named: Named<'_>| {
+            let (root, path) = named.find(&roots)?;
+            let place = roots.iter().position(|other| std::ptr::eq(root, other)).expect("one of them");
+            Some((place, String::from_utf8(path).expect("ASCII")))
+        };
+        let in_folder = |name: &str| find(Named::File(around.join(name).as_os_str().as_bytes()));
+        assert_eq!(in_folder("one/a b"), Some((0, "/a%20b".into())));
+        assert_eq!(in_folder("two/c/d"), Some((1, "/c/d".into())));
+        assert_eq!((in_folder("one"), in_folder("oneself/x"), in_folder("x")), (None, None, None));
+        let by_path = |path: &str| find(Named::Path(path.as_bytes()));
+        assert_eq!(by_path("/files/a%20b?c"), Some((1, "/a%20b".into())));
+        assert_eq!(by_path("/files/../files/x"), Some((1, "/x".into())));
+        assert_eq!((by_path("/filesystem/x"), by_path("/x"), by_path("files/x")), (None, None, None));
+        // What climbs is stopped by the folder itself, as for any request.
+        assert_eq!(in_folder("one/../two/x"), Some((0, "/../two/x".into())));
+    }
+}

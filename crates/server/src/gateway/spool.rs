@@ -1,0 +1,106 @@
+//! Content that is too long for memory: a file without a name, and a bound on all of them.
+//!
+//! The file is made with `O_TMPFILE`, so nothing is left behind whatever happens. Writing may wait for a disk, so its
+//! caller runs it where waiting is allowed.
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Where the requests of a server spool, and how many bytes all of them may have there at once.
+#[derive(Debug)]
+pub(crate) struct Spools {
+    folder: PathBuf,
+    used: AtomicU64,
+    max: u64,
+}
+
+impl Spools {
+    pub(crate) fn new(folder: PathBuf, max: u64) -> Arc<Self> {
+        Arc::new(Self { folder, used: AtomicU64::new(0), max })
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let add = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.max);
+        // Relaxed: a count, which publishes nothing.
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+}
+
+/// Spooled content.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    pub(super) file: File,
+    bytes: u64,
+    spools: Arc<Spools>,
+}
+
+impl Spool {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// What the file system says; not every one has files without a name.
+    pub(super) fn create(spools: Arc<Spools>) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = openat(CWD, &spools.folder, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Self { file: file.into(), bytes: 0, spools })
+    }
+
+    /// Appends `piece`; may wait.
+    ///
+    /// # Errors
+    /// The bound is reached (`StorageFull`), or what the file system says.
+    pub(super) fn append(&mut self, piece: &[u8]) -> io::Result<()> {
+        if !self.spools.take(piece.len() as u64) {
+            return Err(Errno::NOSPC.into());
+        }
+        self.bytes += piece.len() as u64;
+        self.file.write_all(piece)
+    }
+
+    /// Bytes in it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.spools.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn it_holds_what_was_appended_within_the_bound_and_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let spools = Spools::new(folder.path().to_owned(), 10);
+        let mut one = Spool::create(spools.clone()).expect("a file");
+        let mut two = Spool::create(spools.clone()).expect("a file");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0, "no name");
+        one.append(b"1234").and_then(|()| one.append(b"567")).expect("within");
+        assert_eq!(two.append(b"1234").map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
+        two.append(b"123").expect("within");
+        let mut read = [0; 7];
+        one.file.read_exact_at(&mut read, 0).expect("there");
+        assert_eq!((&read, one.bytes()), (b"1234567", 7));
+        drop(one);
+        two.append(b"4567890").expect("given back");
+        drop(two);
+        assert_eq!(spools.used.load(Ordering::Relaxed), 0);
+    }
+}

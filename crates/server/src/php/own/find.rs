@@ -1,0 +1,66 @@
+//! Finding PHP: by its names, in the folders where programs are.
+//!
+//! Distributions add the version to the name, and some keep several: the plain name wins, then the newest.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Searched besides `PATH`, which for users other than the superuser lacks the first two.
+const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin"];
+
+/// Which program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Fpm,
+    Cgi,
+}
+
+/// A program that runs PHP over FastCGI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) kind: Kind,
+    /// With links followed.
+    pub(crate) program: PathBuf,
+}
+
+/// Looks in `PATH` and where such programs are.
+pub(crate) fn find() -> Option<Found> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).collect();
+    find_in(&folders)
+}
+
+/// Looks in `folders`: php-fpm anywhere before php-cgi anywhere.
+pub(super) fn find_in(folders: &[PathBuf]) -> Option<Found> {
+    [(Kind::Fpm, "php-fpm"), (Kind::Cgi, "php-cgi")].into_iter().find_map(|(kind, name)| {
+        let program = best(folders, name)?;
+        Some(Found { kind, program })
+    })
+}
+
+fn best(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
+    let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let versioned = files.filter_map(|file| {
+        let version = version(file.file_name().to_str()?, name)?;
+        // Without links: the spawner starts no program that somebody could turn to another.
+        let program = fs::canonicalize(file.path()).ok()?;
+        is_program(&program).then_some((version, program))
+    });
+    versioned.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, program)| program)
+}
+
+/// What stands behind `name` in `file` as a version, the plain name being above all; nothing for other files.
+fn version(file: &str, name: &str) -> Option<Vec<u32>> {
+    let rest = file.strip_prefix(name)?;
+    if rest.is_empty() {
+        return Some(vec![u32::MAX]);
+    }
+    rest.strip_prefix('-').unwrap_or(rest).split('.').map(|number| number.parse().ok()).collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,124 @@
+//! How the pool is started: its program, arguments, environment, configuration and socket.
+//!
+//! Pure but for [`Plan::write`]. The pool is static: as many children as configured, started at once. The op-code cache is
+//! on. Bounds on uploads are those of the server, so that neither refuses what the other takes.
+
+use super::{Found, Kind};
+use crate::php::{PhpOptions, stream::Address};
+use rustix::fs::{Gid, Uid, chown};
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Connections that the pool's socket queues. All that are opened are served at once; others wait in our own queue.
+const BACKLOG: u32 = 511;
+
+/// What starting the pool takes.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    found: Found,
+    folder: PathBuf,
+    children: usize,
+    requests_per_child: u32,
+    content_bytes: u64,
+}
+
+impl Plan {
+    pub(super) fn new(found: Found, options: &PhpOptions, content_bytes: u64, folder: PathBuf) -> Self {
+        let PhpOptions { children, requests_per_child, .. } = *options;
+        Self { found, folder, children, requests_per_child, content_bytes }
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.found.program
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("php.sock")
+    }
+
+    fn configuration_file(&self) -> PathBuf {
+        self.folder.join("php-fpm.conf")
+    }
+
+    /// Where it will listen.
+    pub(crate) fn address(&self) -> Address {
+        Address::Unix(self.socket())
+    }
+
+    /// Writes the configuration, for `owner` to read.
+    pub(super) fn write(&self, owner: Option<(u32, u32)>) -> io::Result<()> {
+        if self.found.kind == Kind::Cgi {
+            return Ok(());
+        }
+        let file = self.configuration_file();
+        fs::write(&file, self.configuration())?;
+        if let Some((uid, gid)) = owner {
+            chown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+        Ok(())
+    }
+
+    /// The socket that the program gets as standard input, if it is ours to make.
+    pub(crate) fn listener(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+        match self.found.kind {
+            Kind::Fpm => Ok(None),
+            Kind::Cgi => {
+                std::os::unix::net::UnixListener::bind(self.socket()).map(|socket| Some(socket.into()))
+            }
+        }
+    }
+
+    /// php-fpm's configuration.
+    pub(super) fn configuration(&self) -> String {
+        let mut text = String::from("[global]\n");
+        // With `--force-stderr` nothing is written there; the default may not be opened by everybody.
+        text.push_str("error_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n");
+        let socket = self.socket();
+        let (children, requests) = (self.children, self.requests_per_child);
+        writeln!(text, "listen = {}\nlisten.mode = 0600\nlisten.backlog = {BACKLOG}", socket.display())
+            .and_then(|()| writeln!(text, "pm = static\npm.max_children = {children}"))
+            .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
+            .expect("a string takes every character");
+        text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\n");
+        text
+    }
+
+    /// What of PHP's own settings the server decides.
+    fn settings(&self) -> [(&'static str, String); 3] {
+        let bytes = self.content_bytes.to_string();
+        [("opcache.enable", "1".to_owned()), ("post_max_size", bytes.clone()), ("upload_max_filesize", bytes)]
+    }
+
+    /// Arguments behind the program's own name.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if self.found.kind == Kind::Fpm {
+            let file = self.configuration_file().display().to_string();
+            arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config", &file].map(str::to_owned));
+        }
+        for (name, value) in self.settings() {
+            arguments.extend(["-d".to_owned(), format!("{name}={value}")]);
+        }
+        arguments
+    }
+
+    /// The environment.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned())];
+        if self.found.kind == Kind::Cgi {
+            variables.push(("PHP_FCGI_CHILDREN", self.children.to_string()));
+            // Never, as far as its counter goes.
+            let requests =
+                if self.requests_per_child == 0 { i32::MAX as u32 } else { self.requests_per_child };
+            variables.push(("PHP_FCGI_MAX_REQUESTS", requests.to_string()));
+        }
+        variables
+    }
+}

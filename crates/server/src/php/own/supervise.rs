@@ -1,0 +1,293 @@
+//! The thread that keeps the pool running: it asks the spawner for it, hears what it says and how it ends, and asks again.
+//!
+//! Ends that follow each other quickly are followed by longer pauses. Children are the pool's own business: php-fpm and php-cgi
+//! replace those that end. The spawner ends the pool, with all its children, when the server ends, however that happens.
+
+use super::{PhpError, Plan, Prepared};
+use crate::{
+    gateway::{ErrorLines, ErrorSink},
+    log::{NoticeKind, Notices},
+    php::stream::Address,
+};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
+    io::{Errno, read, write},
+    pipe::{PipeFlags, pipe_with},
+};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+use vermeil_spawn::{Channel, Directory, End, Event, Exit, Program, Request, SpawnError, Stdio};
+
+/// The pause before the first restart and the longest: each end doubles it.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+
+/// A pool that has lived so long is not what keeps ending: the next pause is the first again.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// How long the pool may take until it listens. php-fpm takes 50 ms here; a machine that starts may take a hundred times that.
+const START: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether it listens.
+const START_LOOK: Duration = Duration::from_millis(5);
+
+/// Bytes of its last words that are kept for an error message.
+const WORDS_BYTES_MAX: usize = 1000;
+
+/// A pool under supervision. It ends with this.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Supervisor {
+    /// Starts the pool, and waits until it listens.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends at once.
+    pub(crate) fn start(
+        prepared: Prepared,
+        channel: Channel,
+        notices: &Arc<Notices>,
+        restarts: Arc<AtomicU64>,
+    ) -> Result<Self, PhpError> {
+        let path = prepared.plan.program().to_owned();
+        let files = |source| PhpError::Files { path: path.clone(), source };
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| files(errno.into()))?;
+        let stop = Arc::new(stop);
+        let listener = prepared.plan.listener().map_err(files)?;
+        let address = prepared.plan.address();
+        let first = Arc::new(First::default());
+        let mut watch = Watch {
+            stop: stop.clone(),
+            listener,
+            restarts,
+            errors: ErrorLines::of_program(ErrorSink::new(notices.clone()), "php"),
+            notices: notices.clone(),
+            first: first.clone(),
+            channel,
+            prepared,
+        };
+        let thread = thread::Builder::new().name("vermeil-php".into()).spawn(move || watch.run());
+        let supervisor = Self { stop, thread: Some(thread.map_err(files)?) };
+        first.wait(&address).map_err(|why| PhpError::Failed { program: path, why, words: first.words() })?;
+        Ok(supervisor)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        let _ = write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been said.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the starting thread waits for.
+#[derive(Debug, Default)]
+struct First {
+    ended: AtomicBool,
+    listens: AtomicBool,
+    words: std::sync::Mutex<Vec<u8>>,
+}
+
+impl First {
+    fn wait(&self, address: &Address) -> Result<(), &'static str> {
+        let Address::Unix(path) = address else { unreachable!("a pool of our own has a UNIX socket") };
+        let deadline = Instant::now() + START;
+        while Instant::now() < deadline {
+            if self.ended.load(Ordering::Acquire) {
+                return Err("ended");
+            }
+            if UnixStream::connect(path).is_ok() {
+                self.listens.store(true, Ordering::Release);
+                return Ok(());
+            }
+            thread::sleep(START_LOOK);
+        }
+        Err("does not listen")
+    }
+
+    fn hear(&self, bytes: &[u8]) {
+        if !self.listens.load(Ordering::Acquire) {
+            let mut words = self.words.lock().expect("nothing panics under this lock");
+            let room = WORDS_BYTES_MAX.saturating_sub(words.len());
+            words.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    fn words(&self) -> String {
+        let words = self.words.lock().expect("nothing panics under this lock");
+        String::from_utf8_lossy(&words).trim().to_owned()
+    }
+}
+
+/// What the thread has.
+struct Watch {
+    prepared: Prepared,
+    channel: Channel,
+    stop: Arc<OwnedFd>,
+    /// The listening socket, if the program gets it from us.
+    listener: Option<OwnedFd>,
+    restarts: Arc<AtomicU64>,
+    errors: ErrorLines,
+    notices: Arc<Notices>,
+    first: Arc<First>,
+}
+
+/// Whether the pool may say more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hearing {
+    GoesOn,
+    Over,
+}
+
+/// Why waiting ended.
+enum Woken {
+    Stop,
+    Timeout,
+    Ready,
+}
+
+impl Watch {
+    fn run(&mut self) {
+        let mut pause = PAUSE.0;
+        loop {
+            let began = Instant::now();
+            let ended = self.one_life();
+            let Some(ended) = ended else { return };
+            self.first.ended.store(true, Ordering::Release);
+            if !self.first.listens.load(Ordering::Acquire) {
+                // Whoever starts the server is told, and nothing is started again.
+                return;
+            }
+            if began.elapsed() >= STEADY {
+                pause = PAUSE.0;
+            }
+            let line = format_args!("php: the pool {ended}; starting it again in {} ms", pause.as_millis());
+            self.notices.say(NoticeKind::ProgramFailed, line);
+            if let Woken::Stop = self.wait(None, Some(pause)) {
+                return;
+            }
+            pause = (2 * pause).min(PAUSE.1);
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// From a start to its end, or nothing when told to stop.
+    fn one_life(&mut self) -> Option<String> {
+        let (stderr, theirs) = match pipe_with(PipeFlags::CLOEXEC) {
+            Ok(pipe) => pipe,
+            Err(errno) => return Some(format!("cannot be started: {errno}")),
+        };
+        if let Err(error) = self.ask(theirs) {
+            return Some(format!("cannot be started: {error}"));
+        }
+        let mut stderr = Some(stderr);
+        loop {
+            if let Woken::Stop = self.wait(stderr.as_ref(), None) {
+                return None;
+            }
+            // Once it is closed there is nothing to wait for.
+            stderr = stderr.filter(|stderr| self.hear(stderr) == Hearing::GoesOn);
+            loop {
+                match self.channel.receive() {
+                    Ok(None) => break,
+                    Ok(Some(Event::Started { .. })) => {}
+                    Ok(Some(Event::Failed { error, .. })) => return Some(error.to_string()),
+                    Ok(Some(Event::Exited { exit, .. })) => {
+                        if let Some(stderr) = &stderr {
+                            self.hear(stderr);
+                        }
+                        return Some(described(exit));
+                    }
+                    Err(error) => return Some(format!("is lost: {error}")),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, stderr: OwnedFd) -> Result<(), SpawnError> {
+        let plan: &Plan = &self.prepared.plan;
+        let mut request = Request::new(self.prepared.profile, Program::Listed(0));
+        request.directory(Directory::Root);
+        for argument in plan.arguments() {
+            request.argument(argument.as_bytes());
+        }
+        for (name, value) in plan.variables() {
+            request.variable(name.as_bytes(), value.as_bytes());
+        }
+        let stdio = stdio(self.listener.as_ref(), stderr);
+        let stdio = stdio.map_err(|_no_descriptors| SpawnError::Busy { waiting: 0 })?;
+        self.channel.spawn(request, stdio).map(|_job| ())
+    }
+
+    /// Waits to be told to stop, and either for the time to pass, or for the spawner and for what the pool says on
+    /// `stderr`.
+    fn wait(&self, stderr: Option<&OwnedFd>, time: Option<Duration>) -> Woken {
+        let Ok(spawner) = self.channel.readiness() else { return Woken::Timeout };
+        let mut polled = vec![PollFd::new(&*self.stop, PollFlags::IN)];
+        if time.is_none() {
+            polled.push(PollFd::new(&spawner, PollFlags::IN));
+        }
+        if let Some(stderr) = stderr {
+            polled.push(PollFd::new(stderr, PollFlags::IN));
+        }
+        let time =
+            time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+        let count = rustix::io::retry_on_intr(|| poll(&mut polled, time.as_ref()));
+        match count {
+            Ok(0) => Woken::Timeout,
+            Ok(_) if !polled[0].revents().is_empty() => Woken::Stop,
+            _ => Woken::Ready,
+        }
+    }
+
+    /// Takes what the pool has said.
+    fn hear(&mut self, stderr: &OwnedFd) -> Hearing {
+        let mut buffer = [0; 4096];
+        loop {
+            let mut polled = [PollFd::new(stderr, PollFlags::IN)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            if !matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
+                return Hearing::GoesOn;
+            }
+            match read(stderr.as_fd(), &mut buffer) {
+                Ok(count @ 1..) => {
+                    self.first.hear(&buffer[..count]);
+                    self.errors.push(&buffer[..count]);
+                }
+                Err(Errno::INTR) => {}
+                Ok(0) | Err(_) => return Hearing::Over,
+            }
+        }
+    }
+}
+
+fn stdio(listener: Option<&OwnedFd>, stderr: OwnedFd) -> io::Result<Stdio> {
+    let nothing = || std::fs::File::options().read(true).open("/dev/null").map(OwnedFd::from);
+    let stdin = match listener {
+        Some(listener) => listener.try_clone()?,
+        None => nothing()?,
+    };
+    Ok(Stdio { stdin, stdout: stderr.try_clone()?, stderr })
+}
+
+fn described(exit: Exit) -> String {
+    match exit.end {
+        End::Code(code) => format!("ended with code {code}"),
+        End::Signal(signal) => format!("was ended by signal {signal}"),
+        End::Late => "was ended: its time was up".to_owned(),
+    }
+}

@@ -1,0 +1,79 @@
+//! What is found, and what it is told.
+
+use super::find::find_in;
+use super::*;
+use crate::php::{PhpOptions, PhpSource};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+fn program(path: &Path) {
+    fs::write(path, "").expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("executable");
+}
+
+#[test]
+fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
+    let around = tempfile::tempdir().expect("a folder");
+    // Links on the way to the folder would be followed.
+    let around = around.path().canonicalize().expect("there");
+    let folders = ["a", "b"].map(|name| around.join(name));
+    folders.iter().for_each(|folder| fs::create_dir(folder).expect("made"));
+    let found = || {
+        find_in(&folders)
+            .map(|found| found.program.strip_prefix(&around).expect("below").display().to_string())
+    };
+    assert_eq!(found(), None);
+    program(&folders[0].join("php-cgi"));
+    assert_eq!(found().as_deref(), Some("a/php-cgi"));
+    for (name, expected) in [
+        ("b/php-fpm7.4", "b/php-fpm7.4"),
+        ("a/php-fpm8.10", "a/php-fpm8.10"),
+        ("b/php-fpm8.9", "a/php-fpm8.10"),
+        ("b/php-fpm-config", "a/php-fpm8.10"),
+        ("b/php-fpm", "b/php-fpm"),
+    ] {
+        program(&around.join(name));
+        assert_eq!(found().as_deref(), Some(expected), "with {name}");
+    }
+    fs::write(folders[0].join("php-fpm"), "no program").expect("written");
+    assert_eq!(found().as_deref(), Some("b/php-fpm"));
+}
+
+#[test]
+fn php_fpm_is_told_all_in_a_file() {
+    let options = PhpOptions { children: 7, requests_per_child: 9, ..PhpOptions::new(PhpSource::Own, 1) };
+    let found = Found { kind: Kind::Fpm, program: "/usr/sbin/php-fpm".into() };
+    let plan = Plan::new(found, &options, 1 << 20, "/run/v/php".into());
+    assert_eq!(
+        plan.configuration(),
+        "[global]\nerror_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n\
+         listen = /run/v/php/php.sock\nlisten.mode = 0600\nlisten.backlog = 511\n\
+         pm = static\npm.max_children = 7\npm.max_requests = 9\n\
+         catch_workers_output = yes\ndecorate_workers_output = no\n"
+    );
+    assert_eq!(
+        plan.arguments()[..6],
+        [
+            "--nodaemonize",
+            "--force-stderr",
+            "--fpm-config",
+            "/run/v/php/php-fpm.conf",
+            "-d",
+            "opcache.enable=1"
+        ]
+    );
+    assert_eq!(plan.variables().len(), 1);
+}
+
+#[test]
+fn php_cgi_is_told_by_arguments_and_environment() {
+    let options = PhpOptions { children: 7, requests_per_child: 0, ..PhpOptions::new(PhpSource::Own, 1) };
+    let found = Found { kind: Kind::Cgi, program: "/usr/bin/php-cgi".into() };
+    let plan = Plan::new(found, &options, 5, "/run/v/php".into());
+    assert_eq!(
+        plan.arguments(),
+        ["-d", "opcache.enable=1", "-d", "post_max_size=5", "-d", "upload_max_filesize=5"]
+    );
+    let variables: Vec<_> =
+        plan.variables().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(variables[1..], ["PHP_FCGI_CHILDREN=7", "PHP_FCGI_MAX_REQUESTS=2147483647"]);
+}

@@ -1,0 +1,335 @@
+//! Who may use a connection to PHP, on all cores: as many connections as PHP has children, and a queue in front of them.
+//!
+//! A child serves one connection at a time, for as long as it is open. So every open connection, busy or idle, holds one of
+//! the *places*, of which there are as many as children; a connection that is kept idle by one core while requests wait on
+//! another would starve them. Therefore:
+//!
+//! - requests wait in one queue for all cores and get their turn in its order; nobody overtakes;
+//! - a connection that becomes free goes to the first in the queue: as it is, if that waits on the same core, else it is closed
+//!   and its place goes there;
+//! - if all places are taken and some core keeps idle connections, that core is asked to close one.
+//!
+//! Pure but for a mutex and wakers: connections themselves stand in `idle.rs`. Tested in `pool/tests.rs`.
+
+use super::snapshot::{Counters, PoolSnapshot};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The bounds of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PoolBounds {
+    /// Connections open at once, on all cores.
+    pub(crate) connections_max: usize,
+    /// Requests that may wait.
+    pub(crate) queue_max: usize,
+}
+
+/// What all cores share about the connections to PHP.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    bounds: PoolBounds,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Places taken: connections open, being opened, or granted.
+    open: usize,
+    cores: Vec<CoreState>,
+    queue: VecDeque<Ticket>,
+    tickets: u64,
+    /// Places that were given to requests whose future has not seen it yet.
+    granted: Vec<(TicketId, Turn)>,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct CoreState {
+    /// Connections it keeps, and that nobody was given.
+    idle: usize,
+    /// Connections it was asked to close.
+    reclaimed: usize,
+    janitor: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TicketId(u64);
+
+#[derive(Debug)]
+struct Ticket {
+    id: TicketId,
+    core: usize,
+    waker: Waker,
+}
+
+/// What a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// A connection that its core keeps.
+    Kept,
+    /// A new one.
+    New,
+}
+
+/// What becomes of a connection whose request is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Its core keeps it.
+    Keep,
+    /// It is closed, and its place is somebody else's already.
+    Close,
+}
+
+/// As many requests wait as may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueFull;
+
+impl Pool {
+    pub(crate) fn new(bounds: PoolBounds, cores: usize) -> Arc<Self> {
+        let state = State {
+            open: 0,
+            cores: (0..cores).map(|_| CoreState::default()).collect(),
+            queue: VecDeque::new(),
+            tickets: 0,
+            granted: Vec::new(),
+            counters: Counters::default(),
+        };
+        Arc::new(Self { bounds, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// A request of `core` asks for its turn; await it with [`Waiting::poll`].
+    pub(crate) fn ask(self: &Arc<Self>, core: usize) -> Waiting {
+        Waiting { pool: self.clone(), core, ticket: None }
+    }
+
+    /// How many connections `core` is to close, and has to close now.
+    pub(crate) fn poll_reclaimed(&self, core: usize, context: &mut Context<'_>) -> Poll<usize> {
+        let mut state = self.lock();
+        let core = &mut state.cores[core];
+        if core.reclaimed > 0 {
+            return Poll::Ready(std::mem::take(&mut core.reclaimed));
+        }
+        core.janitor = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// `count` connections that were reclaimed have been closed.
+    pub(crate) fn closed(&self, count: usize) {
+        let mut state = self.lock();
+        state.open -= count;
+        state.dispatch(self.bounds);
+    }
+
+    /// Whether `core` may close a connection that nobody has used for long, which gives its place back.
+    pub(crate) fn retire(&self, core: usize) -> bool {
+        let mut state = self.lock();
+        let of_core = &mut state.cores[core];
+        if of_core.idle == 0 {
+            return false;
+        }
+        of_core.idle -= 1;
+        state.open -= 1;
+        true
+    }
+
+    /// What it is doing now, and has done.
+    pub(crate) fn snapshot(&self) -> PoolSnapshot {
+        let state = self.lock();
+        let idle = state.cores.iter().map(|core| core.idle + core.reclaimed).sum();
+        state.counters.snapshot(self.bounds, state.open, idle, state.queue.len())
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Counters)) {
+        count(&mut self.lock().counters);
+    }
+}
+
+impl State {
+    /// A turn for `core`, if there is one now.
+    fn take(&mut self, core: usize, bounds: PoolBounds) -> Option<Turn> {
+        if self.cores[core].idle > 0 {
+            self.cores[core].idle -= 1;
+            return Some(Turn::Kept);
+        }
+        if self.open < bounds.connections_max {
+            self.open += 1;
+            return Some(Turn::New);
+        }
+        None
+    }
+
+    /// Gives turns to those who wait, first come first served, and has idle connections closed for the others.
+    fn dispatch(&mut self, bounds: PoolBounds) {
+        while let Some(first) = self.queue.front() {
+            let Some(turn) = self.take(first.core, bounds) else { break };
+            let ticket = self.queue.pop_front().expect("it was the first");
+            self.granted.push((ticket.id, turn));
+            ticket.waker.wake();
+        }
+        let mut wanted = self.queue.len();
+        for core in &mut self.cores {
+            wanted = wanted.saturating_sub(core.reclaimed);
+        }
+        for core in &mut self.cores {
+            let count = core.idle.min(wanted);
+            core.idle -= count;
+            core.reclaimed += count;
+            wanted -= count;
+            if count > 0
+                && let Some(janitor) = core.janitor.take()
+            {
+                janitor.wake();
+            }
+        }
+    }
+
+    /// Takes back a turn that was not used.
+    fn give_back(&mut self, core: usize, turn: Turn, bounds: PoolBounds) {
+        match turn {
+            Turn::Kept => self.cores[core].idle += 1,
+            Turn::New => self.open -= 1,
+        }
+        self.dispatch(bounds);
+    }
+}
+
+/// A request that waits for its turn. Dropped before, it leaves the queue.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pool: Arc<Pool>,
+    core: usize,
+    ticket: Option<TicketId>,
+}
+
+impl Waiting {
+    /// Ready with the turn, or because the queue is full.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, QueueFull>> {
+        let pool = self.pool.clone();
+        let mut state = pool.lock();
+        let Some(id) = self.ticket else {
+            return match self.enter(&mut state, context.waker()) {
+                Ok(Some(turn)) => Poll::Ready(Ok(self.lease(turn))),
+                Ok(None) => Poll::Pending,
+                Err(full) => Poll::Ready(Err(full)),
+            };
+        };
+        if let Some(place) = state.granted.iter().position(|(granted, _)| *granted == id) {
+            let (_, turn) = state.granted.swap_remove(place);
+            self.ticket = None;
+            return Poll::Ready(Ok(self.lease(turn)));
+        }
+        let ticket = state.queue.iter_mut().find(|ticket| ticket.id == id);
+        ticket.expect("a ticket waits or is granted").waker.clone_from(context.waker());
+        Poll::Pending
+    }
+
+    fn enter(&mut self, state: &mut State, waker: &Waker) -> Result<Option<Turn>, QueueFull> {
+        let bounds = self.pool.bounds;
+        if state.queue.is_empty()
+            && let Some(turn) = state.take(self.core, bounds)
+        {
+            return Ok(Some(turn));
+        }
+        if state.queue.len() >= bounds.queue_max {
+            state.counters.refused += 1;
+            return Err(QueueFull);
+        }
+        let id = TicketId(state.tickets);
+        state.tickets += 1;
+        self.ticket = Some(id);
+        state.queue.push_back(Ticket { id, core: self.core, waker: waker.clone() });
+        state.dispatch(bounds);
+        match state.granted.iter().position(|(granted, _)| *granted == id) {
+            None => Ok(None),
+            Some(place) => {
+                self.ticket = None;
+                Ok(Some(state.granted.swap_remove(place).1))
+            }
+        }
+    }
+
+    fn lease(&self, turn: Turn) -> Lease {
+        Lease { pool: self.pool.clone(), core: self.core, turn, done: false }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(id) = self.ticket else { return };
+        let mut state = self.pool.lock();
+        match state.granted.iter().position(|(granted, _)| *granted == id) {
+            Some(place) => {
+                let (_, turn) = state.granted.swap_remove(place);
+                state.give_back(self.core, turn, self.pool.bounds);
+            }
+            None => {
+                state.queue.retain(|ticket| ticket.id != id);
+                // Whom it held up is first now.
+                state.dispatch(self.pool.bounds);
+            }
+        }
+    }
+}
+
+/// A place among the connections, for one request. Dropped, it is free: the connection must have been closed.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pool: Arc<Pool>,
+    core: usize,
+    turn: Turn,
+    done: bool,
+}
+
+impl Lease {
+    /// What it allows.
+    pub(crate) fn turn(&self) -> Turn {
+        self.turn
+    }
+
+    /// The request is done and the connection could be used again. If it is to be kept, `keep` is called before
+    /// anybody can be given it.
+    pub(crate) fn finish(mut self, keep: impl FnOnce()) -> Fate {
+        self.done = true;
+        let pool = self.pool.clone();
+        let mut state = pool.lock();
+        let fate = match state.queue.front() {
+            Some(first) if first.core != self.core => Fate::Close,
+            _ => Fate::Keep,
+        };
+        match fate {
+            Fate::Keep => {
+                keep();
+                state.cores[self.core].idle += 1;
+            }
+            Fate::Close => state.open -= 1,
+        }
+        state.dispatch(pool.bounds);
+        fate
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.done {
+            let mut state = self.pool.lock();
+            state.open -= 1;
+            state.dispatch(self.pool.bounds);
+        }
+    }
+}
+
+/// How long a request waited, or was served, in nanoseconds.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,206 @@
+//! Turns in the order of the queue, across cores; nothing is lost whoever goes; idle connections starve nobody.
+
+use super::*;
+use proptest::prelude::*;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    task::Wake,
+};
+
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn poll(waiting: &mut Waiting) -> Poll<Result<Lease, QueueFull>> {
+    waiting.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn turn(waiting: &mut Waiting) -> Lease {
+    match poll(waiting) {
+        Poll::Ready(Ok(lease)) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reclaimed(pool: &Pool, core: usize) -> usize {
+    match pool.poll_reclaimed(core, &mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(count) => count,
+        Poll::Pending => 0,
+    }
+}
+
+fn pool(connections_max: usize, queue_max: usize) -> Arc<Pool> {
+    Pool::new(PoolBounds { connections_max, queue_max }, 2)
+}
+
+#[test]
+fn a_core_gets_its_own_connection_back() {
+    let pool = pool(2, 2);
+    let lease = turn(&mut pool.ask(0));
+    assert_eq!(lease.turn(), Turn::New);
+    let mut kept = false;
+    assert_eq!(lease.finish(|| kept = true), Fate::Keep);
+    assert!(kept);
+    assert_eq!(turn(&mut pool.ask(0)).turn(), Turn::Kept);
+    assert_eq!(pool.snapshot().open, 0, "a lease that is dropped has closed its connection");
+}
+
+#[test]
+fn turns_come_in_the_order_of_the_queue_and_wake() {
+    let pool = pool(1, 9);
+    let lease = turn(&mut pool.ask(0));
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let (mut first, mut second) = (pool.ask(1), pool.ask(0));
+    assert!(first.poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(poll(&mut second).is_pending());
+    // The second waits on the same core, but it does not overtake.
+    assert_eq!(lease.finish(|| panic!("nobody of this core is first")), Fate::Close);
+    assert!(bell.0.load(Ordering::Relaxed));
+    assert!(poll(&mut second).is_pending());
+    let lease = turn(&mut first);
+    assert_eq!(lease.turn(), Turn::New);
+    drop(lease);
+    assert_eq!(turn(&mut second).turn(), Turn::New);
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let pool = pool(1, 1);
+    let _lease = turn(&mut pool.ask(0));
+    let mut first = pool.ask(0);
+    assert!(poll(&mut first).is_pending());
+    assert!(matches!(poll(&mut pool.ask(0)), Poll::Ready(Err(QueueFull))));
+    assert_eq!(pool.snapshot().refused, 1);
+    drop(first);
+    assert!(poll(&mut pool.ask(0)).is_pending());
+}
+
+#[test]
+fn idle_connections_of_one_core_do_not_starve_another() {
+    let pool = pool(2, 9);
+    let leases = [turn(&mut pool.ask(0)), turn(&mut pool.ask(0))];
+    for lease in leases {
+        assert_eq!(lease.finish(|| {}), Fate::Keep);
+    }
+    let mut other = pool.ask(1);
+    assert!(poll(&mut other).is_pending());
+    assert_eq!((reclaimed(&pool, 0), reclaimed(&pool, 0)), (1, 0), "one for the one who waits");
+    pool.closed(1);
+    assert_eq!(turn(&mut other).turn(), Turn::New);
+    let snapshot = pool.snapshot();
+    assert_eq!((snapshot.open, snapshot.busy, snapshot.queue), (1, 0, 0));
+}
+
+#[test]
+fn who_goes_before_its_turn_passes_it_on() {
+    let pool = pool(1, 9);
+    let lease = turn(&mut pool.ask(0));
+    let (mut gone, mut next) = (pool.ask(0), pool.ask(0));
+    assert!(poll(&mut gone).is_pending() && poll(&mut next).is_pending());
+    assert_eq!(lease.finish(|| {}), Fate::Keep);
+    drop(gone);
+    assert_eq!(turn(&mut next).turn(), Turn::Kept);
+}
+
+/// What may happen to a pool of two cores.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask(usize),
+    Poll(usize),
+    Leave(usize),
+    Finish(usize),
+    Break(usize),
+    Janitor(usize),
+    Retire(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0usize..2).prop_map(Step::Ask),
+        6 => (0usize..8).prop_map(Step::Poll),
+        1 => (0usize..8).prop_map(Step::Leave),
+        4 => (0usize..8).prop_map(Step::Finish),
+        1 => (0usize..8).prop_map(Step::Break),
+        2 => (0usize..2).prop_map(Step::Janitor),
+        1 => (0usize..2).prop_map(Step::Retire),
+    ]
+}
+
+proptest! {
+    #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_happens_places_are_counted_and_everyone_gets_a_turn(
+        steps in prop::collection::vec(step(), 0..200),
+        connections_max in 1usize..4,
+    ) {
+        let pool = pool(connections_max, 5);
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut leases: Vec<(usize, Lease)> = Vec::new();
+        // Connections that each core keeps, as the cores themselves would count them.
+        let mut kept: BTreeMap<usize, usize> = BTreeMap::new();
+        let take = |core: usize, lease: Lease, kept: &mut BTreeMap<usize, usize>, leases: &mut Vec<_>| {
+            if lease.turn() == Turn::Kept {
+                let count = kept.get_mut(&core).expect("there is one");
+                *count = count.checked_sub(1).expect("there is one");
+            }
+            leases.push((core, lease));
+        };
+        for step in steps {
+            match step {
+                Step::Ask(core) => waiting.push(pool.ask(core)),
+                Step::Poll(at) if !waiting.is_empty() => {
+                    let at = at % waiting.len();
+                    match poll(&mut waiting[at]) {
+                        Poll::Pending => {}
+                        Poll::Ready(turn) => {
+                            let core = waiting.remove(at).core;
+                            if let Ok(lease) = turn { take(core, lease, &mut kept, &mut leases) }
+                        }
+                    }
+                }
+                Step::Leave(at) if !waiting.is_empty() => { waiting.remove(at % waiting.len()); }
+                Step::Finish(at) if !leases.is_empty() => {
+                    let (core, lease) = leases.remove(at % leases.len());
+                    lease.finish(|| *kept.entry(core).or_default() += 1);
+                }
+                Step::Break(at) if !leases.is_empty() => { leases.remove(at % leases.len()); }
+                Step::Janitor(core) => {
+                    let count = reclaimed(&pool, core);
+                    if count > 0 {
+                        let of_core = kept.get_mut(&core).expect("it keeps some");
+                        *of_core = of_core.checked_sub(count).expect("it keeps so many");
+                        pool.closed(count);
+                    }
+                }
+                Step::Retire(core) if pool.retire(core) => *kept.get_mut(&core).expect("kept") -= 1,
+                _ => {}
+            }
+            let open = pool.snapshot().open;
+            prop_assert!(open <= connections_max);
+            prop_assert!(leases.len() + kept.values().sum::<usize>() <= open);
+        }
+        // In the end everybody gets a turn: one round to be in the queue, one for the janitors to make room.
+        leases.clear();
+        let mut rounds = 0;
+        while !waiting.is_empty() {
+            let before = waiting.len();
+            for core in 0..2 {
+                let count = reclaimed(&pool, core);
+                if count > 0 { pool.closed(count) }
+            }
+            waiting.retain_mut(|waiting| poll(waiting).is_pending());
+            rounds = if waiting.len() < before { 0 } else { rounds + 1 };
+            prop_assert!(rounds < 2, "nobody was served: {:?}", pool);
+        }
+        let snapshot = pool.snapshot();
+        prop_assert_eq!((snapshot.busy, snapshot.queue), (0, 0));
+    }
+}

@@ -1,0 +1,219 @@
+//! One request to PHP: its content, its turn, its connection, its exchange.
+//!
+//! A kept connection may have been closed by its child at the same moment. If nothing came back on it and the method is
+//! safe, the request is repeated on a new one, once; anything else could be done twice. A client that goes while its request
+//! waits leaves the queue; one that goes later costs the connection, by whose end PHP notices.
+
+use super::{
+    Php,
+    idle::with_idle,
+    pool::{Fate, Lease, Turn, nanoseconds},
+    stream::Connection as PhpConnection,
+};
+use crate::{
+    connection::{Connection, Head, Lost},
+    gateway::{
+        Broken, Call, Content, ErrorLines, Exchange, Failure, GatewayOptions, Program, Relayed, Trouble,
+        collect, relay,
+    },
+    local,
+};
+use std::{
+    future::poll_fn,
+    io,
+    os::unix::ffi::OsStrExt,
+    task::Poll,
+    time::{Duration, Instant},
+};
+use vermeil::{Sleep, core_index, sleep};
+use vermeil_fastcgi::request::Persistence;
+use vermeil_http::{
+    Method, Request,
+    gateway::{Invocation, Link, Script},
+};
+
+/// How long after a failed attempt a pool of our own is tried again: it is being restarted.
+const RESTART_PAUSE: Duration = Duration::from_millis(20);
+
+/// A request and where it goes.
+struct Run<'a> {
+    php: &'a Php,
+    options: &'a GatewayOptions,
+    request: &'a Request<'a>,
+    call: &'a Call,
+    program: &'a Program,
+    head: Head,
+    link: Link,
+    content: Content,
+}
+
+/// Has `request` answered by PHP.
+pub(crate) async fn run(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: Head,
+    call: &Call,
+    program: &Program,
+) -> Result<Relayed, Broken> {
+    let (php, shared) = local::with(|local| {
+        let programs = local.programs.as_ref().expect("a program was found");
+        let php = programs.php.as_ref().expect("PHP was found");
+        (php.php.clone(), programs.shared.clone())
+    });
+    let core = core_index().expect("connections live on cores").0 as usize;
+    let content = collect(connection, call.content, &shared.options, &shared.spools).await?;
+    let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
+    let asked = Instant::now();
+    let lease = turn(connection, &php, core, shared.options.timeouts.queue).await;
+    let lease = lease.inspect_err(|_| php.pool.count(|counters| counters.given_up += 1))?;
+    php.pool.count(|counters| counters.waited(nanoseconds(asked.elapsed())));
+    let began = Instant::now();
+    let run = Run { php: &php, options: &shared.options, request, call, program, head, link, content };
+    let mut errors = ErrorLines::new(shared.errors.clone(), "php", call.name);
+    let result = run.exchange(connection, lease, &mut errors).await;
+    let failed = matches!(&result, Err(broken) if broken.failure.concerns_operator());
+    php.pool.count(|counters| {
+        counters.served(nanoseconds(began.elapsed()));
+        counters.failed += u64::from(failed);
+    });
+    result
+}
+
+/// Waits for a turn, as long as the client does and it is not late.
+async fn turn(
+    connection: &mut Connection,
+    php: &Php,
+    core: usize,
+    patience: Duration,
+) -> Result<Lease, Failure> {
+    let mut waiting = php.pool.ask(core);
+    // As a rule there is a turn at once, and no limit is needed.
+    let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
+    let full = |_| Failure::QueueFull(php.pool.snapshot().queue);
+    if let Poll::Ready(turn) = first {
+        return turn.map_err(full);
+    }
+    let watched = poll_fn(|context| {
+        if let Poll::Ready(turn) = waiting.poll(context) {
+            return Poll::Ready(turn.map_err(full));
+        }
+        connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
+    });
+    let mut limit = Sleep::unset();
+    limit.set(patience);
+    limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate))
+}
+
+impl Run<'_> {
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        lease: Lease,
+        errors: &mut ErrorLines,
+    ) -> Result<Relayed, Broken> {
+        if lease.turn() == Turn::Kept
+            && let Some(mut kept) = with_idle(|idle| idle.take())
+            && kept.is_alive().await
+        {
+            match self.on(connection, &mut kept, errors).await {
+                Err(broken) if self.may_repeat(&broken) => {
+                    self.php.pool.count(|counters| counters.retried += 1);
+                }
+                result => {
+                    finish(lease, kept, self.php.persistence, &result).await;
+                    return result;
+                }
+            }
+        }
+        let mut new = self.connect().await?;
+        let result = self.on(connection, &mut new, errors).await;
+        finish(lease, new, self.php.persistence, &result).await;
+        result
+    }
+
+    async fn on(
+        &self,
+        connection: &mut Connection,
+        php: &mut PhpConnection,
+        errors: &mut ErrorLines,
+    ) -> Result<Relayed, Broken> {
+        let (mut writer, mut reader) = php.begin(self.php.persistence, |params| {
+            let unique = self.call.name.to_string();
+            params.pair(b"UNIQUE_ID", unique.as_bytes());
+            self.invocation(|invocation| invocation.variables(|name, value| params.pair(name, value)));
+        });
+        let exchange = Exchange {
+            head: self.head,
+            content: &self.content,
+            head_limits: self.options.head,
+            timeouts: self.options.timeouts,
+        };
+        relay(connection, &exchange, &mut writer, &mut reader, errors).await
+    }
+
+    fn invocation(&self, with: impl FnOnce(Invocation<'_>)) {
+        let document_root = local::with(|local| {
+            let root = local.hosts.hosts().host(self.call.host).root;
+            root.map(|root| std::path::absolute(root).unwrap_or_else(|_| root.to_owned())).unwrap_or_default()
+        });
+        let document_root = document_root.as_os_str().as_bytes();
+        let document_root = document_root.strip_suffix(b"/").unwrap_or(document_root);
+        let filename = [document_root, &*self.program.script].concat();
+        with(Invocation {
+            request: self.request,
+            script: Script {
+                name: &self.program.script,
+                filename: &filename,
+                path_info: &self.program.path_info,
+                document_root,
+            },
+            link: self.link,
+            content_length: self.content.bytes(),
+            software: "vermeil",
+        });
+    }
+
+    /// Whether the request can be made again without anything being done twice.
+    fn may_repeat(&self, broken: &Broken) -> bool {
+        let is_safe = matches!(self.request.method, Method::Get | Method::Head | Method::Options);
+        let is_stale = matches!(broken.failure, Failure::Program(Trouble::Connection(_) | Trouble::Ended));
+        is_safe && is_stale && broken.was_silent
+    }
+
+    async fn connect(&self) -> Result<PhpConnection, Failure> {
+        let mut limit = Sleep::unset();
+        limit.set(self.options.timeouts.connect);
+        let connecting = async {
+            loop {
+                match PhpConnection::open(&self.php.address).await {
+                    Err(error) if self.php.restarts.is_some() && is_absent(&error) => {
+                        sleep(RESTART_PAUSE).await
+                    }
+                    result => return result,
+                }
+            }
+        };
+        let connected = limit.limit(connecting).await;
+        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(Failure::Connect)
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Gives the connection's place back, and keeps the connection if it can be used again and nobody else needs the place.
+async fn finish(
+    lease: Lease,
+    php: PhpConnection,
+    persistence: Persistence,
+    result: &Result<Relayed, Broken>,
+) {
+    if result.is_err() {
+        php.abort().await;
+    } else if persistence == Persistence::Keep && php.may_be_kept() {
+        let mut php = Some(php);
+        let fate = lease.finish(|| with_idle(|idle| idle.keep(php.take().expect("kept once"))));
+        debug_assert_eq!(php.is_some(), fate == Fate::Close);
+    }
+}

@@ -1,0 +1,91 @@
+//! What a pool is doing and has done, for status and metrics.
+
+use super::pool::PoolBounds;
+
+/// The counts of one pool at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolSnapshot {
+    /// Connections that may be open at once: the children of the pool.
+    pub connections_max: usize,
+    /// Connections open.
+    pub open: usize,
+    /// Of these, those that serve a request.
+    pub busy: usize,
+    /// Requests waiting.
+    pub queue: usize,
+    /// Requests that may wait.
+    pub queue_max: usize,
+    /// Requests that got their turn.
+    pub requests: u64,
+    /// Requests refused because the queue was full.
+    pub refused: u64,
+    /// Requests that gave up waiting: out of time, or the client had gone.
+    pub given_up: u64,
+    /// Requests repeated on a new connection, because a kept one was stale.
+    pub retried: u64,
+    /// Requests that PHP did not answer properly.
+    pub failed: u64,
+    /// Time from asking for a turn to having it, all requests together, in nanoseconds.
+    pub wait_ns_sum: u64,
+    /// The longest of these.
+    pub wait_ns_max: u64,
+    /// Time from the turn to the end of the answer, all requests together, in nanoseconds.
+    pub service_ns_sum: u64,
+    /// The longest of these.
+    pub service_ns_max: u64,
+    /// Times that the pool was started anew because it had ended; nothing for a pool that is not ours.
+    pub restarts: u64,
+}
+
+/// The counts that only grow.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: u64,
+    pub(crate) refused: u64,
+    pub(crate) given_up: u64,
+    pub(crate) retried: u64,
+    pub(crate) failed: u64,
+    wait_ns_sum: u64,
+    wait_ns_max: u64,
+    service_ns_sum: u64,
+    service_ns_max: u64,
+}
+
+impl Counters {
+    pub(crate) fn waited(&mut self, ns: u64) {
+        self.requests += 1;
+        self.wait_ns_sum += ns;
+        self.wait_ns_max = self.wait_ns_max.max(ns);
+    }
+
+    pub(crate) fn served(&mut self, ns: u64) {
+        self.service_ns_sum += ns;
+        self.service_ns_max = self.service_ns_max.max(ns);
+    }
+
+    pub(crate) fn snapshot(
+        &self,
+        bounds: PoolBounds,
+        open: usize,
+        idle: usize,
+        queue: usize,
+    ) -> PoolSnapshot {
+        PoolSnapshot {
+            connections_max: bounds.connections_max,
+            open,
+            busy: open - idle,
+            queue,
+            queue_max: bounds.queue_max,
+            requests: self.requests,
+            refused: self.refused,
+            given_up: self.given_up,
+            retried: self.retried,
+            failed: self.failed,
+            wait_ns_sum: self.wait_ns_sum,
+            wait_ns_max: self.wait_ns_max,
+            service_ns_sum: self.service_ns_sum,
+            service_ns_max: self.service_ns_max,
+            restarts: 0,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! One connection to a FastCGI application, and one request on it.
+//!
+//! What goes out: the parameters, with the content behind them if there is little, else in pieces as the application takes
+//! them. What comes in is read through `vermeil_fastcgi::Response`. A connection is used again only if the last answer ended
+//! cleanly and nothing came behind it; each request has another number, so that late output is not taken for an answer.
+
+use crate::gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    io, mem,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    task::Poll,
+};
+use vermeil::{More, TcpStream};
+use vermeil_fastcgi::{
+    Event, ProtocolStatus, RequestId, Response, Step,
+    limits::CONTENT_BYTES_MAX,
+    request::{self, Params, Persistence},
+};
+
+/// Longest content that is copied behind the parameters, so that both leave at once. Guess, as for answers.
+const COPY_BYTES_MAX: usize = 8 * 1024;
+
+/// Where an application listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", Path::display(path)),
+            Self::Tcp(addr) => addr.fmt(f),
+        }
+    }
+}
+
+/// A connection, between requests.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    id: RequestId,
+    /// Received and not read.
+    buffer: Vec<u8>,
+    /// Whether the last answer ended so that another request may follow.
+    is_clean: bool,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: &Address) -> io::Result<Self> {
+        let stream = match address {
+            Address::Unix(path) => TcpStream::connect_unix(path).await?,
+            Address::Tcp(addr) => TcpStream::connect(*addr).await?,
+        };
+        Ok(Self { stream, id: RequestId::FIRST, buffer: Vec::new(), is_clean: true })
+    }
+
+    /// Whether it can be used again: its last answer ended cleanly, and neither bytes nor an end have come since.
+    pub(crate) async fn is_alive(&mut self) -> bool {
+        let Self { stream, buffer, is_clean, .. } = self;
+        let silent = poll_fn(|context| Poll::Ready(stream.poll_recv(context, buffer).is_pending())).await;
+        *is_clean && silent && buffer.is_empty()
+    }
+
+    /// Whether the last answer ended so that the connection may be kept.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.is_clean && self.buffer.is_empty()
+    }
+
+    /// Begins a request: its two halves. `put` writes the parameters.
+    pub(crate) fn begin(
+        &mut self,
+        persistence: Persistence,
+        put: impl FnOnce(&mut Params<'_>),
+    ) -> (RequestWriter<'_>, ResponseReader<'_>) {
+        self.id = self.id.next();
+        self.is_clean = false;
+        let mut first = Vec::with_capacity(2048);
+        request::begin(&mut first, self.id, persistence);
+        let mut params = Params::new(&mut first, self.id);
+        put(&mut params);
+        params.finish();
+        let Self { stream, id, buffer, is_clean } = self;
+        let writer = RequestWriter { stream, id: *id, first };
+        (writer, ResponseReader { stream, buffer, response: Response::new(*id), is_clean })
+    }
+
+    /// Tells the application that nobody waits for its answer any more, as far as that can be done at once.
+    pub(crate) async fn abort(self) {
+        let mut record = Vec::new();
+        request::abort(&mut record, self.id);
+        let sent = poll_fn(|context| {
+            let mut sent = std::pin::pin!(self.stream.sent());
+            Poll::Ready(sent.as_mut().poll(context))
+        });
+        // A send under way would be cut in two by another.
+        if matches!(sent.await, Poll::Ready(Ok(_)))
+            && self.stream.send(record, Bytes::new(), More::No).is_ok()
+        {
+            let mut taken = std::pin::pin!(self.stream.sent());
+            poll_fn(|context| Poll::Ready(taken.as_mut().poll(context).is_ready())).await;
+        }
+    }
+}
+
+/// The way to the application.
+pub(crate) struct RequestWriter<'a> {
+    stream: &'a TcpStream,
+    id: RequestId,
+    /// Beginning and parameters, until they are sent.
+    first: Vec<u8>,
+}
+
+impl RequestWriter<'_> {
+    async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
+        self.stream.send(head, body, More::No)?;
+        self.stream.sent().await?;
+        Ok(())
+    }
+}
+
+impl Writer for RequestWriter<'_> {
+    async fn write(&mut self, mut piece: Bytes, last: Last) -> Result<(), Trouble> {
+        let mut head = mem::take(&mut self.first);
+        loop {
+            let record = piece.split_to(piece.len().min(CONTENT_BYTES_MAX));
+            let ends = last == Last::Yes && piece.is_empty();
+            if record.len() <= COPY_BYTES_MAX {
+                request::stdin(&mut head, self.id, &record);
+            } else {
+                request::stdin_header(&mut head, self.id, record.len());
+                self.send(mem::take(&mut head), record).await?;
+            }
+            if ends {
+                request::end_stdin(&mut head, self.id);
+            }
+            if piece.is_empty() {
+                break;
+            }
+        }
+        if !head.is_empty() {
+            self.send(head, Bytes::new()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The way back.
+pub(crate) struct ResponseReader<'a> {
+    stream: &'a TcpStream,
+    buffer: &'a mut Vec<u8>,
+    response: Response,
+    is_clean: &'a mut bool,
+}
+
+impl ResponseReader<'_> {
+    /// Reads what was received.
+    fn take(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Option<Read>, Trouble> {
+        let (mut at, mut found) = (0, None);
+        while let Some(Step { consumed, event }) = self.response.read(&self.buffer[at..])? {
+            let unread = &self.buffer[at..];
+            match event {
+                Some(Event::Stdout(place)) => {
+                    output.extend_from_slice(&unread[place]);
+                    found = Some(Read::Some);
+                }
+                Some(Event::Stderr(place)) => {
+                    errors.push(&unread[place]);
+                    found = Some(Read::Some);
+                }
+                Some(Event::End { protocol_status: ProtocolStatus::Complete, .. }) => found = Some(Read::End),
+                Some(Event::End { protocol_status, .. }) => return Err(Trouble::Refused(protocol_status)),
+                Some(Event::Values(_) | Event::UnknownKind(_)) | None => {}
+            }
+            at += consumed;
+        }
+        self.buffer.drain(..at);
+        *self.is_clean = self.response.is_over();
+        Ok(found)
+    }
+}
+
+impl Reader for ResponseReader<'_> {
+    async fn read(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Read, Trouble> {
+        loop {
+            if let Some(read) = self.take(output, errors)? {
+                return Ok(read);
+            }
+            if self.stream.recv(self.buffer).await? == 0 {
+                return Err(Trouble::Ended);
+            }
+        }
+    }
+}
