@@ -2,6 +2,9 @@
 //!
 //! What goes wrong with single requests is [`Fault`](crate::Fault): counted, not returned.
 
+use std::io;
+use std::path::PathBuf;
+
 use crate::pace::{ArrivalsError, ThinkError};
 use crate::url::UrlError;
 use crate::wire::RequestError;
@@ -45,6 +48,16 @@ pub enum LoadError {
     /// The runtime did not start.
     #[error("{0}")]
     Start(#[from] vermeil::StartError),
+    /// A file could not be read or written.
+    #[error("cannot {verb} {}: {source}", path.display())]
+    File {
+        /// What was to be done with it.
+        verb: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Plan that contradicts itself.
     #[error("{0}")]
     Plan(String),

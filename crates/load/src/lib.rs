@@ -6,14 +6,17 @@
 
 mod error;
 mod fault;
+pub mod files;
 mod limits;
 mod link;
 pub mod measure;
 pub mod pace;
 mod plan;
+mod quality;
 mod random;
 pub mod report;
 mod run;
+pub mod session;
 mod sets;
 mod simple;
 mod url;
@@ -23,6 +26,7 @@ pub mod wire;
 pub use error::LoadError;
 pub use fault::Fault;
 pub use plan::{Ground, Loop, Phases, SimplePlan};
+pub use quality::Quality;
 pub use run::{Interval, Outcome, Phase, Progress, Watch};
 pub use sets::{Choice, Set};
 pub use simple::run_simple;

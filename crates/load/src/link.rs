@@ -7,9 +7,10 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use vermeil::{ConnectOptions, More, TcpStream};
+use vermeil::{ConnectOptions, More, Sleep, TcpStream};
 
 use crate::fault::Fault;
 use crate::wire::{Answer, Malformed, ResponseReader, Sink};
@@ -22,6 +23,24 @@ const READS_MAX: u32 = 64;
 thread_local! {
     /// What a core has just received.
     static ARRIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How an answer's bytes are taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Bytes per second; as fast as they come without.
+    pub(crate) rate: Option<u64>,
+    /// Longest wait for the next of them.
+    pub(crate) timeout: Duration,
+}
+
+impl Pace {
+    /// How long after the first bytes `received` bytes are due. A twentieth of a second's worth is free, so that a sleep
+    /// that ends late does not lower the rate.
+    fn ahead(self, received: u64, rate: u64) -> Duration {
+        let counted = received.saturating_sub(rate / 20);
+        Duration::from_secs_f64(counted as f64 / rate.max(1) as f64)
+    }
 }
 
 /// A connection.
@@ -84,6 +103,36 @@ impl Link {
         .await?;
         self.answers += 1;
         Ok((answer, std::mem::take(&mut self.received)))
+    }
+
+    /// Reads one answer no faster than `pace` says; gives it, its bytes on the wire, and the time from its first bytes to
+    /// its last.
+    pub(crate) async fn answer_paced(
+        &mut self,
+        is_head: bool,
+        sink: &mut impl Sink,
+        pace: Pace,
+        limit: &mut Sleep,
+    ) -> Result<(Answer, u64, Duration), Fault> {
+        let mut first = None;
+        let mut fresh = false;
+        loop {
+            limit.set(pace.timeout);
+            let part = poll_fn(|context| self.poll_part(context, is_head, sink, fresh));
+            let part = limit.limit(part).await.unwrap_or(Err(Fault::Timeout))?;
+            fresh = true;
+            let began = *first.get_or_insert_with(Instant::now);
+            let due = pace.rate.map(|rate| began + pace.ahead(self.received, rate));
+            match due.and_then(|due| due.checked_duration_since(Instant::now())) {
+                Some(ahead) if !ahead.is_zero() => vermeil::sleep(ahead).await,
+                _ if part.is_none() => vermeil::yield_now().await,
+                _ => {}
+            }
+            if let Some(answer) = part {
+                self.answers += 1;
+                return Ok((answer, std::mem::take(&mut self.received), began.elapsed()));
+            }
+        }
     }
 
     /// Reads what is pending, unless it waits for something `fresh`, or what arrives next.

@@ -18,8 +18,8 @@ pub struct Part {
     pub bytes: u64,
     /// Times from the intended start to the end.
     pub response: Times,
-    /// Answers whose bytes came slower than a good download, and slower than a tolerable one.
-    pub slow: [u64; 2],
+    /// Good answers that are of good quality, and those that are at least of tolerable quality.
+    pub within: [u64; 2],
 }
 
 impl Part {
@@ -29,8 +29,8 @@ impl Part {
         self.failed += other.failed;
         self.bytes += other.bytes;
         self.response.merge(&other.response);
-        self.slow[0] += other.slow[0];
-        self.slow[1] += other.slow[1];
+        self.within[0] += other.within[0];
+        self.within[1] += other.within[1];
     }
 }
 
@@ -49,6 +49,12 @@ pub struct Tally {
     pub begun: u64,
     /// Requests with a whole answer of an expected status and content.
     pub good: u64,
+    /// Good answers that are of good quality, and those that are at least of tolerable quality.
+    pub within: [u64; 2],
+    /// Requests on the wire with an answer, where pages have several; nothing where a request is a page.
+    pub objects: u64,
+    /// Times of those.
+    pub object_times: Times,
     /// Bytes received, heads and framing included.
     pub bytes: u64,
     /// Bytes of content received in whole answers.
@@ -124,6 +130,9 @@ impl Tally {
         let plain = |own: &mut u64, other: u64| *own += other;
         plain(&mut self.begun, other.begun);
         plain(&mut self.good, other.good);
+        plain(&mut self.within[0], other.within[0]);
+        plain(&mut self.within[1], other.within[1]);
+        plain(&mut self.objects, other.objects);
         plain(&mut self.bytes, other.bytes);
         plain(&mut self.content_bytes, other.content_bytes);
         plain(&mut self.connections, other.connections);
@@ -139,6 +148,7 @@ impl Tally {
         self.connect.merge(&other.connect);
         self.late.merge(&other.late);
         self.delay.merge(&other.delay);
+        self.object_times.merge(&other.object_times);
         for (index, page) in other.pages.iter().enumerate() {
             part(&mut self.pages, index).merge(page);
         }
@@ -150,13 +160,20 @@ impl Tally {
     /// Moves everything counted so far into `into`, and begins anew.
     pub fn drain_into(&mut self, into: &mut Self) {
         into.merge(self);
-        let all = [&mut self.response, &mut self.service, &mut self.connect, &mut self.late, &mut self.delay];
-        let [response, service, connect, late, delay] = all.map(|times| {
+        let all = [
+            &mut self.response,
+            &mut self.service,
+            &mut self.connect,
+            &mut self.late,
+            &mut self.delay,
+            &mut self.object_times,
+        ];
+        let [response, service, connect, late, delay, object_times] = all.map(|times| {
             let mut kept = std::mem::take(times);
             kept.clear();
             kept
         });
-        *self = Self { response, service, connect, late, delay, ..Self::default() };
+        *self = Self { response, service, connect, late, delay, object_times, ..Self::default() };
     }
 }
 

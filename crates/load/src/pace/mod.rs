@@ -7,4 +7,5 @@ mod arrivals;
 mod think;
 
 pub use arrivals::{Arrivals, ArrivalsError, Schedule, Step};
+pub(crate) use think::time;
 pub use think::{Think, ThinkError};

@@ -80,6 +80,10 @@ pub struct Record {
     pub response: Quantiles,
     /// Service times, where they differ.
     pub service: Quantiles,
+    /// Requests on the wire with an answer, where a page has several.
+    pub objects: u64,
+    /// Their times.
+    pub object_times: Quantiles,
     /// Times of connecting.
     pub connect: Quantiles,
     /// By page.
@@ -128,8 +132,8 @@ pub struct Part {
     pub failed: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Answers slower in bytes per second than a good download, and than a tolerable one.
-    pub slow: [u64; 2],
+    /// Answers of good quality, and at least of tolerable quality.
+    pub within: [u64; 2],
     /// Response times.
     pub response: Quantiles,
 }
@@ -290,6 +294,8 @@ impl Record {
             connections: (total.connections, total.reopened),
             response: Quantiles::of(&total.response),
             service: Quantiles::of(service),
+            objects: total.objects,
+            object_times: Quantiles::of(&total.object_times),
             connect: Quantiles::of(&total.connect),
             pages: parts(&subject.pages, &total.pages),
             sets: parts(&subject.sets, &total.sets),
@@ -338,7 +344,7 @@ fn parts(names: &[String], parts: &[measure::Part]) -> Vec<Part> {
         good: part.good,
         failed: part.failed,
         bytes: part.bytes,
-        slow: part.slow,
+        within: part.within,
         response: Quantiles::of(&part.response),
     };
     parts.iter().enumerate().map(part).collect()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use vermeil::{DriverOptions, Handle, Runtime};
+use vermeil::{ConnectOptions, DriverOptions, Handle, Runtime};
 
 use super::field::Field;
 use super::outcome::{Interval, Outcome, Phase, Progress};
@@ -42,6 +42,10 @@ pub(crate) trait Supply {
     fn requests_max(&self) -> Option<u64>;
     /// Sockets open at once, at most.
     fn sockets_max(&self) -> u64;
+    /// How connections are made.
+    fn connect(&self) -> ConnectOptions {
+        ConnectOptions::default()
+    }
 }
 
 /// Intervals of a run: at most so many, none shorter and none longer than these. A page is some hundred points wide, and
@@ -87,7 +91,7 @@ impl<'a> Engine<'a> {
         let sets = Sets::new(sets, ground.choice);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
-        let field = Arc::new(Field::new(ledger, sets, schedules, tickets, ground.timeout, ground.seed));
+        let field = Arc::new(Field::new(ledger, sets, schedules, tickets, ground, supply.connect()));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
         for core in handle.cores() {
             let beat = pulse(field.clone(), core.0 as usize, cpu_ns.clone());

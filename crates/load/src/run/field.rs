@@ -11,6 +11,7 @@ use vermeil::ConnectOptions;
 
 use crate::measure::Ledger;
 use crate::pace::Schedule;
+use crate::plan::Ground;
 use crate::sets::Sets;
 
 /// Shared by the users of a run.
@@ -39,15 +40,15 @@ impl Field {
         sets: Sets,
         schedules: Vec<Schedule>,
         tickets: Option<u64>,
-        timeout: Duration,
-        seed: u64,
+        ground: &Ground,
+        connect: ConnectOptions,
     ) -> Self {
         Self {
             ledger,
             sets,
-            timeout,
-            seed,
-            connect: ConnectOptions::default(),
+            timeout: ground.timeout,
+            seed: ground.seed,
+            connect,
             epoch: Instant::now(),
             schedules: schedules.into_iter().map(|schedule| CachePadded::new(Mutex::new(schedule))).collect(),
             tickets: tickets.map(AtomicU64::new),

@@ -5,6 +5,7 @@
 mod faults;
 mod loops;
 mod server;
+mod sessions;
 mod simple;
 
 use std::ops::ControlFlow;

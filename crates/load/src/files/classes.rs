@@ -1,0 +1,303 @@
+//! Classes of files: sizes, how often each is asked for, and how directories share the load.
+//!
+//! Sizes and shares are those published for SPECweb2005 Support, SPECweb96 and WebStone; results with them may not be called
+//! by those names. Shares of directories follow Zipf's law. Tested here against the published sums.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+
+/// Which file set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Downloads of a support site, and its pages.
+    Support,
+    /// Small static files, four classes of nine.
+    Specweb96,
+    /// Five files, 500 bytes to 5 MB.
+    Webstone,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Support, Self::Specweb96, Self::Webstone];
+
+    /// Its name on the command line and in paths.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Support => "support",
+            Self::Specweb96 => "specweb96",
+            Self::Webstone => "webstone",
+        }
+    }
+
+    /// Directories per unit of scale. Support: a quarter per simultaneous session (SPECweb2005). SPECweb96: ten for each
+    /// five of the expected operations a second, its own rule being the square root of that. WebStone has one.
+    pub fn directories(self, scale: u64) -> u64 {
+        match self {
+            Self::Support => scale.div_ceil(4).max(1),
+            Self::Specweb96 => ((scale as f64 / 5.0).sqrt() * 10.0).ceil().max(1.0) as u64,
+            Self::Webstone => 1,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| format!("{text:?} is no file set: support, specweb96 or webstone"))
+    }
+}
+
+/// Files that are asked for alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// The share of requests, 0 to 1.
+    pub share: f64,
+    /// Size in bytes and share within the class of each file.
+    pub files: Vec<(u64, f64)>,
+}
+
+/// A file of the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// Which directory.
+    pub directory: u64,
+    /// Which class.
+    pub class: usize,
+    /// Which file of the class.
+    pub file: usize,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// The files of a workload.
+#[derive(Clone, Debug)]
+pub struct FileSet {
+    kind: Kind,
+    classes: Arc<[Class]>,
+    /// Share of the directories up to each.
+    directories: Arc<[f64]>,
+}
+
+impl FileSet {
+    /// The set of this kind with so many directories, at least 1.
+    pub fn new(kind: Kind, directories: u64) -> Self {
+        // Zipf: the k-th directory is asked for in proportion to k^-alpha. 1.2 is SPECweb2005's, 1 SPECweb99's.
+        let alpha = match kind {
+            Kind::Support => 1.2,
+            Kind::Specweb96 | Kind::Webstone => 1.0,
+        };
+        let mut sum = 0.0;
+        let weights: Vec<f64> = (1..=directories.max(1))
+            .map(|rank| {
+                sum += (rank as f64).powf(-alpha);
+                sum
+            })
+            .collect();
+        Self {
+            kind,
+            classes: classes(kind).into(),
+            directories: weights.into_iter().map(|weight| weight / sum).collect(),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its classes.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// How many directories.
+    pub fn directories(&self) -> u64 {
+        self.directories.len() as u64
+    }
+
+    /// The share of requests that go to the `count` most asked-for directories.
+    pub fn share_of_top(&self, count: usize) -> f64 {
+        self.directories[count.clamp(1, self.directories.len()) - 1]
+    }
+
+    /// Bytes of one directory.
+    pub fn directory_bytes(&self) -> u64 {
+        self.classes.iter().flat_map(|class| &class.files).map(|(bytes, _)| bytes).sum()
+    }
+
+    /// Mean and standard deviation of what a request is for, in bytes.
+    pub fn mean_bytes(&self) -> (f64, f64) {
+        let moment = |power: i32| -> f64 {
+            let of = |class: &Class| -> f64 {
+                class.files.iter().map(|(bytes, share)| share * (*bytes as f64).powi(power)).sum()
+            };
+            self.classes.iter().map(|class| class.share * of(class)).sum()
+        };
+        (moment(1), (moment(2) - moment(1).powi(2)).sqrt())
+    }
+
+    /// Draws a file.
+    pub fn draw(&self, random: &mut Random) -> Pick {
+        let at = random.unit();
+        let directory =
+            self.directories.partition_point(|&up_to| up_to <= at).min(self.directories.len() - 1);
+        let class = drawn(random, self.classes.iter().map(|class| class.share));
+        let files = &self.classes[class].files;
+        let file = drawn(random, files.iter().map(|(_, share)| *share));
+        Pick { directory: directory as u64, class, file, bytes: files[file].0 }
+    }
+
+    /// Every file of a directory.
+    pub fn files(&self, directory: u64) -> impl Iterator<Item = Pick> + '_ {
+        self.classes.iter().enumerate().flat_map(move |(class, files)| {
+            let pick = move |(file, (bytes, _)): (usize, &(u64, f64))| Pick {
+                directory,
+                class,
+                file,
+                bytes: *bytes,
+            };
+            files.files.iter().enumerate().map(pick)
+        })
+    }
+
+    /// The path of a file below the root of the set, beginning with `/`. Directories are ten digits wide.
+    pub fn path(&self, pick: Pick) -> String {
+        format!("/{}/dir{:010}/class{}_{}", self.kind, pick.directory, pick.class, pick.file)
+    }
+}
+
+/// An index, drawn with these shares.
+fn drawn(random: &mut Random, shares: impl ExactSizeIterator<Item = f64>) -> usize {
+    let (mut left, last) = (random.unit(), shares.len() - 1);
+    shares
+        .enumerate()
+        .find_map(|(index, share)| {
+            left -= share;
+            (left < 0.0 || index == last).then_some(index)
+        })
+        .unwrap_or(last)
+}
+
+fn classes(kind: Kind) -> Vec<Class> {
+    match kind {
+        Kind::Support => support(),
+        Kind::Specweb96 => specweb96(),
+        Kind::Webstone => {
+            [(500, 0.350), (5_000, 0.500), (50_000, 0.140), (500_000, 0.009), (5_000_000, 0.001)]
+                .map(|(bytes, share)| Class { share, files: vec![(bytes, 1.0)] })
+                .to_vec()
+        }
+    }
+}
+
+fn support() -> Vec<Class> {
+    let class = |share, base: u64, step: u64, shares: &[f64]| Class {
+        share,
+        files: shares.iter().zip(0..).map(|(&share, index)| (base + index * step, share)).collect(),
+    };
+    vec![
+        class(0.1366, 104_858, 104_858, &[0.273, 0.091, 0.165, 0.186, 0.285]),
+        class(0.1261, 629_146, 125_829, &[0.579, 0.178, 0.243]),
+        class(0.2840, 1_048_576, 492_831, &[0.275, 0.170, 0.170, 0.385]),
+        class(0.2232, 4_194_304, 1_352_663, &[0.667, 0.333]),
+        class(0.1250, 9_992_929, 0, &[1.0]),
+        class(0.1051, 37_748_736, 0, &[1.0]),
+    ]
+}
+
+/// Nine sizes in each of four classes, a tenth of the class's bound apart; within a class the shares are those of a Poisson
+/// distribution around the middle.
+fn specweb96() -> Vec<Class> {
+    let mut weight = 1.0;
+    let weights: Vec<f64> = (1..=9)
+        .map(|file| {
+            weight *= 5.0 / f64::from(file);
+            weight
+        })
+        .collect();
+    let sum: f64 = weights.iter().sum();
+    let class = |(bound, share): (f64, f64)| Class {
+        share,
+        files: weights
+            .iter()
+            .zip(1..)
+            .map(|(weight, file)| ((bound * f64::from(file) / 10.0).round() as u64, weight / sum))
+            .collect(),
+    };
+    [(1024.0, 0.35), (10_240.0, 0.50), (102_400.0, 0.14), (1_024_000.0, 0.01)].map(class).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_whole() {
+        for kind in Kind::ALL {
+            let set = FileSet::new(kind, 7);
+            let whole: f64 = set.classes().iter().map(|class| class.share).sum();
+            assert!((whole - 1.0).abs() < 1e-9, "{kind}: {whole}");
+            for class in set.classes() {
+                let whole: f64 = class.files.iter().map(|(_, share)| share).sum();
+                assert!((whole - 1.0).abs() < 1e-9, "{kind}: {whole}");
+            }
+            assert!((set.share_of_top(7) - 1.0).abs() < 1e-12);
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+    }
+
+    #[test]
+    fn sums_are_the_published_ones() {
+        let support = FileSet::new(Kind::Support, 175);
+        assert_eq!(support.directory_bytes(), 68_472_021);
+        assert_eq!(support.files(0).count(), 16);
+        let (mean, deviation) = support.mean_bytes();
+        assert!((mean - 6_918_596.0).abs() < 1_000.0, "{mean}");
+        assert!((deviation - 10.98e6).abs() < 0.01e6, "{deviation}");
+        assert!((support.share_of_top(1) - 0.26).abs() < 0.01, "{}", support.share_of_top(1));
+        assert!((support.share_of_top(10) - 0.65).abs() < 0.01, "{}", support.share_of_top(10));
+        let small = FileSet::new(Kind::Specweb96, 1);
+        assert_eq!(small.files(0).count(), 36);
+        assert!((small.directory_bytes() as f64 / 5.1e6 - 1.0).abs() < 0.02, "{}", small.directory_bytes());
+    }
+
+    #[test]
+    fn what_is_drawn_has_its_shares() {
+        let set = FileSet::new(Kind::Support, 10);
+        let mut random = Random::new(1, 1);
+        let (mut classes, mut top, count) = ([0.0; 6], 0.0, 100_000);
+        for _ in 0..count {
+            let pick = set.draw(&mut random);
+            classes[pick.class] += 1.0;
+            top += f64::from(u8::from(pick.directory == 0));
+            assert!(set.files(pick.directory).any(|file| file == pick));
+        }
+        for (class, count_of) in set.classes().iter().zip(classes) {
+            assert!((count_of / f64::from(count) - class.share).abs() < 0.005);
+        }
+        assert!((top / f64::from(count) - set.share_of_top(1)).abs() < 0.005);
+    }
+
+    #[test]
+    fn paths_are_of_one_width() {
+        let set = FileSet::new(Kind::Support, 10);
+        let path = set.path(Pick { directory: 7, class: 2, file: 1, bytes: 1 });
+        assert_eq!(path, "/support/dir0000000007/class2_1");
+        assert_eq!((Kind::Support.directories(162), Kind::Support.directories(0)), (41, 1));
+    }
+}

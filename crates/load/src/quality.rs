@@ -1,0 +1,180 @@
+//! Quality of service: what users of a site put up with.
+//!
+//! The defaults are those of SPECweb2005 Support. A page is *good* or *tolerable* by the time it takes with everything it shows,
+//! a download by how fast its bytes come. Tested here.
+
+use std::time::Duration;
+
+use crate::measure::{Part, Tally};
+use crate::report::QualityResult;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quality {
+    /// A good page takes no longer.
+    pub good: Duration,
+    /// A tolerable page takes no longer.
+    pub tolerable: Duration,
+    /// The share of pages that must be good, 0 to 1.
+    pub good_share: f64,
+    /// The share of pages that must be tolerable, 0 to 1.
+    pub tolerable_share: f64,
+    /// The share of pages that may fail, 0 to 1.
+    pub failed_share: f64,
+    /// A good download has so many bytes per second.
+    pub good_rate: u64,
+    /// A tolerable download has so many bytes per second.
+    pub tolerable_rate: u64,
+    /// Pages of each name, below which their share says nothing.
+    pub answers_min: u64,
+}
+
+impl Default for Quality {
+    fn default() -> Self {
+        Self {
+            good: Duration::from_secs(3),
+            tolerable: Duration::from_secs(5),
+            good_share: 0.95,
+            tolerable_share: 0.99,
+            failed_share: 0.005,
+            good_rate: 99_000,
+            tolerable_rate: 95_000,
+            answers_min: 100,
+        }
+    }
+}
+
+impl Quality {
+    /// The same quality in a world that runs `factor` times as fast: downloads come faster. Times stay, since what a
+    /// user puts up with is about the server.
+    pub fn compressed(mut self, factor: f64) -> Self {
+        let faster = |rate: u64| (rate as f64 * factor) as u64;
+        (self.good_rate, self.tolerable_rate) = (faster(self.good_rate), faster(self.tolerable_rate));
+        self
+    }
+
+    /// Whether a page that took `time` is good, and whether it is tolerable.
+    pub(crate) fn of_time(&self, time: Duration) -> [bool; 2] {
+        [time <= self.good, time <= self.tolerable]
+    }
+
+    /// Whether a download of `bytes` in `time` is good, and whether it is tolerable.
+    pub(crate) fn of_rate(&self, bytes: u64, time: Duration) -> [bool; 2] {
+        let rate = bytes as f64 / time.as_secs_f64().max(1e-9);
+        [rate >= self.good_rate as f64, rate >= self.tolerable_rate as f64]
+    }
+
+    /// Whether `total` holds it: over all, and in every set of addresses.
+    pub fn judge(&self, total: &Tally, set_names: &[String]) -> QualityResult {
+        let all = [total.within[0], total.within[1], total.failed(), total.ended()];
+        let shares = shares(all);
+        let mut broken = self.broken("", shares, all[3]);
+        for (index, set) in total.sets.iter().enumerate() {
+            let name = set_names.get(index).map_or("a set", String::as_str);
+            broken.extend(self.broken(&format!("{name}: "), shares_of(set), set.good + set.failed));
+        }
+        QualityResult {
+            asked: self.asked(),
+            held: broken.is_empty(),
+            broken,
+            good_share: shares[0],
+            tolerable_share: shares[1],
+            failed_share: shares[2],
+            sets: total.sets.iter().map(shares_of).collect(),
+            pages: total.pages.iter().map(shares_of).collect(),
+        }
+    }
+
+    fn broken(&self, whose: &str, shares: [f64; 3], answers: u64) -> Vec<String> {
+        let percent = |share: f64| share * 100.0;
+        let mut broken = Vec::new();
+        if answers < self.answers_min {
+            broken.push(format!("{whose}only {answers} pages, at least {} say something", self.answers_min));
+        }
+        if shares[0] < self.good_share {
+            broken.push(format!(
+                "{whose}good {:.2} % of {:.2} %",
+                percent(shares[0]),
+                percent(self.good_share)
+            ));
+        }
+        if shares[1] < self.tolerable_share {
+            let (is, asked) = (percent(shares[1]), percent(self.tolerable_share));
+            broken.push(format!("{whose}tolerable {is:.2} % of {asked:.2} %"));
+        }
+        if shares[2] >= self.failed_share && shares[2] > 0.0 {
+            let (is, allowed) = (percent(shares[2]), percent(self.failed_share));
+            broken.push(format!("{whose}failed {is:.3} %, below {allowed:.3} % is allowed"));
+        }
+        broken
+    }
+
+    fn asked(&self) -> String {
+        format!(
+            "{} % within {:?}, {} % within {:?}, downloads at {} and {} B/s, under {} % failed",
+            self.good_share * 100.0,
+            self.good,
+            self.tolerable_share * 100.0,
+            self.tolerable,
+            self.good_rate,
+            self.tolerable_rate,
+            self.failed_share * 100.0
+        )
+    }
+}
+
+fn shares_of(part: &Part) -> [f64; 3] {
+    shares([part.within[0], part.within[1], part.failed, part.good + part.failed])
+}
+
+/// Good, tolerable, failed, as shares of all. A failed page is neither good nor tolerable.
+fn shares([good, tolerable, failed, all]: [u64; 4]) -> [f64; 3] {
+    let share = |count: u64| if all == 0 { 0.0 } else { count as f64 / all as f64 };
+    [share(good), share(tolerable), share(failed)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Fault;
+
+    fn total(good: u64, tolerable: u64, neither: u64, failed: u64) -> Tally {
+        let mut total = Tally { good: good + tolerable + neither, ..Tally::default() };
+        total.within = [good, good + tolerable];
+        total.faults[Fault::Timeout as usize] = failed;
+        total
+    }
+
+    #[test]
+    fn each_clause_is_judged() {
+        let quality = Quality::default();
+        let broken = |good, tolerable, neither, failed| {
+            quality.judge(&total(good, tolerable, neither, failed), &[]).broken
+        };
+        assert!(broken(950, 40, 10, 0).is_empty());
+        assert!(broken(949, 41, 10, 0)[0].contains("good 94.90 %"));
+        assert!(broken(960, 29, 11, 0)[0].contains("tolerable 98.90 %"));
+        assert!(broken(996, 0, 0, 4).is_empty());
+        assert!(broken(995, 0, 0, 5)[0].contains("failed 0.500 %"));
+        assert!(broken(99, 0, 0, 0)[0].contains("only 99"));
+    }
+
+    #[test]
+    fn every_set_must_hold_it() {
+        let mut total = total(2000, 0, 0, 0);
+        let part = |good, within| Part { good, within: [within, within], ..Part::default() };
+        total.sets = vec![part(1000, 1000), part(1000, 900)];
+        let result = Quality::default().judge(&total, &["fast".to_owned(), "slow".to_owned()]);
+        assert!(!result.held && result.broken.iter().all(|clause| clause.starts_with("slow: ")));
+        assert_eq!(result.sets[1][0], 0.9);
+    }
+
+    #[test]
+    fn pages_by_time_and_downloads_by_rate() {
+        let quality = Quality::default();
+        assert_eq!(quality.of_time(Duration::from_secs(3)), [true, true]);
+        assert_eq!(quality.of_time(Duration::from_secs(4)), [false, true]);
+        assert_eq!(quality.of_rate(97_000, Duration::from_secs(1)), [false, true]);
+        assert_eq!(quality.compressed(10.0).of_rate(97_000, Duration::from_secs(1)), [false, false]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Looking at what comes: is it the page, is it the file, every byte of it?
+//!
+//! Also takes note of validators, for conditional requests. Tested here and in `tests/`.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use crate::fault::Fault;
+use crate::files::Content;
+use crate::wire::{Answer, Head, Sink};
+
+/// Most bytes of a page's end that are looked at.
+pub(super) const TAIL: usize = 64;
+
+/// What an answer has to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expect<'a> {
+    /// A good status.
+    Status,
+    /// A good status, and these last bytes.
+    Ends(&'a str),
+    /// The file at this path, of this size.
+    File(&'a str, u64),
+}
+
+/// One answer being looked at.
+pub(super) struct Looker<'a> {
+    expect: Expect<'a>,
+    /// Where validators go, if they are wanted.
+    validators: Option<&'a OnceLock<Bytes>>,
+    status: u16,
+    content: Option<Content>,
+    tail: [u8; TAIL],
+    tail_bytes: usize,
+}
+
+impl<'a> Looker<'a> {
+    pub(super) fn new(expect: Expect<'a>, validators: Option<&'a OnceLock<Bytes>>) -> Self {
+        let content = match expect {
+            Expect::File(path, _) => Some(Content::of(path)),
+            Expect::Status | Expect::Ends(_) => None,
+        };
+        Self { expect, validators, status: 0, content, tail: [0; TAIL], tail_bytes: 0 }
+    }
+
+    /// Whether the answer is what it has to be.
+    pub(super) fn verdict(&self, answer: Answer) -> Result<(), Fault> {
+        match (answer.status, self.expect) {
+            (304, _) => Ok(()),
+            (200..400, Expect::Status) => Ok(()),
+            (200, Expect::Ends(mark)) => right(self.tail[..self.tail_bytes].ends_with(mark.as_bytes())),
+            (200, Expect::File(_, bytes)) => {
+                right(self.content.as_ref().is_some_and(|content| content.is_whole(bytes)))
+            }
+            _ => Err(Fault::Status),
+        }
+    }
+
+    fn keep_tail(&mut self, bytes: &[u8]) {
+        let new = &bytes[bytes.len().saturating_sub(TAIL)..];
+        let kept = self.tail_bytes.min(TAIL - new.len());
+        self.tail.copy_within(self.tail_bytes - kept..self.tail_bytes, 0);
+        self.tail[kept..kept + new.len()].copy_from_slice(new);
+        self.tail_bytes = kept + new.len();
+    }
+}
+
+fn right(is_right: bool) -> Result<(), Fault> {
+    if is_right { Ok(()) } else { Err(Fault::WrongBytes) }
+}
+
+impl Sink for Looker<'_> {
+    fn head(&mut self, head: &Head<'_>) {
+        self.status = head.status;
+        let Some(place) = self.validators.filter(|place| head.status == 200 && place.get().is_none()) else {
+            return;
+        };
+        let mut fields = Vec::new();
+        for (validator, condition) in [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")] {
+            if let Some(value) = head.field(validator) {
+                fields.extend_from_slice(condition.as_bytes());
+                fields.extend_from_slice(b": ");
+                fields.extend_from_slice(value);
+                fields.extend_from_slice(b"\r\n");
+            }
+        }
+        // Another user may have been faster; what it learnt is as good.
+        let _first = place.set(fields.into());
+    }
+
+    fn content(&mut self, bytes: &[u8]) {
+        if self.status != 200 {
+            return;
+        }
+        if let Some(content) = &mut self.content {
+            content.check(bytes);
+        } else if matches!(self.expect, Expect::Ends(_)) {
+            self.keep_tail(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Reuse;
+
+    fn ends_with(pieces: &[&[u8]], mark: &str) -> bool {
+        let mut looker = Looker::new(Expect::Ends(mark), None);
+        looker.status = 200;
+        pieces.iter().for_each(|piece| looker.content(piece));
+        looker.verdict(Answer { status: 200, content_bytes: 0, reuse: Reuse::Keep }).is_ok()
+    }
+
+    #[test]
+    fn the_end_is_found_however_it_is_cut() {
+        let page = [b"x".repeat(200), b"<!--the end-->".to_vec()].concat();
+        for cut in 0..page.len() {
+            assert!(ends_with(&[&page[..cut], &page[cut..]], "<!--the end-->"), "{cut}");
+        }
+        let single: Vec<_> = page.chunks(1).collect();
+        assert!(ends_with(&single, "<!--the end-->"));
+        assert!(!ends_with(&[&page[..page.len() - 1]], "<!--the end-->"));
+        assert!(!ends_with(&[], "x") && ends_with(&[], ""));
+    }
+
+    #[test]
+    fn statuses_are_judged() {
+        let verdict = |expect, status| {
+            Looker::new(expect, None).verdict(Answer { status, content_bytes: 0, reuse: Reuse::Keep })
+        };
+        assert_eq!(verdict(Expect::Status, 302), Ok(()));
+        assert_eq!(verdict(Expect::File("/x", 1), 304), Ok(()));
+        assert_eq!(verdict(Expect::File("/x", 1), 200), Err(Fault::WrongBytes));
+        assert_eq!(verdict(Expect::Ends("x"), 206), Err(Fault::Status));
+        assert_eq!(verdict(Expect::Status, 404), Err(Fault::Status));
+    }
+}

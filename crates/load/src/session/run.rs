@@ -1,0 +1,188 @@
+//! A run of sessions: the plan, the compiled model, the users.
+//!
+//! Tested through `tests/`.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use vermeil::{ConnectOptions, Handle};
+
+use super::model::{Check, Judge, KeepAlive, Model, Source};
+use super::user::User;
+use crate::error::LoadError;
+use crate::pace::{Arrivals, Think};
+use crate::plan::Ground;
+use crate::quality::Quality;
+use crate::run::{Engine, Field, Outcome, Supply, Watch};
+use crate::sets::Set;
+use crate::url::Url;
+use crate::wire::{Request, Reuse};
+
+/// How sessions come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionLoop {
+    /// So many users, each begins a session after the other.
+    Closed,
+    /// Sessions come when they come, as many at once as there are users at most; inside, a session waits for its answers.
+    PartlyOpen {
+        /// When they come.
+        arrivals: Arrivals,
+    },
+}
+
+/// A run of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionPlan {
+    /// What every run has; its timeout gives way to the model's.
+    pub ground: Ground,
+    /// The server; its path does not matter.
+    pub url: Url,
+    /// What the users do.
+    pub model: Model,
+    /// How many there are; with sessions that come by themselves, the most there may be.
+    pub users: usize,
+    /// How sessions come.
+    pub pace: SessionLoop,
+    /// What good and tolerable mean.
+    pub quality: Quality,
+    /// Fields of every request.
+    pub request: Request,
+    /// End after so many pages, should that come before the end of the window.
+    pub pages_max: Option<u64>,
+}
+
+/// Runs `plan` to its end; `watch` may end it before. What is counted are pages; what they show is counted as objects.
+///
+/// # Errors
+/// When it cannot begin. What happens to requests is in the [`Outcome`].
+pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    plan.model.check().map_err(|error| LoadError::Plan(error.to_string()))?;
+    if plan.users == 0 {
+        return Err(LoadError::Plan("at least one user is needed".to_owned()));
+    }
+    let sets = match plan.ground.sets.is_empty() {
+        true => vec![Set { name: plan.url.authority(), addrs: vec![plan.url.resolve()?] }],
+        false => plan.ground.sets.clone(),
+    };
+    let crowd = Crowd { plan, script: Arc::new(Script::new(plan)) };
+    Ok(Engine::start(&plan.ground, sets, &crowd)?.finish(watch))
+}
+
+/// A model made ready: everything that can be is bytes already.
+pub(super) struct Script {
+    pub(super) pages: Vec<Step>,
+    pub(super) host: String,
+    pub(super) request: Request,
+    pub(super) think: Think,
+    pub(super) connections: usize,
+    pub(super) receive_rate: Option<u64>,
+    pub(super) keep_alive: KeepAlive,
+    pub(super) timeout: std::time::Duration,
+    pub(super) quality: Quality,
+    pub(super) comes_by_itself: bool,
+}
+
+/// A page, made ready.
+pub(super) struct Step {
+    pub(super) source: Source,
+    pub(super) next: Vec<(usize, f64)>,
+    pub(super) check: Check,
+    pub(super) judge: Judge,
+    pub(super) objects: Vec<Object>,
+}
+
+/// Something a page shows, made ready.
+pub(super) struct Object {
+    pub(super) path: String,
+    pub(super) cached: f64,
+    pub(super) bytes: Option<u64>,
+    /// Requests for connections that are kept, and for those that are not.
+    pub(super) plain: [Bytes; 2],
+    /// Validator fields, once somebody has seen them.
+    pub(super) validators: OnceLock<Bytes>,
+    /// Conditional requests, made of them.
+    pub(super) conditional: [OnceLock<Bytes>; 2],
+}
+
+/// The two ways a request can be sent, in the order of [`Object::plain`].
+pub(super) const WAYS: [Reuse; 2] = [Reuse::Keep, Reuse::Close];
+
+impl Script {
+    fn new(plan: &SessionPlan) -> Self {
+        let host = plan.url.authority();
+        let object = |path: &str, cached, bytes| Object {
+            path: path.to_owned(),
+            cached,
+            bytes,
+            plain: WAYS.map(|reuse| plan.request.bytes(&host, path, reuse)),
+            validators: OnceLock::new(),
+            conditional: [OnceLock::new(), OnceLock::new()],
+        };
+        let step = |page: &super::model::Page| Step {
+            source: page.source.clone(),
+            next: page.next.clone(),
+            check: page.check.clone(),
+            judge: page.judge,
+            objects: page
+                .embedded
+                .iter()
+                .map(|embedded| object(&embedded.path, embedded.cached, embedded.bytes))
+                .collect(),
+        };
+        let model = &plan.model;
+        Self {
+            pages: model.pages.iter().map(step).collect(),
+            request: plan.request.clone(),
+            think: model.think,
+            connections: model.connections,
+            receive_rate: model.receive_rate,
+            keep_alive: model.keep_alive,
+            timeout: model.timeout,
+            quality: plan.quality.clone(),
+            comes_by_itself: matches!(plan.pace, SessionLoop::PartlyOpen { .. }),
+            host,
+        }
+    }
+}
+
+/// The users of a run.
+struct Crowd<'a> {
+    plan: &'a SessionPlan,
+    script: Arc<Script>,
+}
+
+impl Supply for Crowd<'_> {
+    fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize {
+        let users = self.plan.users;
+        for index in 0..users {
+            field.user_begins();
+            let ramp_up = self.plan.ground.phases.ramp_up;
+            let begins = field.epoch + ramp_up.mul_f64(index as f64 / users as f64);
+            let user = User::new(self.script.clone(), field.clone(), index);
+            drop(handle.spawn_on(&handle.color(), user.live(begins)));
+        }
+        users
+    }
+
+    fn arrivals(&self) -> Option<&Arrivals> {
+        match &self.plan.pace {
+            SessionLoop::Closed => None,
+            SessionLoop::PartlyOpen { arrivals } => Some(arrivals),
+        }
+    }
+
+    fn requests_max(&self) -> Option<u64> {
+        self.plan.pages_max
+    }
+
+    fn sockets_max(&self) -> u64 {
+        (self.plan.users * self.plan.model.connections) as u64
+    }
+
+    /// What waits in the kernel for a paced receiver is bounded, or the kernel would receive at full speed in its stead.
+    fn connect(&self) -> ConnectOptions {
+        const BOUNDS: (u64, u64) = (16 * 1024, 256 * 1024);
+        let half_a_second = |rate: u64| (rate / 2).clamp(BOUNDS.0, BOUNDS.1) as usize;
+        ConnectOptions { recv_buffer_bytes: self.plan.model.receive_rate.map(half_a_second), local: None }
+    }
+}

@@ -1,0 +1,157 @@
+//! A user: one session after the other, page after page, thinking between.
+//!
+//! Leaves out fetching (`visit`). Tested through `tests/`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::run::Script;
+use super::visit::{Browser, Visited};
+use crate::fault::Fault;
+use crate::measure::{Tally, part};
+use crate::random::Random;
+use crate::run::{Field, until};
+
+/// Pause of a user whose page failed, where there is no think time: a server that refuses is not asked at full speed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One user.
+pub(super) struct User {
+    script: Arc<Script>,
+    field: Arc<Field>,
+    browser: Browser,
+    random: Random,
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.field.user_ends();
+    }
+}
+
+impl User {
+    pub(super) fn new(script: Arc<Script>, field: Arc<Field>, index: usize) -> Self {
+        let browser = Browser::new(script.clone(), field.clone(), index);
+        let random = Random::new(field.seed, index as u64);
+        Self { script, field, browser, random }
+    }
+
+    /// Lives until the run ends.
+    pub(super) async fn live(mut self, begins: Instant) {
+        until(begins).await;
+        while let Some(intended) = self.next_session().await {
+            if self.session(intended).await.is_none() {
+                return;
+            }
+            if self.script.comes_by_itself {
+                // Who comes next is somebody else.
+                self.browser.leave();
+            } else if self.think().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// When the next session was to begin; nothing when the run is over.
+    async fn next_session(&mut self) -> Option<Instant> {
+        if !self.script.comes_by_itself {
+            return self.field.goes_on().then(Instant::now);
+        }
+        let intended = self.field.arrival()?;
+        let late = until(intended).await;
+        self.field.ledger.here().late.record(late);
+        self.field.goes_on().then_some(intended)
+    }
+
+    /// From the first page to the last, or to the first that fails. Nothing when the run is over.
+    async fn session(&mut self, intended: Instant) -> Option<()> {
+        let (mut page, mut intended) = (0, intended);
+        loop {
+            if self.field.tickets(1) == 0 {
+                return None;
+            }
+            self.field.ledger.here().begun += 1;
+            let result = self.browser.visit(page, &mut self.random).await;
+            self.count(page, intended, result);
+            if result.is_err() {
+                self.browser.leave();
+                if self.script.think.is_none() {
+                    vermeil::sleep(PAUSE).await;
+                }
+                return self.field.goes_on().then_some(());
+            }
+            let Some(next) = self.next_page(page) else { return Some(()) };
+            page = next;
+            intended = self.think().await?;
+        }
+    }
+
+    fn next_page(&mut self, page: usize) -> Option<usize> {
+        let mut left = self.random.unit();
+        let next = self.script.pages[page].next.iter().find(|(_, probability)| {
+            left -= probability;
+            left < 0.0
+        });
+        next.map(|(next, _)| *next)
+    }
+
+    /// Thinks; gives the moment at which that was over. Nothing when the run is.
+    async fn think(&mut self) -> Option<Instant> {
+        if !self.script.think.is_none() {
+            let time = self.script.think.draw(&mut self.random);
+            let late = until(Instant::now() + time).await;
+            self.field.ledger.here().late.record(late);
+        }
+        self.field.goes_on().then(Instant::now)
+    }
+
+    fn count(&self, page: usize, intended: Instant, result: Result<Visited, Fault>) {
+        let time = intended.elapsed();
+        let mut tally = self.field.ledger.here();
+        let several = (self.script.pages.len() > 1, self.field.sets.len() > 1);
+        let set = self.browser.set();
+        match result {
+            Ok(visited) => {
+                let within = match self.script.pages[page].judge {
+                    super::model::Judge::Time => self.script.quality.of_time(time),
+                    super::model::Judge::Rate => {
+                        self.script.quality.of_rate(visited.content_bytes, visited.receiving)
+                    }
+                };
+                good(&mut tally, [(several.0, page), (several.1, set)], time, within, visited.content_bytes);
+            }
+            Err(fault) => {
+                tally.fault(fault);
+                if several.0 {
+                    part(&mut tally.pages, page).failed += 1;
+                }
+                if several.1 {
+                    part(&mut tally.sets, set).failed += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Counts a good page, in all and in its parts.
+fn good(
+    tally: &mut Tally,
+    [(has_pages, page), (has_sets, set)]: [(bool, usize); 2],
+    time: Duration,
+    within: [bool; 2],
+    bytes: u64,
+) {
+    tally.good += 1;
+    tally.response.record(time);
+    let within = within.map(u64::from);
+    tally.within = [tally.within[0] + within[0], tally.within[1] + within[1]];
+    for (has, index, parts) in [(has_pages, page, &mut tally.pages), (has_sets, set, &mut tally.sets)] {
+        if has {
+            let part = part(parts, index);
+            part.good += 1;
+            part.bytes += bytes;
+            part.response.record(time);
+            part.within = [part.within[0] + within[0], part.within[1] + within[1]];
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Visiting a page: the page itself, then everything it shows, over the user's connections at once.
+//!
+//! Connections are opened when they are needed and kept as the model says. Bytes are taken no faster than the model says:
+//! a connection that is ahead of its rate leaves what comes in the kernel, whose buffer is small, so that the server
+//! feels it. Tested through `tests/`.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use vermeil::Sleep;
+
+use super::check::{Expect, Looker};
+use super::model::{Check, Source};
+use super::run::{Object, Script, Step, WAYS};
+use crate::fault::Fault;
+use crate::link::{Link, Pace};
+use crate::random::Random;
+use crate::run::Field;
+use crate::wire::{Answer, Reuse};
+
+/// A page that was visited.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Visited {
+    /// Bytes of content, all objects together.
+    pub(super) content_bytes: u64,
+    /// From the first to the last byte of the page itself.
+    pub(super) receiving: Duration,
+}
+
+/// A user's connections.
+pub(super) struct Browser {
+    script: Arc<Script>,
+    field: Arc<Field>,
+    user: usize,
+    lanes: Vec<Lane>,
+}
+
+/// One of them, or its place.
+struct Lane {
+    open: Option<Open>,
+    limit: Sleep,
+}
+
+struct Open {
+    link: Link,
+    set: usize,
+    /// Requests that may still be sent, this one included.
+    left: u32,
+}
+
+impl Browser {
+    pub(super) fn new(script: Arc<Script>, field: Arc<Field>, user: usize) -> Self {
+        let lanes = (0..script.connections).map(|_| Lane { open: None, limit: Sleep::unset() }).collect();
+        Self { script, field, user, lanes }
+    }
+
+    /// The set of addresses that the first connection goes to.
+    pub(super) fn set(&self) -> usize {
+        self.lanes[0].open.as_ref().map_or(0, |open| open.set)
+    }
+
+    /// Closes all connections.
+    pub(super) fn leave(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.open = None);
+    }
+
+    /// Fetches page `page` with everything it shows.
+    pub(super) async fn visit(&mut self, page: usize, random: &mut Random) -> Result<Visited, Fault> {
+        let (script, field) = (self.script.clone(), self.field.clone());
+        let fetch = Fetch { script: &script, field: &field, user: self.user };
+        let step = &script.pages[page];
+        let own = fetch.page(&mut self.lanes[0], step, random).await?;
+        if step.objects.is_empty() {
+            return Ok(own);
+        }
+        let embedded = self.embedded(&fetch, step, random).await?;
+        Ok(Visited { content_bytes: own.content_bytes + embedded, ..own })
+    }
+
+    /// Fetches everything a page shows, each connection one after the other; gives the bytes.
+    async fn embedded(&mut self, fetch: &Fetch<'_>, step: &Step, random: &mut Random) -> Result<u64, Fault> {
+        let next = AtomicUsize::new(0);
+        let mut waiting: Vec<_> = self
+            .lanes
+            .iter_mut()
+            .map(|lane| Some(Box::pin(fetch.objects(lane, step, &next, random.bits()))))
+            .collect();
+        let mut bytes = 0;
+        poll_fn(|context| {
+            for place in &mut waiting {
+                let Some(future) = place else { continue };
+                if let Poll::Ready(result) = Pin::new(future).poll(context) {
+                    *place = None;
+                    match result {
+                        Ok(some) => bytes += some,
+                        Err(fault) => return Poll::Ready(Err(fault)),
+                    }
+                }
+            }
+            if waiting.iter().all(Option::is_none) { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await?;
+        Ok(bytes)
+    }
+}
+
+/// What fetching needs to know.
+struct Fetch<'a> {
+    script: &'a Script,
+    field: &'a Field,
+    user: usize,
+}
+
+/// A request in both ways it can be sent.
+enum Wanted<'a> {
+    /// Ready-made.
+    Ready([&'a Bytes; 2]),
+    /// To be made for this path.
+    Path(&'a str),
+}
+
+impl Fetch<'_> {
+    async fn page(&self, lane: &mut Lane, step: &Step, random: &mut Random) -> Result<Visited, Fault> {
+        let bits = random.bits();
+        match &step.source {
+            Source::Path(template) => {
+                let path = template.draw(random);
+                let expect = match &step.check {
+                    Check::Status => Expect::Status,
+                    Check::Ends(mark) => Expect::Ends(mark),
+                };
+                self.one(lane, Wanted::Path(&path), Looker::new(expect, None), bits).await
+            }
+            Source::File(files) => {
+                let pick = files.draw(random);
+                let path = files.path(pick);
+                let looker = Looker::new(Expect::File(&path, pick.bytes), None);
+                self.one(lane, Wanted::Path(&path), looker, bits).await
+            }
+        }
+    }
+
+    /// Fetches objects of `step` until none is left; `seed` is for what is random about it.
+    async fn objects(
+        &self,
+        lane: &mut Lane,
+        step: &Step,
+        next: &AtomicUsize,
+        seed: u64,
+    ) -> Result<u64, Fault> {
+        let mut random = Random::new(seed, 0);
+        let mut bytes = 0;
+        while let Some(object) = step.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let is_cached = random.unit() < object.cached;
+            let wanted = Wanted::Ready(self.requests(object, is_cached));
+            let expect = match object.bytes {
+                Some(bytes) => Expect::File(&object.path, bytes),
+                None => Expect::Status,
+            };
+            let validators = (object.cached > 0.0).then_some(&object.validators);
+            let looker = Looker::new(expect, validators);
+            bytes += self.one(lane, wanted, looker, random.bits()).await?.content_bytes;
+        }
+        Ok(bytes)
+    }
+
+    /// The requests for an object: conditional if the browser has it, and validators are known.
+    fn requests<'o>(&self, object: &'o Object, is_cached: bool) -> [&'o Bytes; 2] {
+        let Some(validators) = object.validators.get().filter(|_| is_cached) else {
+            return [&object.plain[0], &object.plain[1]];
+        };
+        [0, 1].map(|way: usize| {
+            object.conditional[way].get_or_init(|| {
+                let plain = &object.plain[way];
+                [&plain[..plain.len() - 2], validators, b"\r\n"].concat().into()
+            })
+        })
+    }
+
+    /// One request and its answer, over `lane`.
+    async fn one(
+        &self,
+        lane: &mut Lane,
+        wanted: Wanted<'_>,
+        mut looker: Looker<'_>,
+        bits: u64,
+    ) -> Result<Visited, Fault> {
+        let began = Instant::now();
+        let result = loop {
+            match self.attempt(lane, &wanted, &mut looker, bits).await {
+                Err(Fault::Reset) if lane.open.as_ref().is_some_and(|open| open.link.was_idle()) => {
+                    lane.open = None;
+                    self.field.ledger.here().reopened += 1;
+                }
+                result => break result,
+            }
+        };
+        let (answer, wire_bytes, receiving) = result.inspect_err(|_| lane.open = None)?;
+        let mut tally = self.field.ledger.here();
+        tally.status(answer.status);
+        tally.objects += 1;
+        tally.object_times.record(began.elapsed());
+        tally.bytes += wire_bytes;
+        tally.content_bytes += answer.content_bytes;
+        drop(tally);
+        looker.verdict(answer)?;
+        Ok(Visited { content_bytes: answer.content_bytes, receiving })
+    }
+
+    async fn attempt(
+        &self,
+        lane: &mut Lane,
+        wanted: &Wanted<'_>,
+        looker: &mut Looker<'_>,
+        bits: u64,
+    ) -> Result<(Answer, u64, Duration), Fault> {
+        let timeout = self.script.timeout;
+        let open = match &mut lane.open {
+            Some(open) => open,
+            place => {
+                lane.limit.set(timeout);
+                let opened = lane.limit.limit(self.open(bits)).await.unwrap_or(Err(Fault::Timeout))?;
+                place.insert(opened)
+            }
+        };
+        let way = usize::from(open.left <= 1);
+        let _under = self.field.sets.begin(open.set);
+        match wanted {
+            Wanted::Ready(requests) => open.link.send(requests[way]).await?,
+            Wanted::Path(path) => {
+                let request = self.script.request.bytes(&self.script.host, path, WAYS[way]);
+                open.link.send(&request).await?;
+            }
+        }
+        let pace = Pace { rate: self.script.receive_rate, timeout };
+        let (answer, wire_bytes, receiving) =
+            open.link.answer_paced(self.script.request.is_head(), looker, pace, &mut lane.limit).await?;
+        open.link.settle()?;
+        open.left = open.left.saturating_sub(1);
+        if open.left == 0 || answer.reuse == Reuse::Close {
+            lane.limit.set(timeout);
+            if let Some(mut open) = lane.open.take() {
+                // A server that does not close in time is left.
+                let _closed = lane.limit.limit(open.link.closed_by_peer()).await;
+            }
+        }
+        Ok((answer, wire_bytes, receiving))
+    }
+
+    /// A connection that lives as long as the model says; `bits` are random.
+    async fn open(&self, bits: u64) -> Result<Open, Fault> {
+        let began = Instant::now();
+        let (set, addr) = self.field.choose(self.user);
+        let link = Link::open(addr, &self.field.connect).await?;
+        let mut tally = self.field.ledger.here();
+        tally.connections += 1;
+        tally.connect.record(began.elapsed());
+        drop(tally);
+        let mut random = Random::new(bits, 1);
+        let keep_alive = &self.script.keep_alive;
+        let (low, high) = keep_alive.requests;
+        let left = match random.unit() < keep_alive.share_of_connections() {
+            true if low == u32::MAX => u32::MAX,
+            true => low + random.below(u64::from(high - low) + 1) as u32,
+            false => 1,
+        };
+        Ok(Open { link, set, left })
+    }
+}

@@ -1,0 +1,184 @@
+//! Sessions: pages in their shares, what they show, what is verified, how fast it is taken.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use vermeil_load::files::{FileSet, Kind, Manifest, Pages, fill};
+use vermeil_load::pace::Arrivals;
+use vermeil_load::session::{Builtin, KeepAlive, Model, SessionLoop, SessionPlan, run_sessions};
+use vermeil_load::wire::Request;
+use vermeil_load::{Fault, Ground, Outcome, Phases, Quality};
+
+use super::server::{Act, Seen, Server, answer};
+use super::{PATIENCE, go_on};
+
+const SHOP: &str = r#"
+    name = "shop"
+    connections = 2
+    [[page]]
+    name = "home"
+    path = "/home"
+    next = { item = 0.5, home = 0.25 }
+    embedded = ["/style.css", { path = "/logo.svg", cached = 1.0 }, "/a.js", "/b.js"]
+    ends = "<!--home-->"
+    [[page]]
+    name = "item"
+    path = "/item?id={0..9}"
+    next = { home = 0.5 }
+    ends = "<!--item-->"
+"#;
+
+fn plan(server: &Server, model: Model, users: usize, pages: u64) -> SessionPlan {
+    SessionPlan {
+        ground: Ground { phases: Phases::window(PATIENCE), ..Ground::default() },
+        url: server.url("/").parse().expect("a URL"),
+        model,
+        users,
+        pace: SessionLoop::Closed,
+        quality: Quality::default(),
+        request: Request::default(),
+        pages_max: Some(pages),
+    }
+}
+
+fn run(plan: &SessionPlan) -> Outcome {
+    run_sessions(plan, &mut go_on).expect("the run begins")
+}
+
+fn path(seen: &Seen) -> &str {
+    seen.head.split(' ').nth(1).expect("a request line")
+}
+
+/// A shop whose logo never changes.
+fn shop(seen: &Seen) -> Vec<u8> {
+    match path(seen) {
+        "/home" => answer(200, "welcome<!--home-->"),
+        "/logo.svg" if seen.head.contains("If-None-Match: \"1\"\r\n") => {
+            b"HTTP/1.1 304 Same\r\nETag: \"1\"\r\n\r\n".to_vec()
+        }
+        "/logo.svg" => b"HTTP/1.1 200 X\r\nETag: \"1\"\r\nContent-Length: 4\r\n\r\nlogo".to_vec(),
+        path if path.starts_with("/item?id=") => answer(200, "item<!--item-->"),
+        _ => answer(200, "x"),
+    }
+}
+
+#[test]
+fn pages_and_what_they_show_are_asked_for() {
+    let counts = Arc::new(Mutex::new(HashMap::new()));
+    let log = counts.clone();
+    let server = Server::start(move |seen| {
+        let path = path(seen).split('?').next().unwrap_or_default().to_owned();
+        *log.lock().unwrap().entry(path).or_insert(0u64) += 1;
+        Act::Send(shop(seen))
+    });
+    let model = Model::from_toml(SHOP).unwrap();
+    let outcome = run(&plan(&server, model.clone(), 10, 3000));
+    let total = &outcome.total;
+    assert_eq!((total.good, total.failed(), total.within), (3000, 0, [3000, 3000]));
+    let counts = counts.lock().unwrap();
+    let of = |path: &str| counts[path];
+    assert_eq!(of("/home"), total.pages[0].good);
+    assert_eq!(of("/item"), total.pages[1].good);
+    for object in ["/style.css", "/logo.svg", "/a.js", "/b.js"] {
+        assert_eq!(of(object), of("/home"));
+    }
+    assert_eq!(total.objects, counts.values().sum::<u64>());
+    assert!(
+        total.statuses[3] >= of("/home") - 20,
+        "the logo is known after the first of each: {}",
+        total.statuses[3]
+    );
+    let share = total.pages[0].good as f64 / 3000.0;
+    assert!((share - model.shares()[0]).abs() < 0.05, "{share}");
+    assert!(total.connections <= 20);
+}
+
+#[test]
+fn a_page_with_another_end_is_wrong() {
+    let server = Server::start(|seen| match (path(seen), seen.index % 3) {
+        ("/home", 0) => Act::Send(answer(200, "<!--home-->cut")),
+        _ => Act::Send(shop(seen)),
+    });
+    let outcome = run(&plan(&server, Model::from_toml(SHOP).unwrap(), 4, 200));
+    let wrong = outcome.total.faults_of(Fault::WrongBytes);
+    assert!(wrong > 0 && wrong == outcome.total.failed());
+    assert_eq!(outcome.total.good + wrong, 200);
+}
+
+fn webstone(path: &str) -> Vec<u8> {
+    let set = FileSet::new(Kind::Webstone, 1);
+    let pick = set.files(0).find(|&pick| set.path(pick) == path).expect("a file of the set");
+    let mut content = vec![0; pick.bytes as usize];
+    fill(path, 0, &mut content);
+    [format!("HTTP/1.1 200 X\r\nContent-Length: {}\r\n\r\n", pick.bytes).into_bytes(), content].concat()
+}
+
+fn webstone_model() -> Model {
+    let manifest = Manifest { files: Kind::Webstone, directories: 1, pages: Pages::None };
+    Builtin::Webstone.model(Some(&manifest), "/").unwrap()
+}
+
+#[test]
+fn every_byte_of_a_file_is_verified() {
+    let server = Server::start(|seen| {
+        let mut bytes = webstone(path(seen));
+        if seen.index % 10 == 7 {
+            let last = bytes.len() - 1;
+            bytes[last] ^= 0x40;
+        }
+        Act::SendAndClose(bytes)
+    });
+    let outcome = run(&plan(&server, webstone_model(), 1, 100));
+    assert_eq!((outcome.total.good, outcome.total.faults_of(Fault::WrongBytes)), (90, 10));
+    assert_eq!(outcome.total.connections, 100, "a connection each");
+}
+
+#[test]
+fn connections_end_when_the_model_says() {
+    let server = Server::start(|seen| {
+        assert_eq!(seen.head.contains("Connection: close"), seen.on_connection == 4);
+        match seen.on_connection {
+            4 => Act::SendAndClose(webstone(path(seen))),
+            _ => Act::Send(webstone(path(seen))),
+        }
+    });
+    let mut model = webstone_model();
+    model.keep_alive = KeepAlive { share: 1.0, requests: (5, 5) };
+    let outcome = run(&plan(&server, model, 1, 50));
+    assert_eq!((outcome.total.good, outcome.total.connections), (50, 10));
+}
+
+/// 300 KB at 400 kB/s take three quarters of a second, less what is free at the beginning.
+#[test]
+fn bytes_are_taken_no_faster_than_said() {
+    let body = "x".repeat(300_000);
+    let server = Server::start(move |_| Act::Send(answer(200, &body)));
+    let toml =
+        "name = \"slow\"\nreceive_rate = 400000\n[[page]]\nname = \"file\"\npath = \"/\"\njudge = \"rate\"\n";
+    let mut plan = plan(&server, Model::from_toml(toml).unwrap(), 8, 8);
+    plan.quality = Quality { good_rate: 390_000, tolerable_rate: 380_000, ..Quality::default() };
+    let outcome = run(&plan);
+    assert_eq!(outcome.total.good, 8);
+    let fastest = outcome.total.response.min();
+    assert!(fastest >= Duration::from_millis(690), "{fastest:?}");
+    assert_eq!(
+        outcome.total.within,
+        [8, 8],
+        "a server that is fast enough holds the rate: {:?}",
+        outcome.total.response.max()
+    );
+}
+
+#[test]
+fn sessions_that_come_by_themselves() {
+    let server = Server::start(|seen| Act::Send(shop(seen)));
+    let mut plan = plan(&server, Model::from_toml(SHOP).unwrap(), 5, u64::MAX);
+    plan.pages_max = None;
+    let record: String = (0..40).map(|index| format!("{}\n", f64::from(index) * 0.01)).collect();
+    plan.pace = SessionLoop::PartlyOpen { arrivals: Arrivals::recorded(&record).unwrap() };
+    let outcome = run(&plan);
+    assert!(outcome.is_open && outcome.total.failed() == 0);
+    assert_eq!(outcome.total.late.count(), 40, "every session came");
+    assert!(outcome.total.good >= 40);
+}
