@@ -1,7 +1,7 @@
 //! What the examples' command lines have in common: which runtime, and what is said at the end.
 
 use crate::Outcome;
-use std::{error::Error, path::Path};
+use std::{error::Error, net::SocketAddr, path::Path};
 use vermeil::{Handle, Policy, Runtime};
 use vermeil_topology::{CoreSelection, CpuId, CpuSet, allowed, sysfs};
 
@@ -28,6 +28,14 @@ impl RuntimeArgs {
         let cpus = self.cores.resolve(&sysfs::read(root)?, &allowed(root, &affinity))?;
         let cpus = cpus.into_iter().map(|cpu| cpu.0 as usize);
         Ok(Runtime::builder().cpus(cpus).policy(self.policy.clone()).build()?)
+    }
+}
+
+/// Says where a program serves, and lets it serve until a signal ends the process.
+pub fn serve_for_ever(addr: SocketAddr) -> ! {
+    println!("listening on {addr}");
+    loop {
+        std::thread::park();
     }
 }
 

@@ -3,6 +3,7 @@
 //! Pure functions of their arguments; what they return enters a program's checksum, so no compiler may leave them out.
 
 pub mod image;
+pub mod netpbm;
 pub mod zipf;
 
 use std::time::{Duration, Instant};

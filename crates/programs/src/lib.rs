@@ -7,12 +7,16 @@
 //!
 //! Never knows how it is measured.
 
+pub mod encrypting_server;
 pub mod image_pipeline;
+pub mod image_server;
 pub mod keyed_stream;
 pub mod mixed_jobs;
 pub mod sqrt_pipeline;
+pub mod web_handlers;
 
 pub mod kernel;
+pub mod net;
 pub mod pipeline;
 
 pub mod cli;

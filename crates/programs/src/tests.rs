@@ -1,6 +1,9 @@
 //! Every program at a small size, under every policy: the checksum is the one that a single thread computes.
 
-use crate::{image_pipeline, kernel::Pace, keyed_stream, mixed_jobs, sqrt_pipeline};
+use crate::{
+    encrypting_server, image_pipeline, image_server, kernel::Pace, keyed_stream, mixed_jobs, sqrt_pipeline,
+    web_handlers,
+};
 use vermeil::{Handle, Policy, Runtime};
 
 const POLICIES: [&str; 10] = [
@@ -75,5 +78,36 @@ fn long_and_short() {
         assert_eq!((outcome.events, outcome.checksum), (710, mixed_jobs::checksum(size, PACE)));
         assert_eq!(delays.len(), 700);
         assert!(delays.max() > 0);
+    });
+}
+
+#[test]
+fn files_over_http() {
+    // Held in memory, and opened for each request.
+    for file_bytes in [1 << 10, 100 << 10] {
+        let size = web_handlers::Size { connections: 7, requests: 5, clients: 2, file_bytes };
+        under_every_policy(|handle| {
+            let outcome = web_handlers::run(handle, size).expect("every answer comes");
+            assert_eq!((outcome.events, outcome.checksum), (35, web_handlers::checksum(size)));
+        });
+    }
+}
+
+#[test]
+fn sealed_blocks() {
+    let size =
+        encrypting_server::Size { clients: 5, rounds: 3, requests: 50, block_bytes: 20_000, threads: 2 };
+    under_every_policy(|handle| {
+        let outcome = encrypting_server::run(handle, size).expect("every reply comes");
+        assert_eq!((outcome.events, outcome.checksum), (750, encrypting_server::checksum(size)));
+    });
+}
+
+#[test]
+fn images_over_http() {
+    let size = image_server::Size { stages: 3, clients: 4, images: 5, side: 50, threads: 2 };
+    under_every_policy(|handle| {
+        let outcome = image_server::run(handle, size).expect("every image comes back");
+        assert_eq!((outcome.events, outcome.checksum), (60, image_server::checksum(size)));
     });
 }

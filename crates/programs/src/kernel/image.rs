@@ -19,6 +19,14 @@ impl Filter {
         Self { multiply: (2 * stage + 3) as u8, add: (5 * stage + 1) as u8 }
     }
 
+    /// What a row of stages comes to.
+    ///
+    /// # Panics
+    /// Without stages.
+    pub fn of_row(stages: usize) -> Self {
+        (0..stages).map(Self::of_stage).reduce(Self::then).expect("a row has a stage")
+    }
+
     /// What a pixel becomes.
     pub fn pixel(self, pixel: u8) -> u8 {
         pixel.wrapping_mul(self.multiply).wrapping_add(self.add)

@@ -1,0 +1,393 @@
+//! A file server that encrypts what it sends, in the manner of SFS: heavy events beside cheap ones.
+//!
+//! A client names itself and asks for blocks of one large file; the server seals each block (ChaCha20-Poly1305, RFC 8439)
+//! and sends it. Accepting, reading and writing are cheap and stand on the color of their connection. Sealing takes a
+//! hundred times as long and stands on a second color of the connection: it can be stolen while the connection goes on
+//! reading, and since a color keeps its order, so do the replies.
+//!
+//! The protocol, all numbers little-endian: a client sends its session (8 bytes) once, then requests of block number and
+//! length (4 bytes each), as many as it likes without waiting. A reply is the length of what follows (4 bytes), the
+//! sealed block, and its tag (16 bytes); the nonce is session and reply number. The key is a constant: this is an example.
+
+use crate::{
+    Outcome,
+    net::{Load, Readiness, Socket, Wait, listeners},
+};
+use chacha20poly1305::{AeadInOut, ChaCha20Poly1305, KeyInit, Nonce};
+use std::{
+    collections::VecDeque,
+    io::{self, BufReader, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{Arc, OnceLock},
+};
+use vermeil::{Color, Colored, Handle, Handler};
+
+/// Bytes of the file: more than a core's own cache.
+const FILE_BYTES: usize = 8 << 20;
+/// Bytes of a block at most; a longer one ends the connection. Bounds what a request makes the server hold.
+const BLOCK_BYTES_MAX: u32 = 1 << 20;
+/// Replies of a connection that are being sealed or wait to be sent; beyond it, requests are left in the socket.
+const REPLIES_MAX: usize = 32;
+/// Bytes received at once: some hundred requests.
+const RECV_BYTES: usize = 1 << 10;
+/// Connections accepted in one event, so that those there are served in between. As the web server's.
+const ACCEPTS_IN_A_ROW: usize = 16;
+
+const SESSION_BYTES: usize = 8;
+const REQUEST_BYTES: usize = 8;
+const LENGTH_BYTES: usize = 4;
+const TAG_BYTES: usize = 16;
+
+/// What is asked for, when the program measures itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct Size {
+    /// Clients, each with a connection.
+    #[arg(long, default_value_t = 16)]
+    pub clients: u32,
+    /// Rounds of each of them: requests sent together, whose replies are waited for together.
+    #[arg(long, default_value_t = 100)]
+    pub rounds: u32,
+    /// Requests of a round.
+    #[arg(long, default_value_t = 8)]
+    pub requests: u32,
+    /// Bytes of a block.
+    #[arg(long, default_value_t = 32 << 10)]
+    pub block_bytes: u32,
+    /// Threads that make the requests.
+    #[arg(long, default_value_t = 1)]
+    pub threads: u32,
+}
+
+/// A block of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    number: u32,
+    bytes: u32,
+}
+
+/// What all connections share.
+struct Server {
+    handle: Handle,
+    vault: Vault,
+    steps: OnceLock<Steps>,
+}
+
+/// The file, and what seals it.
+struct Vault {
+    file: Vec<u8>,
+    cipher: ChaCha20Poly1305,
+}
+
+/// The handlers.
+struct Steps {
+    accept: Handler<Arc<Listener>>,
+    read: Handler<Arc<Connection>>,
+    seal: Handler<Seal>,
+    write: Handler<Reply>,
+}
+
+struct Listener {
+    socket: Socket,
+    color: Color,
+}
+
+struct Connection {
+    socket: Socket,
+    color: Color,
+    /// Where this connection's blocks are sealed.
+    sealing: Color,
+    state: Colored<State>,
+}
+
+#[derive(Default)]
+struct State {
+    received: Vec<u8>,
+    session: Option<[u8; SESSION_BYTES]>,
+    requests: u32,
+    /// Requests whose replies are not yet written.
+    unanswered: usize,
+    /// Replies to write, and how much of the first one has been.
+    replies: VecDeque<Vec<u8>>,
+    written: usize,
+    /// What the socket is being watched for.
+    watched: Option<Wait>,
+    over: bool,
+}
+
+/// A block to seal.
+struct Seal {
+    connection: Arc<Connection>,
+    nonce: Nonce,
+    block: Block,
+}
+
+/// A sealed block to write.
+struct Reply {
+    connection: Arc<Connection>,
+    sealed: Vec<u8>,
+}
+
+/// Serves at `addr` until the runtime stops; gives the address, with the port that 0 became.
+///
+/// # Errors
+/// When the address cannot be listened at.
+pub fn serve(handle: &Handle, addr: SocketAddr) -> io::Result<SocketAddr> {
+    let server = Arc::new(Server { handle: handle.clone(), vault: Vault::new(), steps: OnceLock::new() });
+    assert!(server.steps.set(Steps::new(&server)).is_ok(), "set once");
+    let (addr, sockets) = listeners(handle, addr)?;
+    for (core, socket) in handle.cores().zip(sockets) {
+        let socket = Socket::new(socket, Readiness::start(handle, core)?);
+        let listener = Arc::new(Listener { socket, color: handle.color_on(core) });
+        let (accept, ready) = (server.steps().accept, listener.clone());
+        listener.socket.watch(move || post(accept, &ready.color, ready.clone()))?;
+    }
+    Ok(addr)
+}
+
+/// Posts what is bounded by connections and [`REPLIES_MAX`], far below the bound of a core.
+fn post<E: Send + 'static>(handler: Handler<E>, color: &Color, event: E) {
+    handler.post(color, event).unwrap_or_else(|full| panic!("{full}"));
+}
+
+impl Steps {
+    fn new(server: &Arc<Server>) -> Self {
+        fn step<E: Send + 'static>(server: &Arc<Server>, name: &str, run: fn(&Server, E)) -> Handler<E> {
+            let inside = server.clone();
+            server.handle.handler(name, move |event| run(&inside, event))
+        }
+        Self {
+            accept: step(server, "accept", Server::accept),
+            read: step(server, "read", Server::read),
+            seal: step(server, "seal", Server::seal),
+            write: step(server, "write", Server::write),
+        }
+    }
+}
+
+impl Server {
+    fn steps(&self) -> &Steps {
+        self.steps.get().expect("set before the first connection")
+    }
+
+    fn accept(&self, listener: Arc<Listener>) {
+        for _ in 0..ACCEPTS_IN_A_ROW {
+            // One that fails is no reason not to accept others; the readiness comes round again.
+            let Ok(socket) = listener.socket.accept() else { break };
+            let (color, sealing) = (self.handle.color(), self.handle.color());
+            let state = Colored::new(color.id(), State::default());
+            let connection = Arc::new(Connection { socket, color, sealing, state });
+            let (read, ready) = (self.steps().read, connection.clone());
+            if connection.socket.watch(move || post(read, &ready.color, ready.clone())).is_err() {
+                connection.socket.forget();
+            }
+        }
+        listener.socket.wait(Wait::Input).expect("a listener can be waited for");
+    }
+
+    /// The socket is ready: what waits is written, requests are received and handed to be sealed.
+    fn read(&self, connection: Arc<Connection>) {
+        let requests = connection.with(|state| {
+            state.watched = None;
+            connection.send(state)?;
+            connection.receive(state)
+        });
+        for (nonce, block) in requests {
+            let seal = Seal { connection: connection.clone(), nonce, block };
+            post(self.steps().seal, &connection.sealing, seal);
+        }
+    }
+
+    /// The heavy step.
+    fn seal(&self, Seal { connection, nonce, block }: Seal) {
+        let sealed = self.vault.seal(&nonce, block);
+        let color = connection.color.clone();
+        post(self.steps().write, &color, Reply { connection, sealed });
+    }
+
+    fn write(&self, Reply { connection, sealed }: Reply) {
+        connection.with(|state| {
+            state.replies.push_back(sealed);
+            connection.send(state)
+        });
+    }
+}
+
+impl Connection {
+    /// Takes a step and then waits for whatever the next one needs; a failed step ends the connection.
+    fn with<R: Default>(&self, step: impl FnOnce(&mut State) -> io::Result<R>) -> R {
+        self.state.with(|state| {
+            if state.over {
+                return R::default();
+            }
+            let done = step(state).and_then(|result| self.watch_for_next(state).map(|()| result));
+            done.unwrap_or_else(|_| {
+                state.over = true;
+                self.socket.forget();
+                R::default()
+            })
+        })
+    }
+
+    fn watch_for_next(&self, state: &mut State) -> io::Result<()> {
+        let next = match state.replies.is_empty() {
+            false => Wait::Output,
+            true if state.unanswered < REPLIES_MAX => Wait::Input,
+            true => return Ok(()),
+        };
+        if state.watched != Some(next) {
+            self.socket.wait(next)?;
+            state.watched = Some(next);
+        }
+        Ok(())
+    }
+
+    /// Writes replies until the socket is full.
+    fn send(&self, state: &mut State) -> io::Result<()> {
+        while let Some(reply) = state.replies.front() {
+            match self.socket.send(&reply[state.written..]) {
+                Ok(bytes) => state.written += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if state.written == reply.len() {
+                state.replies.pop_front();
+                state.unanswered -= 1;
+                state.written = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives once; gives the requests that are there in whole.
+    fn receive(&self, state: &mut State) -> io::Result<Vec<(Nonce, Block)>> {
+        if state.unanswered >= REPLIES_MAX {
+            return Ok(Vec::new());
+        }
+        match self.socket.recv(&mut state.received, RECV_BYTES) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        }
+        state.requests()
+    }
+}
+
+impl State {
+    fn requests(&mut self) -> io::Result<Vec<(Nonce, Block)>> {
+        if self.session.is_none() && self.received.len() >= SESSION_BYTES {
+            self.session = self.received.drain(..SESSION_BYTES).collect::<Vec<_>>().try_into().ok();
+        }
+        let Some(session) = self.session else { return Ok(Vec::new()) };
+        let mut requests = Vec::new();
+        let whole = self.received.len() / REQUEST_BYTES * REQUEST_BYTES;
+        for request in self.received.drain(..whole).as_slice().chunks_exact(REQUEST_BYTES) {
+            let (number, bytes) = request.split_at(4);
+            let number = u32::from_le_bytes(number.try_into().expect("four bytes"));
+            let bytes = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+            if !(1..=BLOCK_BYTES_MAX).contains(&bytes) {
+                return Err(io::Error::new(ErrorKind::InvalidData, "a block of no possible length"));
+            }
+            requests.push((nonce(session, self.requests), Block { number, bytes }));
+            self.requests += 1;
+        }
+        self.unanswered += requests.len();
+        Ok(requests)
+    }
+}
+
+fn nonce(session: [u8; SESSION_BYTES], reply: u32) -> Nonce {
+    let mut nonce = Nonce::default();
+    nonce[..SESSION_BYTES].copy_from_slice(&session);
+    nonce[SESSION_BYTES..].copy_from_slice(&reply.to_le_bytes());
+    nonce
+}
+
+impl Vault {
+    fn new() -> Self {
+        let file = (0..FILE_BYTES).map(|at| (at ^ (at >> 8)) as u8).collect();
+        Self { file, cipher: ChaCha20Poly1305::new(&[7; 32].into()) }
+    }
+
+    fn block(&self, block: Block) -> &[u8] {
+        let bytes = block.bytes as usize;
+        let places = self.file.len() / bytes;
+        &self.file[block.number as usize % places * bytes..][..bytes]
+    }
+
+    /// A whole reply.
+    fn seal(&self, nonce: &Nonce, block: Block) -> Vec<u8> {
+        let block = self.block(block);
+        let mut reply = Vec::with_capacity(LENGTH_BYTES + block.len() + TAG_BYTES);
+        let length = u32::try_from(block.len() + TAG_BYTES).expect("blocks are bounded");
+        reply.extend_from_slice(&length.to_le_bytes());
+        reply.extend_from_slice(block);
+        let tag = self
+            .cipher
+            .encrypt_inout_detached(nonce, b"", (&mut reply[LENGTH_BYTES..]).into())
+            .expect("a block is far shorter than the cipher's bound of 256 GB");
+        reply.extend_from_slice(&tag);
+        reply
+    }
+}
+
+/// Serves and asks until every client has had its replies; the checksum is that of all tags.
+///
+/// # Errors
+/// When a socket fails, or a reply has not the length it should have.
+pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
+    let addr = serve(handle, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let load = Load { addr, connections: size.clients, requests: size.rounds, threads: size.threads };
+    let outcome = load.run(
+        |client, round, to| ask(size, client, round, to),
+        |_, _, from| (0..size.requests).map(|_| read_reply(size, from)).sum(),
+    )?;
+    Ok(Outcome { events: outcome.events * u64::from(size.requests), ..outcome })
+}
+
+fn session(client: u32) -> [u8; SESSION_BYTES] {
+    u64::from(client).to_le_bytes()
+}
+
+/// The number of a client's block.
+fn block_number(client: u32, request: u32) -> u32 {
+    client.wrapping_mul(17).wrapping_add(request)
+}
+
+fn ask(size: Size, client: u32, round: u32, to: &mut TcpStream) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    if round == 0 {
+        bytes.extend_from_slice(&session(client));
+    }
+    for request in round * size.requests..(round + 1) * size.requests {
+        bytes.extend_from_slice(&block_number(client, request).to_le_bytes());
+        bytes.extend_from_slice(&size.block_bytes.to_le_bytes());
+    }
+    to.write_all(&bytes)
+}
+
+fn read_reply(size: Size, from: &mut BufReader<TcpStream>) -> io::Result<u64> {
+    let mut reply = vec![0; LENGTH_BYTES + size.block_bytes as usize + TAG_BYTES];
+    from.read_exact(&mut reply)?;
+    Ok(tag_sum(&reply))
+}
+
+/// What a reply adds to the checksum: a part of its tag, which depends on every byte of the block and on the nonce.
+fn tag_sum(reply: &[u8]) -> u64 {
+    let part = reply.last_chunk().expect("a reply has a tag");
+    u32::from_le_bytes(*part).into()
+}
+
+/// The checksum of a run, computed by the calling thread alone.
+pub fn checksum(size: Size) -> u64 {
+    let vault = Vault::new();
+    let replies = size.rounds * size.requests;
+    let one = |client, request| {
+        let block = Block { number: block_number(client, request), bytes: size.block_bytes };
+        tag_sum(&vault.seal(&nonce(session(client), request), block))
+    };
+    (0..size.clients)
+        .flat_map(|client| (0..replies).map(move |request| (client, request)))
+        .map(|(c, r)| one(c, r))
+        .sum()
+}

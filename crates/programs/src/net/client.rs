@@ -1,0 +1,108 @@
+//! The clients of a closed loop: each sends a request, waits for the whole answer, and sends the next.
+//!
+//! Plain threads with blocking sockets, so that what is measured is the program and not a second runtime.
+
+use crate::Outcome;
+use std::{
+    io::{self, BufRead, BufReader, ErrorKind},
+    net::{SocketAddr, TcpStream},
+    ops::Range,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Longest a client waits for an answer: a server that says nothing that long is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A closed loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Where the program serves.
+    pub addr: SocketAddr,
+    /// Connections, kept for all their requests.
+    pub connections: u32,
+    /// Requests on each connection.
+    pub requests: u32,
+    /// Threads that share the connections.
+    pub threads: u32,
+}
+
+impl Load {
+    /// Runs it. A thread's round sends one request on each of its connections, then reads each answer: `request`
+    /// writes one, given the connection's number and the request's; `answer` reads one and gives its part of the
+    /// checksum. An event of the outcome is a request.
+    ///
+    /// # Errors
+    /// When a connection fails, or an answer does not come for a minute.
+    pub fn run(
+        self,
+        request: impl Fn(u32, u32, &mut TcpStream) -> io::Result<()> + Sync,
+        answer: impl Fn(u32, u32, &mut BufReader<TcpStream>) -> io::Result<u64> + Sync,
+    ) -> io::Result<Outcome> {
+        let start = Instant::now();
+        let threads = self.threads.clamp(1, self.connections.max(1));
+        let share = |thread| thread * self.connections / threads..(thread + 1) * self.connections / threads;
+        let checksum = thread::scope(|scope| {
+            let (request, answer) = (&request, &answer);
+            let rounds =
+                (0..threads).map(|thread| scope.spawn(move || self.rounds(share(thread), request, answer)));
+            let rounds: Vec<_> = rounds.collect();
+            let sums = rounds.into_iter().map(|thread| thread.join().expect("a client does not panic"));
+            sums.sum::<io::Result<u64>>()
+        })?;
+        let events = u64::from(self.connections) * u64::from(self.requests);
+        Ok(Outcome { events, elapsed: start.elapsed(), checksum })
+    }
+
+    fn rounds(
+        self,
+        connections: Range<u32>,
+        request: impl Fn(u32, u32, &mut TcpStream) -> io::Result<()>,
+        answer: impl Fn(u32, u32, &mut BufReader<TcpStream>) -> io::Result<u64>,
+    ) -> io::Result<u64> {
+        let mut streams = connections.clone().map(|_| connect(self.addr)).collect::<io::Result<Vec<_>>>()?;
+        let mut sum = 0u64;
+        for number in 0..self.requests {
+            for (connection, stream) in connections.clone().zip(&mut streams) {
+                request(connection, number, stream.get_mut())?;
+            }
+            for (connection, stream) in connections.clone().zip(&mut streams) {
+                sum = sum.wrapping_add(answer(connection, number, stream)?);
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn connect(addr: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(addr)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(BufReader::new(stream))
+}
+
+/// Reads the answer to an HTTP/1.1 request that is not refused and has a length; gives its body.
+///
+/// # Errors
+/// When it is neither, or the connection fails.
+pub fn read_http(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let wrong = |what: &str| io::Error::new(ErrorKind::InvalidData, format!("unexpected answer: {what}"));
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    if !line.starts_with("HTTP/1.1 200 ") {
+        return Err(wrong(line.trim()));
+    }
+    let mut length = None;
+    loop {
+        line.clear();
+        from.read_line(&mut line)?;
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok(),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length.ok_or_else(|| wrong("without a length"))?];
+    from.read_exact(&mut body)?;
+    Ok(body)
+}

@@ -1,0 +1,99 @@
+//! Who is told that a socket has become ready: one epoll per core, itself watched by a task there.
+//!
+//! Every socket is asked for once at a time (`EPOLLONESHOT`), so that it is not told ready on two cores at once; whoever
+//! finds it would block asks again, from any core. A late event for a place that was given to another socket since tells
+//! that one for nothing: handlers try, find that they would block, and ask again.
+
+use rustix::{
+    event::{
+        Timespec,
+        epoll::{self, EventData, EventFlags},
+    },
+    io::Errno,
+};
+use slab::Slab;
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+};
+use vermeil::{CoreIndex, Handle, Source};
+
+/// Events taken in one call. A guess: 1.5 KiB, and a second call when more wait.
+const EVENTS_AT_ONCE: usize = 128;
+
+/// Called when a socket is ready: posts an event.
+type Tell = Arc<dyn Fn() + Send + Sync>;
+
+/// The sockets that one core watches.
+pub struct Readiness {
+    epoll: OwnedFd,
+    watched: Mutex<Slab<Tell>>,
+}
+
+impl Readiness {
+    /// Starts watching on `core`, for as long as the runtime lives.
+    ///
+    /// # Errors
+    /// What epoll_create(2) says.
+    pub fn start(handle: &Handle, core: CoreIndex) -> io::Result<Arc<Self>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readiness = Arc::new(Self { epoll, watched: Mutex::default() });
+        let watching = readiness.clone();
+        handle.spawn_on(&handle.color_on(core), async move { watching.watch_all().await });
+        Ok(readiness)
+    }
+
+    /// Has `tell` called once `fd` has something to read; gives the socket's place.
+    pub(super) fn add(&self, fd: BorrowedFd<'_>, tell: Tell) -> io::Result<usize> {
+        let place = self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(tell);
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
+        match epoll::add(&self.epoll, fd, EventData::new_u64(place as u64), flags) {
+            Ok(()) => Ok(place),
+            Err(error) => {
+                self.forget(place);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Has the socket at `place` told once more.
+    pub(super) fn again(&self, fd: BorrowedFd<'_>, place: usize, flags: EventFlags) -> io::Result<()> {
+        let data = EventData::new_u64(place as u64);
+        Ok(epoll::modify(&self.epoll, fd, data, flags | EventFlags::ONESHOT)?)
+    }
+
+    /// Drops what tells the socket at `place`.
+    pub(super) fn forget(&self, place: usize) {
+        let tell = self.watched.lock().unwrap_or_else(PoisonError::into_inner).try_remove(place);
+        // Outside the lock: it may hold the last reference to the socket.
+        drop(tell);
+    }
+
+    async fn watch_all(&self) -> io::Result<()> {
+        let source = Source::new(self.epoll.try_clone()?)?;
+        loop {
+            source.readable().await?;
+            while self.tell_ready()? {}
+        }
+    }
+
+    /// Tells those that are ready, some at a time; whether there were any.
+    fn tell_ready(&self) -> io::Result<bool> {
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_AT_ONCE];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let (events, _) = match epoll::wait(&self.epoll, &mut buffer, Some(&now)) {
+            Err(Errno::INTR) => return Ok(true),
+            waited => waited?,
+        };
+        for event in &*events {
+            let place = event.data.u64() as usize;
+            let tell = self.watched.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned();
+            if let Some(tell) = tell {
+                tell();
+            }
+        }
+        Ok(!events.is_empty())
+    }
+}

@@ -1,0 +1,366 @@
+//! A web server of static files written handler by handler, as the one that Mely was measured with.
+//!
+//! accept, read, parse, look up, open, write, close: each step of a request is an event of its own, on the color of its
+//! connection. Handlers make their own non-blocking system calls, so a connection can be served on any core, and a stolen
+//! color takes its connection along. Small files are held in memory from the start; what is longer or new is opened when
+//! it is asked for, on the blocking pool, because a disk may keep one waiting.
+//!
+//! It answers GET without a body and keeps connections alive; a server to use is `vermeil serve`.
+
+use crate::{
+    Outcome,
+    net::{Load, Readiness, Socket, Wait, listeners, read_http},
+};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, ErrorKind, Write},
+    net::SocketAddr,
+    path::{Component, Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+use vermeil::{Color, Colored, Handle, Handler, blocking};
+
+/// Bytes received at once: most requests are shorter.
+const RECV_BYTES: usize = 4 << 10;
+/// Bytes of a request's head; a longer one ends its connection. What browsers send is far below.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Header lines of a request; more end its connection.
+const HEADERS_MAX: usize = 64;
+/// Files up to this size are held in memory. A guess: pages and small pictures.
+const HELD_BYTES_MAX: u64 = 64 << 10;
+/// Connections accepted in one event, so that those there are served in between. As the web server's.
+const ACCEPTS_IN_A_ROW: usize = 16;
+
+/// What is asked for, when the program measures itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct Size {
+    /// Connections, kept alive.
+    #[arg(long, default_value_t = 64)]
+    pub connections: u32,
+    /// Requests on each of them.
+    #[arg(long, default_value_t = 1_000)]
+    pub requests: u32,
+    /// Threads that make the requests.
+    #[arg(long, default_value_t = 1)]
+    pub clients: u32,
+    /// Bytes of the file that is asked for.
+    #[arg(long, default_value_t = 1 << 10)]
+    pub file_bytes: usize,
+}
+
+/// What all connections share.
+struct Site {
+    handle: Handle,
+    root: PathBuf,
+    held: HashMap<PathBuf, Arc<[u8]>>,
+    steps: OnceLock<Steps>,
+}
+
+/// The handlers.
+struct Steps {
+    accept: Handler<Arc<Listener>>,
+    read: Step,
+    parse: Step,
+    look_up: Step,
+    open: Step,
+    write: Step,
+    close: Step,
+}
+
+type Step = Handler<Arc<Connection>>;
+
+struct Listener {
+    socket: Socket,
+    color: Color,
+}
+
+struct Connection {
+    socket: Socket,
+    color: Color,
+    state: Colored<State>,
+}
+
+#[derive(Default)]
+struct State {
+    received: Vec<u8>,
+    /// Of the request under way, below the root.
+    path: PathBuf,
+    keep_alive: bool,
+    /// What is being sent, and how much of it has been.
+    sending: Option<(Arc<[u8]>, usize)>,
+}
+
+/// What comes after a step.
+enum Next {
+    Read,
+    Parse,
+    LookUp,
+    Open,
+    Write,
+    Close,
+    Wait(Wait),
+    /// Nothing: the connection has ended, or something else goes on with it.
+    Nothing,
+}
+
+/// Serves the files below `root` at `addr` until the runtime stops; gives the address, with the port that 0 became.
+///
+/// # Errors
+/// When the folder cannot be read, or the address not be listened at.
+pub fn serve(handle: &Handle, root: &Path, addr: SocketAddr) -> io::Result<SocketAddr> {
+    let root = root.canonicalize()?;
+    let mut held = HashMap::new();
+    hold(&root, &root, &mut held)?;
+    let site = Arc::new(Site { handle: handle.clone(), root, held, steps: OnceLock::new() });
+    assert!(site.steps.set(Steps::new(&site)).is_ok(), "set once");
+    let (addr, sockets) = listeners(handle, addr)?;
+    for (core, socket) in handle.cores().zip(sockets) {
+        let socket = Socket::new(socket, Readiness::start(handle, core)?);
+        let listener = Arc::new(Listener { socket, color: handle.color_on(core) });
+        let (accept, ready) = (site.steps().accept, listener.clone());
+        let post = move || accept.post(&ready.color, ready.clone()).unwrap_or_else(|full| panic!("{full}"));
+        listener.socket.watch(post)?;
+    }
+    Ok(addr)
+}
+
+impl Steps {
+    fn new(site: &Arc<Site>) -> Self {
+        let step = |name, run: fn(&Arc<Site>, &Arc<Connection>) -> Next| {
+            let site = site.clone();
+            site.handle.clone().handler(name, move |connection: Arc<Connection>| {
+                let next = run(&site, &connection);
+                site.go_on(connection, next);
+            })
+        };
+        let accepting = site.clone();
+        Self {
+            accept: site.handle.handler("accept", move |listener| accepting.accept(listener)),
+            read: step("read", |_, connection| connection.read()),
+            parse: step("parse", |_, connection| connection.parse()),
+            look_up: step("look-up", Site::look_up),
+            open: step("open", Site::open),
+            write: step("write", |_, connection| connection.write()),
+            close: step("close", |_, connection| {
+                connection.socket.forget();
+                Next::Nothing
+            }),
+        }
+    }
+}
+
+impl Site {
+    fn steps(&self) -> &Steps {
+        self.steps.get().expect("set before the first connection")
+    }
+
+    fn go_on(&self, connection: Arc<Connection>, next: Next) {
+        let steps = self.steps();
+        let step = match next {
+            Next::Read => steps.read,
+            Next::Parse => steps.parse,
+            Next::LookUp => steps.look_up,
+            Next::Open => steps.open,
+            Next::Write => steps.write,
+            Next::Close => steps.close,
+            Next::Wait(wait) if connection.socket.wait(wait).is_ok() => return,
+            Next::Wait(_) => steps.close,
+            Next::Nothing => return,
+        };
+        post(step, &connection);
+    }
+
+    /// Takes a few connections; each is told when its first request comes.
+    fn accept(self: &Arc<Self>, listener: Arc<Listener>) {
+        for _ in 0..ACCEPTS_IN_A_ROW {
+            // What is wrong with one connection is no reason not to accept others; out of descriptors, the next one
+            // is asked for when the readiness comes round again.
+            let Ok(socket) = listener.socket.accept() else { break };
+            let color = self.handle.color();
+            let state = Colored::new(color.id(), State::default());
+            let connection = Arc::new(Connection { socket, color, state });
+            let (read, ready) = (self.steps().read, connection.clone());
+            if connection.socket.watch(move || post(read, &ready)).is_err() {
+                connection.socket.forget();
+            }
+        }
+        listener.socket.wait(Wait::Input).expect("a listener can be waited for");
+    }
+
+    fn look_up(self: &Arc<Self>, connection: &Arc<Connection>) -> Next {
+        connection.state.with(|state| match self.held.get(&state.path) {
+            Some(answer) => state.send(answer.clone()),
+            None => Next::Open,
+        })
+    }
+
+    /// Reads a file on the blocking pool; a task of the connection's color goes on from there.
+    fn open(self: &Arc<Self>, connection: &Arc<Connection>) -> Next {
+        let (site, connection) = (self.clone(), connection.clone());
+        let color = connection.color.clone();
+        self.handle.spawn_on(&color, async move {
+            let path = site.root.join(connection.state.with(|state| state.path.clone()));
+            let root = site.root.clone();
+            let answer = match blocking(move || read_below(&root, &path)).await {
+                Ok(Ok(body)) => ok(&body),
+                Ok(Err(_)) => refusal("404 Not Found"),
+                Err(_) => refusal("503 Service Unavailable"),
+            };
+            let next = connection.state.with(|state| state.send(answer));
+            site.go_on(connection, next);
+        });
+        Next::Nothing
+    }
+}
+
+fn post(step: Step, connection: &Arc<Connection>) {
+    step.post(&connection.color, connection.clone()).unwrap_or_else(|full| panic!("{full}"));
+}
+
+impl Connection {
+    /// Receives; also what comes first when a socket that was waited for is ready.
+    fn read(&self) -> Next {
+        self.state.with(|state| {
+            if state.sending.is_some() {
+                return Next::Write;
+            }
+            match self.socket.recv(&mut state.received, RECV_BYTES) {
+                Ok(0) => Next::Close,
+                Ok(_) => Next::Parse,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Next::Wait(Wait::Input),
+                Err(_) => Next::Close,
+            }
+        })
+    }
+
+    fn parse(&self) -> Next {
+        self.state.with(|state| {
+            let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+            let mut request = httparse::Request::new(&mut headers);
+            match request.parse(&state.received) {
+                Ok(httparse::Status::Complete(bytes)) => {
+                    let path = path_of(&request);
+                    state.keep_alive = path.is_some() && keeps_alive(&request);
+                    state.received.drain(..bytes);
+                    match path {
+                        Some(path) => state.path = path,
+                        None => return state.send(refusal("400 Bad Request")),
+                    }
+                    Next::LookUp
+                }
+                Ok(httparse::Status::Partial) if state.received.len() <= HEAD_BYTES_MAX => Next::Read,
+                Ok(httparse::Status::Partial) | Err(_) => Next::Close,
+            }
+        })
+    }
+
+    fn write(&self) -> Next {
+        self.state.with(|state| {
+            let Some((answer, sent)) = &mut state.sending else { return Next::Read };
+            match self.socket.send(&answer[*sent..]) {
+                Ok(bytes) => *sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Wait(Wait::Output),
+                Err(_) => return Next::Close,
+            }
+            if *sent < answer.len() {
+                return Next::Write;
+            }
+            state.sending = None;
+            match state.keep_alive {
+                true if state.received.is_empty() => Next::Wait(Wait::Input),
+                true => Next::Parse,
+                false => Next::Close,
+            }
+        })
+    }
+}
+
+impl State {
+    fn send(&mut self, answer: Arc<[u8]>) -> Next {
+        self.sending = Some((answer, 0));
+        Next::Write
+    }
+}
+
+/// The file that a GET without a body asks for, below the root.
+fn path_of(request: &httparse::Request<'_, '_>) -> Option<PathBuf> {
+    let has_body = |header: &httparse::Header<'_>| {
+        ["content-length", "transfer-encoding"].iter().any(|name| header.name.eq_ignore_ascii_case(name))
+    };
+    if request.method != Some("GET") || request.headers.iter().any(has_body) {
+        return None;
+    }
+    let path = request.path?.split('?').next()?.strip_prefix('/')?;
+    let mut file = PathBuf::from(path);
+    if path.is_empty() || path.ends_with('/') {
+        file.push("index.html");
+    }
+    file.components().all(|part| matches!(part, Component::Normal(_))).then_some(file)
+}
+
+fn keeps_alive(request: &httparse::Request<'_, '_>) -> bool {
+    let closes = |header: &httparse::Header<'_>| {
+        header.name.eq_ignore_ascii_case("connection") && header.value.eq_ignore_ascii_case(b"close")
+    };
+    request.version == Some(1) && !request.headers.iter().any(closes)
+}
+
+fn ok(body: &[u8]) -> Arc<[u8]> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat().into()
+}
+
+fn refusal(status: &str) -> Arc<[u8]> {
+    let length = status.len();
+    format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{status}").into_bytes().into()
+}
+
+/// The file's content, if it is a file and stands below `root`, links followed.
+fn read_below(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
+    let path = path.canonicalize()?;
+    if path.starts_with(root) { fs::read(path) } else { Err(ErrorKind::NotFound.into()) }
+}
+
+/// Takes the small files below `folder` into memory; links are left to be opened.
+fn hold(root: &Path, folder: &Path, held: &mut HashMap<PathBuf, Arc<[u8]>>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+        if metadata.is_dir() {
+            hold(root, &path, held)?;
+        } else if metadata.is_file() && metadata.len() <= HELD_BYTES_MAX {
+            let below = path.strip_prefix(root).expect("found below it").to_owned();
+            held.insert(below, ok(&fs::read(path)?));
+        }
+    }
+    Ok(())
+}
+
+/// Serves a file and asks for it until every client has had its requests; the checksum is that of all bodies.
+///
+/// # Errors
+/// When a socket fails, or an answer is not the file.
+pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
+    let folder = tempfile::tempdir()?;
+    let body = body(size);
+    fs::write(folder.path().join("file"), &body)?;
+    let addr = serve(handle, folder.path(), SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let load = Load { addr, connections: size.connections, requests: size.requests, threads: size.clients };
+    load.run(
+        |_, _, to| to.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n"),
+        |_, _, from| Ok(sum(&read_http(from)?)),
+    )
+}
+
+/// The checksum of a run.
+pub fn checksum(size: Size) -> u64 {
+    sum(&body(size)).wrapping_mul(u64::from(size.connections) * u64::from(size.requests))
+}
+
+fn body(size: Size) -> Vec<u8> {
+    (0..size.file_bytes).map(|index| b'a' + (index % 26) as u8).collect()
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| u64::from(byte)).sum()
+}

@@ -1,0 +1,39 @@
+//! Takes an image by HTTP and returns it filtered.
+//!
+//! Shows hyper in front of handlers: the connection is a task beside its socket, the filters are handlers on any core,
+//! and what is worked on at a time is bounded. Without `--listen` it sends itself images and measures.
+//!
+//! ```text
+//! cargo run -p vermeil --release --example image_server -- --policy adaptive
+//! cargo run -p vermeil --release --example image_server -- --listen 127.0.0.1:8082
+//! curl --data-binary @picture.pgm http://127.0.0.1:8082/filter > filtered.pgm
+//! ```
+//!
+//! The program is `vermeil_programs::image_server`.
+
+use clap::Parser;
+use std::{error::Error, net::SocketAddr};
+use vermeil_programs::{cli, image_server};
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(flatten)]
+    runtime: cli::RuntimeArgs,
+    #[command(flatten)]
+    size: image_server::Size,
+    /// Serve here until interrupted, instead of measuring.
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let runtime = args.runtime.start()?;
+    let handle = runtime.handle();
+    if let Some(addr) = args.listen {
+        cli::serve_for_ever(image_server::serve(&handle, args.size.stages, addr)?);
+    }
+    let outcome = image_server::run(&handle, args.size)?;
+    print!("{}", cli::report(&handle, &outcome));
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! A web server of static files, written handler by handler: accept, read, parse, look up, open, write, close.
+//!
+//! Shows handlers that make their own non-blocking system calls on the color of their connection, so that a connection
+//! can be served on any core. Without `--root` it serves one file, asks for it and measures.
+//!
+//! ```text
+//! cargo run -p vermeil --release --example web_handlers -- --policy libasync
+//! cargo run -p vermeil --release --example web_handlers -- --root docs --listen 127.0.0.1:8083
+//! curl http://127.0.0.1:8083/runtime.md
+//! ```
+//!
+//! The program is `vermeil_programs::web_handlers`.
+
+use clap::Parser;
+use std::{error::Error, net::SocketAddr, path::PathBuf};
+use vermeil_programs::{cli, web_handlers};
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(flatten)]
+    runtime: cli::RuntimeArgs,
+    #[command(flatten)]
+    size: web_handlers::Size,
+    /// Serve this folder until interrupted, instead of measuring.
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Where to serve the folder; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:0", requires = "root")]
+    listen: SocketAddr,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let runtime = args.runtime.start()?;
+    let handle = runtime.handle();
+    if let Some(root) = args.root {
+        cli::serve_for_ever(web_handlers::serve(&handle, &root, args.listen)?);
+    }
+    let outcome = web_handlers::run(&handle, args.size)?;
+    print!("{}", cli::report(&handle, &outcome));
+    Ok(())
+}
