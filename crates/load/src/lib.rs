@@ -4,6 +4,7 @@
 //! a plan ([`SimplePlan`]) and ends in an [`Outcome`]; what happens to single requests is counted by kind ([`Fault`]), never
 //! returned. Never imports the server: what it finds out about HTTP it finds out on the wire.
 
+pub mod backend;
 mod error;
 mod fault;
 pub mod files;

@@ -100,6 +100,7 @@ impl Users {
 
 impl Supply for Users {
     fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize {
+        let cores: Vec<_> = handle.cores().collect();
         for index in 0..self.connections {
             field.user_begins();
             let begins = field.epoch + self.ramp_up.mul_f64(index as f64 / self.connections as f64);
@@ -112,7 +113,7 @@ impl Supply for Users {
                 random: Random::new(field.seed, index as u64),
                 next_url: index % self.scheme.batches.len(),
             };
-            drop(handle.spawn_on(&handle.color(), user.live(begins)));
+            drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
         }
         self.connections
     }

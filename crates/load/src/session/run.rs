@@ -154,12 +154,14 @@ struct Crowd<'a> {
 impl Supply for Crowd<'_> {
     fn spawn(&self, handle: &Handle, field: &Arc<Field>) -> usize {
         let users = self.plan.users;
+        let cores: Vec<_> = handle.cores().collect();
         for index in 0..users {
             field.user_begins();
             let ramp_up = self.plan.ground.phases.ramp_up;
             let begins = field.epoch + ramp_up.mul_f64(index as f64 / users as f64);
             let user = User::new(self.script.clone(), field.clone(), index);
-            drop(handle.spawn_on(&handle.color(), user.live(begins)));
+            // A user stays on its core: its connections are that core's.
+            drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
         }
         users
     }
