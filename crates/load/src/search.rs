@@ -1,0 +1,277 @@
+//! The search for the most users that hold a quality: bracketing, bisection with repeats, confirmation.
+//!
+//! Whether so many users hold it is found by a run, and near the most they could be, runs disagree. So a point counts by the
+//! majority of up to three runs, and what is found is run again: its confidence is the exact binomial bound of those runs
+//! (Clopper and Pearson, Biometrika 1934). Pure: a trial is a function. Tested here on knees with planted noise.
+
+use crate::report::{SearchResult, TrialResult};
+
+/// How to search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchOptions {
+    /// Users of the first trial.
+    pub from: usize,
+    /// More are not tried.
+    pub users_max: usize,
+    /// The search ends when the bracket is this narrow, as a share of the users.
+    pub precision: f64,
+    /// Runs that the result must hold in.
+    pub confirmations: u32,
+}
+
+impl Default for SearchOptions {
+    /// From 64 users to a million; to 2 %, about what such runs differ by; confirmed five times, which makes it more likely
+    /// than not, with 95 % confidence, that the next run holds too.
+    fn default() -> Self {
+        Self { from: 64, users_max: 1_000_000, precision: 0.02, confirmations: 5 }
+    }
+}
+
+/// The most runs of one point while bisecting.
+const REPEATS: usize = 3;
+/// Runs in a row that cannot be trusted, after which the search gives up: what they would find is not the server's.
+const DOUBTFUL_MAX: usize = 2;
+
+/// A search and what it has seen.
+struct Search<'a, E> {
+    options: SearchOptions,
+    trial: &'a mut dyn FnMut(usize, u64) -> Result<Option<TrialResult>, E>,
+    trials: Vec<TrialResult>,
+    /// Why it ended early.
+    ended: Option<String>,
+}
+
+/// Searches. `trial` runs so many users with the number of the attempt, from which everything random should be drawn;
+/// nothing when somebody has ended it.
+///
+/// # Errors
+/// Whatever a trial cannot begin for.
+pub fn search<E>(
+    options: SearchOptions,
+    trial: &mut dyn FnMut(usize, u64) -> Result<Option<TrialResult>, E>,
+) -> Result<SearchResult, E> {
+    let mut search = Search { options, trial, trials: Vec::new(), ended: None };
+    let (mut low, mut high) = search.bracket()?;
+    while search.ended.is_none() && low > 0 && is_wide(low, high, options.precision) {
+        let middle = low + (high - low) / 2;
+        match search.holds(middle, REPEATS)? {
+            Some(true) => low = middle,
+            Some(false) => high = middle,
+            None => break,
+        }
+    }
+    let (held, runs) = search.confirm(&mut low, &mut high)?;
+    let confidence = match search.ended {
+        Some(why) => format!("ended early: {why}"),
+        None if low == 0 => "not even one user holds it".to_owned(),
+        None => in_words(low, high, options.users_max, held, runs),
+    };
+    Ok(SearchResult { users: low, bracket: (low, high), confidence, trials: search.trials })
+}
+
+fn is_wide(low: usize, high: usize, precision: f64) -> bool {
+    high - low > 1 && (high - low) as f64 > precision * low as f64
+}
+
+impl<E> Search<'_, E> {
+    /// Users that hold it, and more that do not: by doubling, or halving. The second is beyond `users_max` if all hold it.
+    fn bracket(&mut self) -> Result<(usize, usize), E> {
+        let most = self.options.users_max.max(1);
+        let mut users = self.options.from.clamp(1, most);
+        let (mut low, mut high) = (0, most + 1);
+        loop {
+            match self.holds(users, 1)? {
+                Some(true) => low = users,
+                Some(false) => high = users,
+                None => return Ok((low, high)),
+            }
+            users = match (low, high) {
+                (0, 1) => return Ok((0, 1)),
+                (0, high) => high / 2,
+                (low, high) if high > most && low == most => return Ok((low, high)),
+                (low, high) if high > most => (2 * low).min(most),
+                found => return Ok(found),
+            };
+        }
+    }
+
+    /// Whether most of up to `runs` runs hold it; nothing when the search is to end.
+    fn holds(&mut self, users: usize, runs: usize) -> Result<Option<bool>, E> {
+        let mut counts = [0, 0];
+        loop {
+            let Some(held) = self.once(users)? else { return Ok(None) };
+            counts[usize::from(held)] += 1;
+            if counts[0].max(counts[1]) * 2 > runs {
+                return Ok(Some(counts[1] > counts[0]));
+            }
+        }
+    }
+
+    /// One run that can be trusted.
+    fn once(&mut self, users: usize) -> Result<Option<bool>, E> {
+        for _ in 0..DOUBTFUL_MAX {
+            let attempt = self.trials.len() as u64;
+            let Some(result) = (self.trial)(users, attempt)? else {
+                self.ended = Some("somebody ended it".to_owned());
+                return Ok(None);
+            };
+            let (held, valid) = (result.held, result.valid);
+            self.trials.push(result);
+            if valid {
+                return Ok(Some(held));
+            }
+        }
+        self.ended = Some(format!("runs of {users} users cannot be trusted, see their reasons"));
+        Ok(None)
+    }
+
+    /// Runs the result again until it has held often enough, and lowers it when most runs do not hold. Gives runs held and
+    /// runs made.
+    fn confirm(&mut self, low: &mut usize, high: &mut usize) -> Result<(u32, u32), E> {
+        let wanted = self.options.confirmations;
+        while *low > 0 && self.ended.is_none() && wanted > 0 {
+            let (mut held, mut runs) = (0, 0);
+            while runs < wanted && (runs - held) * 2 <= wanted {
+                match self.once(*low)? {
+                    Some(true) => held += 1,
+                    Some(false) => {}
+                    None => return Ok((held, runs)),
+                }
+                runs += 1;
+            }
+            if held * 2 > wanted {
+                return Ok((held, runs));
+            }
+            *high = *low;
+            let step = (*low as f64 * self.options.precision).ceil().max(1.0) as usize;
+            *low = low.saturating_sub(step);
+        }
+        Ok((0, 0))
+    }
+}
+
+fn in_words(low: usize, high: usize, most: usize, held: u32, runs: u32) -> String {
+    let bound = lower_bound(held, runs) * 100.0;
+    let confirmed = match runs {
+        0 => "not run again".to_owned(),
+        _ => format!(
+            "held in {held} of {runs} more runs: with 95 % confidence, more than {bound:.0} % of such runs hold it"
+        ),
+    };
+    if high > most {
+        format!("{confirmed}; more than {low} were not tried")
+    } else {
+        format!("{confirmed}; {high} do not")
+    }
+}
+
+/// The probability that is too low, with 95 % confidence, to hold `held` times of `runs`: the exact one-sided bound.
+fn lower_bound(held: u32, runs: u32) -> f64 {
+    if held == 0 {
+        return 0.0;
+    }
+    // The chance of holding so often or more, with probability p each time, grows with p: bisect for 5 %.
+    let chance = |p: f64| -> f64 {
+        let mut term = (1.0 - p).powi(runs as i32);
+        let mut sum = if held == 0 { term } else { 0.0 };
+        for times in 1..=runs {
+            term *= f64::from(runs - times + 1) / f64::from(times) * p / (1.0 - p);
+            if times >= held {
+                sum += term;
+            }
+        }
+        sum
+    };
+    let (mut low, mut high) = (0.0, 1.0 - 1e-12);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if chance(middle) < 0.05 { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    const OPTIONS: SearchOptions =
+        SearchOptions { from: 64, users_max: 100_000, precision: 0.02, confirmations: 5 };
+
+    /// Searches where so many users hold it with the probability that `holds` gives.
+    fn found(options: SearchOptions, seed: u64, holds: impl Fn(usize) -> f64) -> SearchResult {
+        let mut trial = |users: usize, attempt: u64| {
+            let held = Random::new(seed, attempt).unit() < holds(users);
+            Ok::<_, ()>(Some(TrialResult { users, held, valid: true, ..TrialResult::default() }))
+        };
+        search(options, &mut trial).unwrap()
+    }
+
+    #[test]
+    fn a_sharp_knee_is_found_to_the_precision() {
+        for knee in [1, 2, 3, 63, 64, 65, 1000, 7950, 99_999] {
+            let result = found(OPTIONS, 1, |users| f64::from(u8::from(users <= knee)));
+            assert!(result.users <= knee && knee < result.bracket.1, "{knee}: {result:?}");
+            assert!((knee - result.users) as f64 <= 0.02 * knee as f64, "{knee}: {}", result.users);
+            assert!(result.confidence.contains("5 of 5") && result.confidence.contains("55 %"));
+        }
+    }
+
+    /// The knee of a real server is a slope: 100 % to 1 % over a tenth of the users.
+    #[test]
+    fn a_noisy_knee_is_found_in_its_slope() {
+        for seed in 0..50 {
+            let result = found(OPTIONS, seed, |users| (10.5 - users as f64 / 100.0).clamp(0.0, 1.0));
+            assert!((900..1050).contains(&result.users), "seed {seed}: {}", result.users);
+            assert!(result.trials.len() < 40);
+        }
+    }
+
+    #[test]
+    fn nothing_and_everything() {
+        let none = found(OPTIONS, 1, |_| 0.0);
+        assert_eq!((none.users, none.bracket), (0, (0, 1)));
+        assert!(none.confidence.contains("not even one"));
+        let all = found(OPTIONS, 1, |_| 1.0);
+        assert_eq!(all.users, 100_000);
+        assert!(all.confidence.contains("were not tried"));
+    }
+
+    #[test]
+    fn runs_that_cannot_be_trusted_end_it() {
+        let mut trial = |users: usize, _| {
+            let valid = users < 500;
+            Ok::<_, ()>(Some(TrialResult { users, held: true, valid, ..TrialResult::default() }))
+        };
+        let result = search(OPTIONS, &mut trial).unwrap();
+        assert_eq!(result.users, 256);
+        assert!(result.confidence.contains("512 users cannot be trusted"), "{}", result.confidence);
+    }
+
+    #[test]
+    fn somebody_may_end_it() {
+        let mut trial = |users: usize, attempt: u64| {
+            Ok::<_, ()>((attempt < 2).then(|| TrialResult {
+                users,
+                held: true,
+                valid: true,
+                ..TrialResult::default()
+            }))
+        };
+        let result = search(OPTIONS, &mut trial).unwrap();
+        assert_eq!((result.users, result.trials.len()), (128, 2));
+        assert!(result.confidence.contains("somebody"));
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_tables() {
+        for (held, runs, bound) in [(5, 5, 0.549), (3, 3, 0.368), (9, 10, 0.606), (4, 5, 0.343)] {
+            assert!(
+                (lower_bound(held, runs) - bound).abs() < 0.001,
+                "{held} of {runs}: {}",
+                lower_bound(held, runs)
+            );
+        }
+        assert_eq!(lower_bound(0, 5), 0.0);
+    }
+}
