@@ -166,6 +166,13 @@ impl HandlerCost {
         (beyond.mean() + doubt.max(margin)).max(0.0) as u64
     }
 
+    /// What the penalty is hardly below, in nanoseconds: what was learned at this distance, or else nearer.
+    pub fn penalty_lower_ns(&self, distance: Distance) -> u64 {
+        let sure = |beyond: &&Ewma<16>| beyond.samples() >= PENALTY_SURE;
+        let learned = self.beyond[..distance.class()].iter().rfind(sure);
+        learned.map_or(0, |beyond| beyond.mean().max(0.0) as u64)
+    }
+
     /// What may be expected at a distance that was not tried: a multiple of the cost, but at least what was learned nearer
     /// and at most what was learned farther.
     fn unknown_ns(&self, class: usize) -> f32 {

@@ -15,7 +15,7 @@ mod search;
 mod tests;
 
 pub use file::PlanFile;
-pub use model::{Forecast, HandlerLoad, Model, Objective};
+pub use model::{Forecast, HandlerLoad, Model, Objective, Trust};
 pub use rules::Rules;
 pub use search::{CANDIDATES_MAX, CUTS_MAX, Found, Scored, SearchLimits, search};
 

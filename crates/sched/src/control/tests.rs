@@ -1,16 +1,77 @@
-//! Controllers on invented worlds.
+//! Controllers on invented worlds and invented time: what they settle on, how fast, what they lose, and that they rest.
 
 use super::*;
+use crate::plan::Rules;
+use crate::{Distance, Layout, PlanName};
+use world::{Demand, Passed, World};
+
+mod world;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+/// Two processors with two cores each that share an L2; the processors are one hop apart.
+fn two_by_two() -> Layout {
+    let distance = |a: u32, b: u32| match (a == b, a / 2 == b / 2) {
+        (true, _) => Distance::Same,
+        (false, true) => Distance::L2,
+        (false, false) => Distance::Hops(1),
+    };
+    let matrix: Vec<Vec<_>> = (0..4).map(|a| (0..4).map(|b| distance(a, b)).collect()).collect();
+    Layout::from_matrix(&matrix).expect("a layout")
+}
+
+fn named(name: PlanName) -> Plan {
+    Plan::named(&name, 16, &two_by_two()).expect("a plan")
+}
+
+/// The pipeline of the first experiments: 16 handlers of 100 us, whose events cost so much more of it for each step of
+/// distance they have come.
+fn pipeline(penalty: f64, begin: PlanName, seed: u64) -> World {
+    World::pipeline(two_by_two(), &[100_000.0; 16], penalty, named(begin), seed)
+}
+
+/// The image filters, bound by caches.
+fn images(begin: PlanName, seed: u64) -> World {
+    pipeline(0.1, begin, seed)
+}
+
+/// The square roots, bound by nothing but the cores.
+fn roots(begin: PlanName, seed: u64) -> World {
+    pipeline(0.0, begin, seed)
+}
+
+fn trial(world: &World) -> Trial {
+    Trial::new(Candidates::Named(world.layout.clone()), TrialOptions::default())
+}
+
+fn adaptive(world: &World) -> Adaptive {
+    Adaptive::new(world.layout.clone(), Rules::new())
+}
+
+fn count(controller: &dyn Controller, wanted: fn(&Event) -> bool) -> usize {
+    controller.decisions().iter().filter(|decision| wanted(&decision.event)).count()
+}
+
+fn commits(controller: &dyn Controller) -> usize {
+    count(controller, |event| matches!(event, Event::Committed { .. }))
+}
+
+/// Time of the whole machine that was lost against a steady `rate`, in nanoseconds.
+fn lost_ns(passed: &[Passed], rate: f64) -> f64 {
+    let lost = |pair: &[Passed]| (pair[1].0 - pair[0].0) as f64 * (1.0 - pair[1].1 / rate).max(0.0);
+    passed.windows(2).map(lost).sum()
+}
 
 #[test]
 fn a_fixed_plan_is_put_in_force_once() {
     let plan = Plan::on_cores([1, 0].map(CoreIndex));
     let mut fixed = Fixed::new(plan.clone());
     let mut seen = Observation { placed: Plan::on_cores([0, 0].map(CoreIndex)), ..Observation::default() };
-    let moves = fixed.round(5_000_000, &seen);
+    let moves = fixed.round(5 * MS, &seen);
     assert_eq!(moves, [Move { handler: HandlerIndex(0), to: CoreIndex(1) }]);
     seen.placed.apply(&moves);
-    assert_eq!((fixed.round(6_000_000, &seen), fixed.next_round_ns()), (vec![], None));
+    assert_eq!((fixed.round(6 * MS, &seen), fixed.next_round_ns()), (vec![], None));
     assert_eq!(fixed.begin(HandlerIndex(1)), Some(CoreIndex(0)));
     let lines: Vec<_> = fixed.decisions().iter().map(Decision::to_string).collect();
     assert_eq!(lines, ["0.005 s: the plan is put in force; handler 0 to core 1"]);
@@ -30,4 +91,186 @@ fn shares_of_busy_time() {
     let seen =
         Observation { cores: vec![core(250), core(1_500), CoreWindow::default()], ..Observation::default() };
     assert_eq!((seen.busiest(), seen.busy_cores(), seen.window_ns()), (0.75, 0.75, 666));
+}
+
+/// With the noise of the publication's spread, and with twice that; with counters and without.
+#[test]
+fn the_trial_settles_on_the_best_of_its_plans() {
+    for (seed, noise_percent, counts_misses) in [(1, 2, false), (2, 4, false), (3, 2, true), (4, 4, true)] {
+        for begin in [PlanName::RoundRobin, PlanName::Intermediate2] {
+            let mut world = World { noise_percent, counts_misses, ..images(begin.clone(), seed) };
+            let mut controller = trial(&world);
+            world.run(&mut controller, 60 * S);
+            assert_eq!(world.placed, named(PlanName::CacheAware), "caches cost too much");
+            assert_eq!(controller.decisions().total(), 5, "four plans and a choice");
+            let mut world = World { noise_percent, counts_misses, ..roots(begin, seed) };
+            let mut controller = trial(&world);
+            world.run(&mut controller, 60 * S);
+            assert_eq!(world.placed, named(PlanName::RoundRobin), "caches cost nothing: the most parallel");
+            assert_eq!(controller.decisions().total(), 5);
+        }
+    }
+}
+
+#[test]
+fn the_trial_begins_again_when_the_load_is_another() {
+    let mut world = images(PlanName::RoundRobin, 5);
+    let mut controller = trial(&world);
+    world.run(&mut controller, 20 * S);
+    assert_eq!(controller.chosen(), Some(3));
+    world.handlers = roots(PlanName::RoundRobin, 0).handlers;
+    world.handlers.iter_mut().for_each(|handler| handler.cost_ns *= 3.0);
+    world.run(&mut controller, 30 * S);
+    assert_eq!((controller.chosen(), &world.placed), (Some(0), &named(PlanName::RoundRobin)));
+}
+
+/// The trial takes ten seconds; the adaptive controller must have settled within 200 ms, on a plan at least as good, from
+/// whatever plan it starts.
+#[test]
+fn adaptive_settles_in_200_ms_on_no_worse_a_plan_than_the_trial() {
+    for seed in 1..=8 {
+        for begin in
+            [PlanName::RoundRobin, PlanName::Intermediate1, PlanName::Intermediate2, PlanName::CacheAware]
+        {
+            let mut world = images(begin, seed);
+            let mut controller = adaptive(&world);
+            world.run(&mut controller, 200 * MS);
+            let lines: Vec<_> = controller.decisions().iter().map(|decision| decision.event).collect();
+            assert!(controller.is_settled(), "{lines:?}");
+            let best = world.capacity(&named(PlanName::CacheAware));
+            assert!(world.capacity(&world.placed) >= 0.99 * best, "{lines:?}");
+        }
+    }
+    let mut world = images(PlanName::RoundRobin, 1);
+    let mut controller = trial(&world);
+    world.run(&mut controller, 9 * S);
+    assert_eq!(controller.chosen(), None);
+}
+
+#[test]
+fn adaptive_spreads_what_stands_on_one_core() {
+    for (seed, load) in (1..=8).flat_map(|seed| [(seed, roots as fn(_, _) -> _), (seed, images)]) {
+        let mut world: World = load(PlanName::RoundRobin, seed);
+        world.placed = Plan::on_cores([CoreIndex(2); 16]);
+        let mut controller = adaptive(&world);
+        world.run(&mut controller, 250 * MS);
+        let lines: Vec<_> = controller.decisions().iter().map(|d| (d.at_ns / MS, d.event)).collect();
+        let best = world.capacity(&named(PlanName::CacheAware));
+        assert!(controller.is_settled() && world.capacity(&world.placed) > 0.97 * best, "{lines:?}");
+    }
+}
+
+/// A diamond with a loop: 0 posts to 1 and 2, both to 3, 3 back to 1.
+#[test]
+fn adaptive_places_graphs_with_branches_and_loops() {
+    let costs_ns = [50_000.0, 200_000.0, 80_000.0, 120_000.0];
+    let mut world =
+        World::pipeline(two_by_two(), &costs_ns, 0.2, Plan::on_cores([0, 1, 2, 3].map(CoreIndex)), 9);
+    world.flows = vec![(0, 1), (0, 2), (1, 3), (2, 3), (3, 1)];
+    let before = world.capacity(&world.placed);
+    let mut controller = adaptive(&world);
+    world.run(&mut controller, 300 * MS);
+    assert!(world.capacity(&world.placed) >= before);
+    assert!(controller.is_settled());
+}
+
+#[test]
+fn adaptive_keeps_exclusion_groups_together() {
+    let mut world = images(PlanName::RoundRobin, 3);
+    let rules = Rules::new().together([0, 4, 9].map(HandlerIndex));
+    world.placed.apply(&[4, 9].map(|handler| Move { handler: HandlerIndex(handler), to: CoreIndex(0) }));
+    let mut controller = Adaptive::new(world.layout.clone(), rules.clone());
+    world.run(&mut controller, S);
+    assert!(commits(&controller) > 0 && rules.permits(&world.placed));
+}
+
+/// Equal plans, noise of five percent, two minutes: nothing to gain, and nothing is moved.
+#[test]
+fn adaptive_does_not_flap() {
+    for seed in 1..=5 {
+        let mut world = World { noise_percent: 5, ..roots(PlanName::Intermediate2, seed) };
+        let mut controller = adaptive(&world);
+        world.run(&mut controller, 120 * S);
+        assert_eq!((commits(&controller), world.moves), (0, 0));
+        let mut world = World { noise_percent: 5, ..images(PlanName::RoundRobin, seed) };
+        let mut controller = adaptive(&world);
+        world.run(&mut controller, S);
+        let (settled, moves) = (world.placed.clone(), world.moves);
+        world.run(&mut controller, 120 * S);
+        assert_eq!((&world.placed, world.moves), (&settled, moves), "settled is settled");
+    }
+}
+
+/// A world in which every plan but the first is bad for reasons that no model knows: promises are tried and refuted, at growing
+/// intervals, and what they cost stays within the account: 20 ms and two percent of the time.
+#[test]
+fn regret_is_bounded_in_a_world_that_lies() {
+    for (seed, hidden) in [(1, 0.3), (2, 0.7), (3, 0.72), (4, 0.01)] {
+        let mut world = World { noise_percent: 0, ..images(PlanName::RoundRobin, seed) };
+        let (first, rate) = (world.placed.clone(), world.capacity(&world.placed));
+        world.hidden = Some((first.clone(), hidden));
+        let mut controller = adaptive(&world);
+        let mut passed = Vec::new();
+        for second in 1..=120 {
+            passed.extend(world.run(&mut controller, S));
+            let account_ns = (20 * MS + second * S / 50) as f64;
+            let lost_ns = lost_ns(&passed, rate);
+            assert!(controller.regret_ns() as f64 <= account_ns);
+            assert!(lost_ns <= 1.05 * account_ns, "lost {lost_ns} of {account_ns} after {second} s");
+            // Losses that end a contest at once are noticed to the measure of the disturbance by moves.
+            assert!(
+                lost_ns <= 1.5 * controller.regret_ns() as f64 + 2e6,
+                "{lost_ns} {}",
+                controller.regret_ns()
+            );
+        }
+        assert_eq!((&world.placed, commits(&controller)), (&first, 0));
+        assert!(count(&controller, |event| matches!(event, Event::Refuted { .. })) > 0);
+    }
+}
+
+#[test]
+fn a_contest_is_abandoned_when_the_load_shifts_and_learning_begins_again() {
+    let mut world = World { demand: Demand::Open(700.0), ..images(PlanName::RoundRobin, 4) };
+    world.placed = Plan::on_cores([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1].map(CoreIndex));
+    let mut controller = adaptive(&world);
+    world.run(&mut controller, 20 * MS);
+    assert_eq!(count(&controller, |event| matches!(event, Event::Challenged { .. })), 1);
+    world.run(&mut controller, 12 * MS);
+    world.demand = Demand::Open(1_150.0);
+    world.run(&mut controller, 20 * MS);
+    let abandoned = |event: &Event| *event == Event::Abandoned(Why::LoadShifted);
+    assert_eq!(count(&controller, abandoned), 1);
+    world.run(&mut controller, 400 * MS);
+    assert!(
+        commits(&controller) > 0 && world.capacity(&world.placed) > 1_900.0,
+        "{}",
+        world.capacity(&world.placed)
+    );
+}
+
+/// The same handlers post to each other in another order: rates and costs are as before, the graph is not.
+#[test]
+fn another_graph_is_noticed_and_placed_anew() {
+    let mut world = images(PlanName::RoundRobin, 6);
+    let mut controller = adaptive(&world);
+    world.run(&mut controller, S);
+    let order: Vec<usize> = (0..16).map(|position| position * 5 % 16).collect();
+    world.flows = order.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let before = world.capacity(&world.placed);
+    world.run(&mut controller, 500 * MS);
+    assert_eq!(count(&controller, |event| *event == Event::Shifted), 1);
+    assert!(world.capacity(&world.placed) > 1.1 * before);
+}
+
+#[test]
+fn an_idle_world_is_left_alone() {
+    let mut world = World { demand: Demand::Open(0.0), ..images(PlanName::RoundRobin, 7) };
+    let mut controller = adaptive(&world);
+    let passed = world.run(&mut controller, 100 * S);
+    assert!(passed.len() <= 110, "{} rounds", passed.len());
+    assert_eq!((world.moves, controller.decisions().total()), (0, 0));
+    world.demand = Demand::Saturated;
+    world.run(&mut controller, 2 * S);
+    assert_eq!(commits(&controller), 1);
 }

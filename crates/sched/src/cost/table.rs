@@ -72,6 +72,11 @@ impl CostTable {
         witness.and_then(|misses| misses.penalty_upper_ns(distance)).map_or(by_time, |most| most.min(by_time))
     }
 
+    /// The least that a move may cost, in nanoseconds: what was learned, or nothing.
+    pub fn penalty_lower_ns(&self, handler: HandlerIndex, distance: Distance) -> u64 {
+        self.handler(handler).penalty_lower_ns(distance)
+    }
+
     /// A round of control went by.
     pub fn fade(&mut self) {
         self.handlers.iter_mut().for_each(HandlerCost::fade);

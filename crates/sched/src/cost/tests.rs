@@ -74,6 +74,9 @@ fn distances_bound_each_other() {
     (0..8).for_each(|_| cost.observe(cold(9_000, Distance::L3)));
     assert_eq!(cost.penalty_ns(Distance::Hops(1)), 6_000);
     assert!(cost.penalty_ns(Distance::Hops(3)) >= 8_000, "farther than one that costs 8,000");
+    let lower =
+        [Distance::L2, Distance::L3, Distance::Node, Distance::Hops(2)].map(|far| cost.penalty_lower_ns(far));
+    assert_eq!(lower, [0, 8_000, 200, 200]);
 }
 
 #[test]
@@ -234,6 +237,7 @@ proptest! {
         for class in 0..Distance::CLASSES {
             let distance = Distance::of_class(class);
             prop_assert!(cost.penalty_upper_ns(distance) >= cost.mean_penalty_ns(distance));
+            prop_assert!(!cost.is_sure(distance) || cost.penalty_lower_ns(distance) <= cost.penalty_ns(distance));
         }
     }
 }

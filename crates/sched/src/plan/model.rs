@@ -40,6 +40,15 @@ pub enum Objective {
     Delay,
 }
 
+/// What is assumed of a penalty that is not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Its upper bound: nothing is promised that is not known.
+    Cautious,
+    /// That it is no more than what is known: whoever never goes far never learns what that costs.
+    Hopeful,
+}
+
 /// The load and the machine, ready for plans.
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
@@ -74,10 +83,11 @@ impl Forecast {
         }
     }
 
-    /// By how much this is better than `other`: 0.2 for a fifth less cost. Negative if it is worse.
+    /// By how much this is better than `other`: 0.25 where a quarter more is served, or a quarter faster. Negative if it
+    /// is worse.
     pub fn gain_over(&self, other: &Self, objective: Objective) -> f64 {
-        let before = other.cost(objective);
-        if before > 0.0 { 1.0 - self.cost(objective) / before } else { 0.0 }
+        let now = self.cost(objective);
+        if now > 0.0 { other.cost(objective) / now - 1.0 } else { 0.0 }
     }
 }
 
@@ -96,18 +106,39 @@ impl<'a> Model<'a> {
     }
 
     /// A model of what was learned; `events_per_s` by handler.
-    pub fn learned(layout: &'a Layout, costs: &CostTable, graph: &FlowGraph, events_per_s: &[f64]) -> Self {
+    pub fn learned(
+        layout: &'a Layout,
+        costs: &CostTable,
+        graph: &FlowGraph,
+        events_per_s: &[f64],
+        trust: Trust,
+    ) -> Self {
+        let penalty = |handler, distance| match trust {
+            Trust::Cautious => costs.penalty_ns(handler, distance),
+            Trust::Hopeful => costs.penalty_lower_ns(handler, distance),
+        };
         let load = |(index, &events_per_s): (usize, &f64)| {
             let handler = HandlerIndex(index as u32);
-            let penalty = |class| costs.penalty_ns(handler, Distance::of_class(class)) as f64;
             HandlerLoad {
                 events_per_s,
                 cost_ns: costs.estimate_ns(handler) as f64,
-                penalty_ns: std::array::from_fn(penalty),
+                penalty_ns: std::array::from_fn(|class| penalty(handler, Distance::of_class(class)) as f64),
             }
         };
         let handlers = events_per_s.iter().take(costs.len()).enumerate().map(load).collect();
         Self::new(layout, handlers, graph.flows())
+    }
+
+    /// The same with these warm times, in nanoseconds by handler, where they are not 0: counters know them better than means
+    /// that cap outliers.
+    #[must_use]
+    pub fn with_costs(mut self, cost_ns: &[f64]) -> Self {
+        for (handler, &cost_ns) in
+            self.handlers.iter_mut().zip(cost_ns).filter(|(_, cost_ns)| **cost_ns > 0.0)
+        {
+            handler.cost_ns = cost_ns;
+        }
+        self
     }
 
     /// The machine.

@@ -66,6 +66,8 @@ pub struct Scored {
 pub struct Found {
     /// The best plans, best first; among equals, the one found first, so the plan that is wins a tie.
     pub best: Vec<Scored>,
+    /// The forecast of the plan that is, even where a rule forbids it.
+    pub current: Forecast,
     /// Plans estimated.
     pub candidates: usize,
     /// Plans not estimated because a symmetric one was.
@@ -95,6 +97,7 @@ pub fn search(
         expanded: BTreeSet::new(),
         found: Found::default(),
     };
+    search.found.current = model.forecast(current);
     search.offer(current.clone());
     search.offer_named(current);
     search.offer_cuts(current);

@@ -1,0 +1,133 @@
+//! The load as it was seen lately: rates, costs and flows, and whether it is still the same.
+//!
+//! Rates and costs come from counters, which miss nothing, rather than from the learned means, which cap outliers; penalties are
+//! the learned ones. Tested in `control/adaptive/tests.rs`.
+
+use std::collections::BTreeMap;
+
+use super::super::Observation;
+use crate::cost::CostTable;
+use crate::flow::FlowGraph;
+use crate::plan::{Model, Objective, Trust};
+use crate::{HandlerIndex, Layout};
+
+/// After how long a rate counts half as much as what comes now, in nanoseconds. As in `flow.rs`.
+const MEMORY_NS: f64 = 60e6;
+
+/// The busiest core's share of busy time from which the load is taken to come as fast as it is served. Guess: cores that
+/// steal and look for work are never wholly busy.
+const SATURATED: f64 = 0.9;
+
+/// How much of the work or of the posts must be other handlers' than before for the load to be another one. Guess: a fifth of
+/// the work in another place is worth a look, and ten times what two windows of the same load differ by.
+const SHARES_SHIFTED: f64 = 0.2;
+
+/// By what factor the rate of events must change for the load to be another one. Guess.
+const RATE_SHIFTED: f64 = 1.5;
+
+/// Smoothed counters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Load {
+    events_per_s: Vec<f64>,
+    /// Warm time of handlers, in seconds a second.
+    warm_s: Vec<f64>,
+    graph: FlowGraph,
+    busiest: f64,
+    /// Events behind these figures.
+    events: u64,
+}
+
+/// What a load is recognised by.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Profile {
+    /// Work by handler, in shares of all work.
+    shares: Vec<f64>,
+    /// Posts by poster and handler, in shares of all posts.
+    flows: BTreeMap<(Option<HandlerIndex>, HandlerIndex), f64>,
+    events_per_s: f64,
+}
+
+impl Load {
+    /// Takes a window in; one of no events fades what was there.
+    pub(super) fn absorb(&mut self, seen: &Observation) {
+        let window_ns = seen.window_ns() as f64;
+        if window_ns == 0.0 {
+            return;
+        }
+        let weight = if self.events == 0 { 1.0 } else { window_ns / (window_ns + MEMORY_NS) };
+        let handlers = seen.handlers.len().max(self.warm_s.len());
+        self.events_per_s.resize(handlers, 0.0);
+        self.warm_s.resize(handlers, 0.0);
+        for (index, window) in seen.handlers.iter().enumerate() {
+            let warm_ns = window.run_ns.saturating_sub(window.cold_ns) as f64;
+            blend(&mut self.events_per_s[index], window.events as f64 * 1e9 / window_ns, weight);
+            blend(&mut self.warm_s[index], warm_ns / window_ns, weight);
+        }
+        blend(&mut self.busiest, seen.busiest(), weight);
+        self.graph.absorb(&seen.flows, seen.window_ns());
+        self.events += seen.events();
+    }
+
+    /// Events since it began or began again.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Events a second of all handlers.
+    pub(super) fn rate(&self) -> f64 {
+        self.events_per_s.iter().sum()
+    }
+
+    /// What counts under this load.
+    pub(super) fn objective(&self) -> Objective {
+        if self.busiest >= SATURATED { Objective::Throughput } else { Objective::Delay }
+    }
+
+    /// Who posts to whom.
+    pub(super) fn graph(&self) -> &FlowGraph {
+        &self.graph
+    }
+
+    /// Warm time of a run by handler, in nanoseconds: what an event of it is worth.
+    pub(super) fn event_ns(&self) -> Vec<f64> {
+        let each = self.events_per_s.iter().zip(&self.warm_s);
+        each.map(|(&rate, &warm_s)| if rate > 0.0 { warm_s / rate * 1e9 } else { 0.0 }).collect()
+    }
+
+    /// The model to rank plans by.
+    pub(super) fn model<'a>(&self, layout: &'a Layout, costs: &CostTable, trust: Trust) -> Model<'a> {
+        Model::learned(layout, costs, &self.graph, &self.events_per_s, trust).with_costs(&self.event_ns())
+    }
+
+    /// What to recognise this load by.
+    pub(super) fn profile(&self) -> Profile {
+        let all: f64 = self.warm_s.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let posts: f64 = self.graph.flows().map(|flow| flow.posts).sum::<f64>().max(f64::MIN_POSITIVE);
+        Profile {
+            shares: self.warm_s.iter().map(|work| work / all).collect(),
+            flows: self.graph.flows().map(|flow| ((flow.from, flow.to), flow.posts / posts)).collect(),
+            events_per_s: self.rate(),
+        }
+    }
+}
+
+impl Profile {
+    /// Whether `now` is another load than this: other handlers work, others post to each other, or at another rate.
+    pub(super) fn shifted(&self, now: &Self) -> bool {
+        let share = |profile: &Self, handler| profile.shares.get(handler).copied().unwrap_or(0.0);
+        let handlers = self.shares.len().max(now.shares.len());
+        let worked: f64 =
+            (0..handlers).map(|handler| (share(self, handler) - share(now, handler)).abs()).sum();
+        let gone = self.flows.iter().map(|(flow, share)| (share - now.flow(flow)).max(0.0)).sum::<f64>();
+        let (less, more) = (self.events_per_s.min(now.events_per_s), self.events_per_s.max(now.events_per_s));
+        worked / 2.0 > SHARES_SHIFTED || gone > SHARES_SHIFTED || more > RATE_SHIFTED * less
+    }
+
+    fn flow(&self, flow: &(Option<HandlerIndex>, HandlerIndex)) -> f64 {
+        self.flows.get(flow).copied().unwrap_or(0.0)
+    }
+}
+
+fn blend(figure: &mut f64, now: f64, weight: f64) {
+    *figure += weight * (now - *figure);
+}

@@ -1,0 +1,134 @@
+//! Which plan challenges the one that is: the best that a search finds, if its promise pays for a contest.
+//!
+//! Owns the search, the least promise and the bar that a challenger must pass. Leaves out the contest. Tested in
+//! `control/tests.rs`.
+
+use super::super::Observation;
+use super::Adaptive;
+use super::contest::Contest;
+use crate::plan::{Found, Objective, Plan, Scored, SearchLimits, Trust, search};
+
+/// The least gain a plan must promise where throughput counts and penalties are known: below three percent a contest seldom
+/// proves anything.
+const PROMISE_MIN: f64 = 0.03;
+
+/// The same where delay counts, whose measurements are noisier, or where penalties are guessed. Guess.
+const DOUBTFUL_PROMISE_MIN: f64 = 0.10;
+
+/// The least gain a challenger must show; doubled by each plan that won in the last [`CALM_NS`], up to eight times, so that
+/// plans do not alternate.
+const BAR: f64 = 0.02;
+
+/// After how long without a new plan the bar is down again, in nanoseconds. Guess.
+const CALM_NS: u64 = 10_000_000_000;
+
+/// What moving one handler costs, in nanoseconds, with its data. Guess, on the high side.
+const MOVE_NS: f64 = 50_000.0;
+
+/// Changes of plan in a contest of usual length: three pairs.
+const CHANGES: f64 = 6.0;
+
+/// How long a plan is expected to stay useful, in nanoseconds: a load that was steady for the time of learning is not
+/// expected to be for ever. Guess.
+const HORIZON_NS: f64 = 1e9;
+
+/// What a search came to.
+#[derive(Debug)]
+pub(super) struct Proposal {
+    /// The contest to hold, if one pays.
+    pub(super) contest: Option<Contest>,
+    /// The challenger's promise, or the best one's if none pays.
+    pub(super) promise: f64,
+    /// Plans looked at.
+    pub(super) candidates: usize,
+}
+
+/// Plans that won lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wins {
+    lately: u32,
+    last_ns: u64,
+}
+
+impl Wins {
+    /// A plan won.
+    pub(super) fn add(&mut self, now_ns: u64) {
+        let lately = if self.calm(now_ns) { 0 } else { self.lately };
+        *self = Self { lately: lately + 1, last_ns: now_ns };
+    }
+
+    /// What the next one must show.
+    fn bar(&self, now_ns: u64) -> f64 {
+        if self.calm(now_ns) { BAR } else { BAR * f64::from(1 << self.lately.min(3)) }
+    }
+
+    fn calm(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_ns) > CALM_NS
+    }
+}
+
+impl Adaptive {
+    /// Searches for a challenger of the plan that is: first among what is known, then, if that promises nothing, among what
+    /// would be better if unknown penalties were small.
+    pub(super) fn propose(&self, now_ns: u64, seen: &Observation) -> Proposal {
+        let cautious = self.propose_by(now_ns, seen, Trust::Cautious);
+        if cautious.contest.is_some() {
+            return cautious;
+        }
+        let hopeful = self.propose_by(now_ns, seen, Trust::Hopeful);
+        let candidates = cautious.candidates + hopeful.candidates;
+        if hopeful.contest.is_some() {
+            Proposal { candidates, ..hopeful }
+        } else {
+            Proposal { candidates, ..cautious }
+        }
+    }
+
+    fn propose_by(&self, now_ns: u64, seen: &Observation, trust: Trust) -> Proposal {
+        let objective = self.load.objective();
+        let found = self.search(seen, objective, trust);
+        let bar = self.wins.bar(now_ns);
+        let least = match (objective, trust) {
+            (Objective::Throughput, Trust::Cautious) => PROMISE_MIN,
+            (Objective::Delay, _) | (_, Trust::Hopeful) => DOUBTFUL_PROMISE_MIN,
+        };
+        let (challenger, promise) = self.best_of(&found, seen, objective, bar.max(least));
+        let contest = |challenger| {
+            let plans = [seen.placed.clone(), challenger];
+            Contest::new(plans, promise, objective, self.load.event_ns(), bar, self.load.rate())
+        };
+        Proposal {
+            contest: challenger.map(contest),
+            promise,
+            candidates: found.candidates + found.duplicates,
+        }
+    }
+
+    fn search(&self, seen: &Observation, objective: Objective, trust: Trust) -> Found {
+        let model = self.load.model(&self.layout, &seen.costs, trust);
+        let handlers = seen.placed.len();
+        let order = self.load.graph().order(handlers);
+        let limits = SearchLimits::for_size(handlers, self.layout.cores());
+        search(&model, &self.symmetry, &self.rules, &seen.placed, &order, objective, limits)
+    }
+
+    /// The best plan that was not refuted and whose promise pays for a contest, with its promise; or the best promise of all.
+    fn best_of(
+        &self,
+        found: &Found,
+        seen: &Observation,
+        objective: Objective,
+        least: f64,
+    ) -> (Option<Plan>, f64) {
+        let gain = |scored: &Scored| scored.forecast.gain_over(&found.current, objective);
+        let pays = |scored: &&Scored| {
+            let moves = seen.placed.moves_to(&scored.plan).len() as f64;
+            gain(scored) >= least
+                && gain(scored) * HORIZON_NS > CHANGES * moves * MOVE_NS
+                && !self.refuted.contains(&scored.plan)
+        };
+        let best = found.best.iter().find(pays);
+        let promise = best.or(found.best.first()).map_or(0.0, gain);
+        (best.map(|scored| scored.plan.clone()), promise)
+    }
+}

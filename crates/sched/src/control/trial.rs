@@ -1,0 +1,221 @@
+//! Adaptive placement's own loop (Genevès, 2008): every candidate plan in turn, then the best of them, watched.
+//!
+//! Each plan stands for one period, two seconds as published. If caches cost too much under any of them, the one under which
+//! they cost least stays; otherwise the most parallel one. The threshold has hysteresis: what was too much is too
+//! much until it is clearly less. Afterwards the plan is watched, and the trial begins again when it no longer does what it
+//! was chosen for. Faithful on purpose where [`super::Adaptive`] differs: no prediction, no pairing, no abort. Tested in
+//! `control/tests.rs`.
+
+use super::{Controller, DecisionLog, Event, Observation};
+use crate::plan::{Move, Plan};
+use crate::{CoreIndex, HandlerIndex, Layout};
+
+/// What a miss of the caches that are watched costs, in nanoseconds, to compare counted misses with timed cold runs: a
+/// line from another core's cache or from memory. 60 to 120 are usual; the lower end, since misses overlap.
+const MISS_NS: f64 = 60.0;
+
+/// Plans whose activity differs by less than this share of the run time count as equal, and the faster one stays: half of
+/// the spread of two percent that the publication saw, and more would hide a real difference.
+const ACTIVITY_EQUAL: f64 = 0.01;
+
+/// Plans whose parallelism differs by less than this share count as equally parallel, and the first in the list stays. Guess:
+/// above what a window's ends add or cut.
+const PARALLELISM_EQUAL: f64 = 0.05;
+
+/// By what factor activity or time per event must change before a settled plan is doubted. Guess.
+const DOUBT: f64 = 1.5;
+
+/// Rounds in a row that must doubt a settled plan: one may be an accident.
+const DOUBTS: u32 = 2;
+
+/// Bounds of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrialOptions {
+    /// How long each plan stands before it is judged, in nanoseconds. Default 2 s, as published.
+    pub dwell_ns: u64,
+    /// The share of run time that caches may cost before that is too much. Default 0.05, a guess: below it no plan can bring
+    /// more than a twentieth.
+    pub activity_up: f64,
+    /// The share below which it is no longer too much. Default 0.03, a guess.
+    pub activity_down: f64,
+}
+
+impl Default for TrialOptions {
+    fn default() -> Self {
+        Self { dwell_ns: 2_000_000_000, activity_up: 0.05, activity_down: 0.03 }
+    }
+}
+
+/// Which plans are tried.
+#[derive(Clone, Debug)]
+pub enum Candidates {
+    /// The four named ones, for as many handlers as there are.
+    Named(Layout),
+    /// These, at least one, the most parallel first.
+    Given(Vec<Plan>),
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Trial {
+    candidates: Candidates,
+    options: TrialOptions,
+    plans: Vec<Plan>,
+    phase: Phase,
+    /// Whether caches cost too much, with hysteresis.
+    over: bool,
+    log: DecisionLog,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The plans so far, judged; the next one stands.
+    Trying(Vec<Score>),
+    /// This plan stays; so many rounds in a row have doubted it.
+    Settled(Score, u32),
+    /// Nothing was tried yet.
+    New,
+}
+
+/// How a plan did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Score {
+    candidate: usize,
+    /// The share of run time that caches cost.
+    activity: f64,
+    /// Cores that worked, counted by how evenly they did: from 1 to their number.
+    parallelism: f64,
+    events_per_s: f64,
+    event_ns: f64,
+}
+
+impl Trial {
+    /// A controller that has not seen anything.
+    ///
+    /// # Panics
+    /// When no candidates are given: a fault of the caller.
+    pub fn new(candidates: Candidates, options: TrialOptions) -> Self {
+        assert!(!matches!(&candidates, Candidates::Given(plans) if plans.is_empty()), "a trial needs plans");
+        Self {
+            candidates,
+            options,
+            plans: Vec::new(),
+            phase: Phase::New,
+            over: false,
+            log: DecisionLog::default(),
+        }
+    }
+
+    /// The plan that stays, by its position among the candidates; `None` while plans are tried.
+    pub fn chosen(&self) -> Option<usize> {
+        match &self.phase {
+            Phase::Settled(score, _) => Some(score.candidate),
+            Phase::New | Phase::Trying(_) => None,
+        }
+    }
+
+    fn start(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
+        self.plans = match &self.candidates {
+            Candidates::Named(layout) => Plan::all_named(seen.placed.len(), layout),
+            Candidates::Given(plans) => plans.clone(),
+        };
+        self.phase = Phase::Trying(Vec::new());
+        self.put(now_ns, seen, 0, Event::Tried { candidate: 0 })
+    }
+
+    fn put(&mut self, now_ns: u64, seen: &Observation, candidate: usize, event: Event) -> Vec<Move> {
+        let moves = seen.placed.moves_to(&self.plans[candidate]);
+        self.log.push(now_ns, event, &moves);
+        moves
+    }
+
+    fn choose(&mut self, now_ns: u64, seen: &Observation, scores: &[Score]) -> Vec<Move> {
+        let worst = scores.iter().map(|score| score.activity).fold(0.0, f64::max);
+        let threshold = if self.over { self.options.activity_down } else { self.options.activity_up };
+        self.over = worst > threshold;
+        let best = if self.over { calmest(scores) } else { most_parallel(scores) };
+        self.phase = Phase::Settled(best, 0);
+        let event = Event::Chosen { candidate: best.candidate, activity: best.activity };
+        self.put(now_ns, seen, best.candidate, event)
+    }
+
+    fn watch(&mut self, now_ns: u64, seen: &Observation, then: Score, doubts: u32) -> Vec<Move> {
+        let now = Score::of(then.candidate, seen);
+        let too_much = now.activity > self.options.activity_up.max(DOUBT * then.activity);
+        let other_load = now.event_ns > DOUBT * then.event_ns || then.event_ns > DOUBT * now.event_ns;
+        let doubts = if seen.events() > 0 && (too_much || other_load) { doubts + 1 } else { 0 };
+        if doubts < DOUBTS {
+            self.phase = Phase::Settled(then, doubts);
+            return Vec::new();
+        }
+        self.log.push(now_ns, Event::Shifted, &[]);
+        self.start(now_ns, seen)
+    }
+}
+
+fn calmest(scores: &[Score]) -> Score {
+    let least = scores.iter().map(|score| score.activity).fold(f64::INFINITY, f64::min);
+    let calm = scores.iter().filter(|score| score.activity <= least + ACTIVITY_EQUAL);
+    *calm.max_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s)).expect("some plan has the least activity")
+}
+
+fn most_parallel(scores: &[Score]) -> Score {
+    let most = scores.iter().map(|score| score.parallelism).fold(0.0, f64::max);
+    let parallel = |score: &&Score| score.parallelism >= most * (1.0 - PARALLELISM_EQUAL);
+    *scores.iter().find(parallel).expect("some plan is the most parallel")
+}
+
+impl Score {
+    fn of(candidate: usize, seen: &Observation) -> Self {
+        let sum = |part: fn(&super::CoreWindow) -> u64| seen.cores.iter().map(part).sum::<u64>() as f64;
+        let run_ns = sum(|core| core.run_ns).max(1.0);
+        let squares: f64 = seen.cores.iter().map(|core| (core.run_ns as f64).powi(2)).sum();
+        let counted = seen.cores.iter().any(|core| core.misses.is_some());
+        let caches_ns =
+            if counted { MISS_NS * sum(|core| core.misses.unwrap_or(0)) } else { sum(|core| core.cold_ns) };
+        let events = seen.events() as f64;
+        Self {
+            candidate,
+            activity: (caches_ns / run_ns).min(1.0),
+            parallelism: run_ns.powi(2) / squares.max(1.0),
+            events_per_s: events * 1e9 / seen.window_ns().max(1) as f64,
+            event_ns: run_ns / events.max(1.0),
+        }
+    }
+}
+
+impl Controller for Trial {
+    fn round(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
+        match std::mem::replace(&mut self.phase, Phase::New) {
+            Phase::Trying(mut scores) if self.plans[0].len() >= seen.placed.len() => {
+                scores.push(Score::of(scores.len(), seen));
+                let next = scores.len();
+                if next == self.plans.len() {
+                    return self.choose(now_ns, seen, &scores);
+                }
+                self.phase = Phase::Trying(scores);
+                self.put(now_ns, seen, next, Event::Tried { candidate: next })
+            }
+            Phase::Settled(score, doubts) if self.plans[0].len() >= seen.placed.len() => {
+                self.watch(now_ns, seen, score, doubts)
+            }
+            // Nothing was tried, or handlers have come since.
+            Phase::New | Phase::Trying(_) | Phase::Settled(..) => self.start(now_ns, seen),
+        }
+    }
+
+    fn next_round_ns(&self) -> Option<u64> {
+        Some(self.options.dwell_ns)
+    }
+
+    fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex> {
+        match &self.candidates {
+            Candidates::Named(layout) => Some(CoreIndex(handler.0 % layout.cores() as u32)),
+            Candidates::Given(plans) => plans[0].core_of(handler),
+        }
+    }
+
+    fn decisions(&self) -> &DecisionLog {
+        &self.log
+    }
+}
