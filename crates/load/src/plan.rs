@@ -1,10 +1,12 @@
 //! What a run is to do: the whole of it as data, before anything happens.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use vermeil::IoChoice;
 
 use crate::pace::{Arrivals, Think};
+use crate::quality::Quality;
 use crate::sets::{Choice, Set};
 use crate::url::Url;
 use crate::wire::{Request, Reuse};
@@ -100,6 +102,10 @@ pub struct SimplePlan {
     pub reuse: Reuse,
     /// Requests sent before the first answer is waited for, at least 1.
     pub pipeline: usize,
+    /// Which URL each arrival of an open loop is for; in turn without.
+    pub order: Option<Arc<[u32]>>,
+    /// What good and tolerable mean.
+    pub quality: Quality,
     /// End after so many requests, should that come before the end of the window.
     pub requests_max: Option<u64>,
 }
@@ -116,6 +122,8 @@ impl SimplePlan {
             pace: Loop::Closed { think: Think::NONE },
             reuse: Reuse::Keep,
             pipeline: 1,
+            order: None,
+            quality: Quality::default(),
             requests_max: None,
         }
     }

@@ -15,6 +15,7 @@ use crate::link::Link;
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
 use crate::plan::{Loop, SimplePlan};
+use crate::quality::Quality;
 use crate::random::Random;
 use crate::run::{Engine, Field, Outcome, Supply, Watch, until};
 use crate::sets::Set;
@@ -55,6 +56,9 @@ struct Scheme {
     reuse: Reuse,
     think: Think,
     is_open: bool,
+    /// Which batch each arrival is for, if that was recorded.
+    order: Option<Arc<[u32]>>,
+    quality: Quality,
 }
 
 impl Users {
@@ -87,6 +91,8 @@ impl Users {
             reuse: plan.reuse,
             think,
             is_open: arrivals.is_some(),
+            order: plan.order.clone(),
+            quality: plan.quality.clone(),
         };
         Ok(Self {
             scheme: Arc::new(scheme),
@@ -189,7 +195,11 @@ impl User {
             return None;
         }
         let intended = if self.scheme.is_open {
-            self.field.arrival()?
+            let (index, intended) = self.field.arrival()?;
+            if let Some(order) = &self.scheme.order {
+                self.next_url = *order.get(index)? as usize;
+            }
+            intended
         } else if self.scheme.think.is_none() {
             return Some(Begin { intended: last_end, actual: last_end });
         } else {
@@ -302,12 +312,14 @@ impl Lane<'_> {
         let now = Instant::now();
         let response = now - begin.intended;
         let is_good = (200..400).contains(&status);
+        let within = self.scheme.quality.of_time(response).map(|holds| u64::from(holds && is_good));
         let mut tally = self.field.ledger.here();
         tally.status(status);
         tally.bytes += wire_bytes;
         tally.content_bytes += content_bytes;
         if is_good {
             tally.good += 1;
+            tally.within = [tally.within[0] + within[0], tally.within[1] + within[1]];
         } else {
             tally.fault(Fault::Status);
         }
@@ -318,6 +330,7 @@ impl Lane<'_> {
         if self.field.sets.len() > 1 {
             let part = part(&mut tally.sets, set);
             *(if is_good { &mut part.good } else { &mut part.failed }) += 1;
+            part.within = [part.within[0] + within[0], part.within[1] + within[1]];
             part.bytes += content_bytes;
             part.response.record(response);
         }

@@ -114,8 +114,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The next arrival, from the start; nothing after the last of a record.
-    pub fn draw(&mut self) -> Option<Duration> {
+    /// The number of the next arrival among all parts, and when it is, from the start; nothing after the last of a record.
+    pub fn draw(&mut self) -> Option<(usize, Duration)> {
         let index = self.next_index;
         self.next_index += self.stride;
         self.at = match &self.arrivals {
@@ -124,7 +124,7 @@ impl Schedule {
             Arrivals::Steps(steps) => step_on(steps, self.parts, self.at, &mut self.random),
             Arrivals::Recorded(times) => *times.get(index)?,
         };
-        Some(self.at)
+        Some((index, self.at))
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
         let mut times: Vec<_> = (0..parts)
             .flat_map(|part| {
                 let mut schedule = arrivals.schedule(part, parts, 5);
-                std::iter::from_fn(move || schedule.draw())
+                std::iter::from_fn(move || Some(schedule.draw()?.1))
                     .take_while(|&at| at < Duration::from_secs(seconds))
                     .collect::<Vec<_>>()
             })

@@ -75,11 +75,11 @@ impl Field {
         before.unwrap_or_else(|left| left).min(count)
     }
 
-    /// The next arrival on the calling core.
-    pub(crate) fn arrival(&self) -> Option<Instant> {
+    /// The next arrival on the calling core: its number among all, and when it is.
+    pub(crate) fn arrival(&self) -> Option<(usize, Instant)> {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
-        let at = self.schedules[core].lock().expect("drawing does not panic").draw()?;
-        self.epoch.checked_add(at)
+        let (index, at) = self.schedules[core].lock().expect("drawing does not panic").draw()?;
+        Some((index, self.epoch.checked_add(at)?))
     }
 
     /// Where the next connection of `user` goes.

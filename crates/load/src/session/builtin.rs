@@ -152,14 +152,6 @@ fn support(files: FileSet, suffix: &str) -> Model {
     }
 }
 
-/// The manifest of the file set that a server has, from what it answered for it.
-///
-/// # Errors
-/// What is wrong with the text.
-pub fn manifest_of(text: &str) -> Result<Manifest, String> {
-    Manifest::from_json(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 mod builtin;
 mod chain;
 mod check;
+mod discover;
 mod model;
 mod run;
 mod template;
@@ -13,7 +14,8 @@ mod toml;
 mod user;
 mod visit;
 
-pub use builtin::{Builtin, manifest_of};
+pub use builtin::Builtin;
+pub use discover::manifest;
 pub use model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, Source};
 pub use run::{SessionLoop, SessionPlan, run_sessions};
 pub use template::Template;

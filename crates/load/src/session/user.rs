@@ -57,7 +57,7 @@ impl User {
         if !self.script.comes_by_itself {
             return self.field.goes_on().then(Instant::now);
         }
-        let intended = self.field.arrival()?;
+        let (_, intended) = self.field.arrival()?;
         let late = until(intended).await;
         self.field.ledger.here().late.record(late);
         self.field.goes_on().then_some(intended)

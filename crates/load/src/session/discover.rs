@@ -1,0 +1,113 @@
+//! What file set a server has: its manifest is asked for before a run, once, without the runtime.
+//!
+//! Tested here.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::error::LoadError;
+use crate::files::{MANIFEST, Manifest};
+use crate::url::{Scheme, Url};
+use crate::wire::{Head, Request, ResponseReader, Reuse, Sink};
+
+/// Longest wait for it. A server that needs longer for a small file is not ready to be loaded.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Asks the server of `url` at `addr` for the manifest of its file set; nothing if it has none.
+///
+/// # Errors
+/// The server cannot be asked, or answers with something that is no manifest.
+pub fn manifest(url: &Url, addr: SocketAddr) -> Result<Option<Manifest>, LoadError> {
+    let place = format!("{}/{MANIFEST}", url.authority());
+    let wrong = |why: String| LoadError::Plan(format!("{place}: {why}"));
+    let request = Request::default().bytes(&url.authority(), &format!("/{MANIFEST}"), Reuse::Close);
+    let page = match url.scheme {
+        Scheme::Http => {
+            let stream =
+                TcpStream::connect_timeout(&addr, TIMEOUT).map_err(|error| wrong(error.to_string()))?;
+            let timeouts = stream.set_read_timeout(Some(TIMEOUT));
+            timeouts.and_then(|()| ask(stream, &request))
+        }
+        Scheme::Https => Err(io::Error::other("file sets are looked for over http only")),
+    };
+    let page = page.map_err(|error| wrong(error.to_string()))?;
+    match page.status {
+        200 => {
+            let text = String::from_utf8_lossy(&page.content);
+            Manifest::from_json(&text).map(Some).map_err(|error| wrong(format!("it is no manifest: {error}")))
+        }
+        _ => Ok(None),
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    status: u16,
+    content: Vec<u8>,
+}
+
+impl Sink for Page {
+    fn head(&mut self, head: &Head<'_>) {
+        self.status = head.status;
+    }
+    fn content(&mut self, bytes: &[u8]) {
+        self.content.extend_from_slice(bytes);
+    }
+}
+
+fn ask(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Page> {
+    stream.write_all(request)?;
+    let (mut reader, mut page) = (ResponseReader::default(), Page::default());
+    let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            let answer = reader.close().map_err(io::Error::other)?;
+            return answer.map(|_| page).ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        }
+        pending.extend_from_slice(&buffer[..count]);
+        let read = reader.read(&pending, false, &mut page).map_err(io::Error::other)?;
+        pending.drain(..read.consumed);
+        if read.answer.is_some() {
+            return Ok(page);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{Kind, Pages};
+    use std::net::TcpListener;
+
+    fn asked(answer: &str) -> Result<Option<Manifest>, LoadError> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let answer = answer.to_owned();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _request = stream.read(&mut [0; 1000]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let result = manifest(&format!("http://{addr}/").parse().unwrap(), addr);
+        server.join().unwrap();
+        result
+    }
+
+    #[test]
+    fn a_manifest_is_found_or_not() {
+        let manifest = Manifest { files: Kind::Webstone, directories: 1, pages: Pages::None };
+        let text = manifest.to_json();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+        assert_eq!(asked(&answer).unwrap(), Some(manifest));
+        assert_eq!(asked(&format!("HTTP/1.1 200 OK\r\n\r\n{text}")).unwrap().unwrap().directories, 1);
+        assert_eq!(asked("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n").unwrap(), None);
+        assert!(
+            asked("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                .unwrap_err()
+                .to_string()
+                .contains("no manifest")
+        );
+    }
+}
