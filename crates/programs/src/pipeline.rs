@@ -40,7 +40,7 @@ impl<T: Send + 'static> Pipeline<T> {
         let (work, end) = (Arc::new(work), Arc::new(end));
         let made = (0..stages).map(|position| {
             let (pipeline, work, end) = (pipeline.clone(), work.clone(), end.clone());
-            let handler = handle.handler(&format!("{name}-{}", position + 1), move |mut item| {
+            let handler = handle.handler(format!("{name}-{}", position + 1), move |mut item| {
                 work(position, &mut item);
                 if position + 1 < stages {
                     pipeline.hand(position + 1, item);
