@@ -40,6 +40,13 @@ impl Budget {
         paid
     }
 
+    /// Lets the account hold at least `most_ns`, and pays in what it can hold more now.
+    pub fn widen(&mut self, most_ns: u64) {
+        let most = most_ns.saturating_mul(1000).max(self.most);
+        self.balance += most - self.most;
+        self.most = most;
+    }
+
     /// Puts back what was taken out and turned out not to be needed: at most what was spent.
     pub fn refund(&mut self, ns: u64) {
         let ns = ns.min(self.spent_ns);
@@ -117,6 +124,9 @@ mod tests {
         assert!(budget.spend(80) && !budget.spend(80));
         budget.refund(1_000);
         assert_eq!((budget.spent_ns(), budget.balance_ns()), (0, 100));
+        budget.widen(150);
+        budget.widen(120);
+        assert_eq!(budget.balance_ns(), 150);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Controllers: what the cores were seen to do goes in, which handlers move where comes out.
 //!
 //! Owns the observation and the interface. A controller is called once a round, says when the next one is due, and knows no
-//! clock but the one it is told. [`Fixed`] keeps a plan, [`Trial`] tries plans in turn, [`Adaptive`]
-//! predicts, tries and keeps what pays. Leaves out how observations are collected (`control/monitor.rs`). Tested in `control/tests.rs`, on invented worlds and invented time.
+//! clock but the one it is told. [`Fixed`] keeps a plan, [`Trial`] tries plans in turn, [`Adaptive`] predicts, tries and keeps
+//! what pays. Leaves out how observations are collected (`control/monitor.rs`) and how moves are carried out
+//! (`control/redistribute.rs`). Tested in `control/tests.rs`, on invented worlds and invented time.
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use crate::{CoreIndex, HandlerIndex};
 mod adaptive;
 mod log;
 mod monitor;
+mod redistribute;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -21,6 +23,7 @@ mod trial;
 pub use adaptive::Adaptive;
 pub use log::{DECISIONS_MAX, Decision, DecisionLog, Event, Why};
 pub use monitor::{Answer, Monitor};
+pub use redistribute::{Custody, Effect, Envelope, Message, Order, Redistribution};
 pub use trial::{Candidates, Trial, TrialOptions};
 
 /// What one core did in a window, or all of them together.

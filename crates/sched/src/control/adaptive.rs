@@ -35,6 +35,10 @@ const RETRY_NS: (u64, u64) = (1_000_000_000, 64_000_000_000);
 /// The account of regret: two percent of the time, and 20 ms at once.
 const REGRET: (u32, u64) = (20, 20_000_000);
 
+/// Turns of a challenger that the account must be able to hold: where events are so slow that these take longer than 20 ms,
+/// no contest could ever be held otherwise.
+const TURNS_AT_ONCE: u64 = 2;
+
 /// The controller.
 #[derive(Debug)]
 pub struct Adaptive {
@@ -84,8 +88,8 @@ impl Adaptive {
         self.rules = rules;
     }
 
-    /// Time lost to challengers so far, in nanoseconds of the whole machine, as measured. At most 20 ms and two percent of the
-    /// time.
+    /// Time lost to challengers so far, in nanoseconds of the whole machine, as measured. At most two percent of the
+    /// time and 20 ms, or two turns of a challenger where these take longer.
     pub fn regret_ns(&self) -> u64 {
         self.regret.spent_ns()
     }
@@ -117,6 +121,7 @@ impl Adaptive {
             self.log.push(now_ns, Event::Nothing { candidates, predicted }, &[]);
             return self.rest(now_ns, seen);
         };
+        self.regret.widen(TURNS_AT_ONCE * contest.price_ns());
         if self.regret.balance_ns() < contest.price_ns() {
             self.log.push(now_ns, Event::Abandoned(Why::RegretSpent), &[]);
             return self.rest(now_ns, seen);

@@ -160,6 +160,25 @@ fn adaptive_spreads_what_stands_on_one_core() {
     }
 }
 
+/// Events of a millisecond, 3,000 a second: a turn must see some of them, so that settling takes half as long again.
+#[test]
+fn adaptive_settles_slow_events_too() {
+    for seed in 1..=8 {
+        let mut world = World::pipeline(two_by_two(), &[1e6; 16], 0.1, named(PlanName::RoundRobin), seed);
+        let mut controller = adaptive(&world);
+        world.run(&mut controller, 300 * MS);
+        let lines: Vec<_> = controller.decisions().iter().map(|d| (d.at_ns / MS, d.event)).collect();
+        let best = world.capacity(&named(PlanName::CacheAware));
+        assert!(controller.is_settled() && world.capacity(&world.placed) > 0.99 * best, "{lines:?}");
+    }
+    let mut world = World::pipeline(two_by_two(), &[20e6; 16], 0.1, named(PlanName::RoundRobin), 1);
+    let mut controller = adaptive(&world);
+    world.run(&mut controller, 5 * S);
+    let best = world.capacity(&named(PlanName::CacheAware));
+    let lines: Vec<_> = controller.decisions().iter().map(|d| (d.at_ns / MS, d.event)).collect();
+    assert!(world.capacity(&world.placed) > 0.95 * best, "{lines:?}");
+}
+
 /// A diamond with a loop: 0 posts to 1 and 2, both to 3, 3 back to 1.
 #[test]
 fn adaptive_places_graphs_with_branches_and_loops() {

@@ -15,8 +15,8 @@ const IDLE_NS: u64 = 1_000_000_000;
 /// Looks in a row that must find another load: one may be an accident.
 const SHIFTS: u32 = 2;
 
-/// Events that a look should see to say anything of shares.
-const EVENTS_MIN: f64 = 25.0;
+/// Events that a look should see to say anything of shares; where they are slow, looks are farther apart.
+const EVENTS: f64 = 50.0;
 
 /// What is watched.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Watch {
     handlers: usize,
     shifts: u32,
     retry_at_ns: u64,
-    idle: bool,
+    period_ns: u64,
 }
 
 /// What a look has found.
@@ -47,14 +47,14 @@ impl Watch {
             handlers: seen.placed.len(),
             shifts: 0,
             retry_at_ns,
-            idle: seen.events() == 0,
+            period_ns: period_ns(load, seen),
         }
     }
 
     /// Looks at the load, which has taken `seen` in.
     pub(super) fn look(&mut self, load: &Load, now_ns: u64, seen: &Observation) -> Finding {
-        self.idle = seen.events() == 0;
-        let enough = load.rate() * 1e-9 * WATCH_NS as f64 >= EVENTS_MIN;
+        self.period_ns = period_ns(load, seen);
+        let enough = seen.events() as f64 >= EVENTS / 2.0;
         let shifted = enough && self.profile.shifted(&load.profile());
         self.shifts = if shifted { self.shifts + 1 } else { 0 };
         if self.shifts >= SHIFTS || self.handlers != seen.placed.len() {
@@ -68,6 +68,13 @@ impl Watch {
 
     /// How long until the next look, in nanoseconds.
     pub(super) fn next_round_ns(&self) -> u64 {
-        if self.idle { IDLE_NS } else { WATCH_NS }
+        self.period_ns
+    }
+}
+
+fn period_ns(load: &Load, seen: &Observation) -> u64 {
+    match seen.events() {
+        0 => IDLE_NS,
+        _ => ((EVENTS / load.rate().max(1.0) * 1e9) as u64).clamp(WATCH_NS, IDLE_NS),
     }
 }
