@@ -2,7 +2,8 @@
 //!
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on pinned threads in the
 //! runtime. Owns the turn (`turn`), what waits for a core (`ready`), when it is stolen (`steal`), the policies by name
-//! (`policy`) and the cores as policies see them (`layout`). Knows no time, no I/O, no lock.
+//! (`policy`), the cores as policies see them (`layout`), what handlers cost (`cost`) and post (`flow`), where they stand
+//! (`plan`) and what moves them (`control`). Knows no time, no I/O, no lock.
 
 mod budget;
 pub mod control;
