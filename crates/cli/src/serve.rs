@@ -68,6 +68,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
     cores: CoreSelection,
 
+    /// How new connections find their cores
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    balance: BalanceChoice,
+
     /// How the kernel is asked for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     io: Io,
@@ -102,6 +106,17 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten, next_help_heading = "Timeouts")]
     timeouts: TimeoutArgs,
+}
+
+/// How new connections find their cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BalanceChoice {
+    /// `local` if a self-test at start shows that it works here, otherwise `hash`
+    Auto,
+    /// The core that handles the packets; neighbours relieve a core that is stuck
+    Local,
+    /// The kernel's choice by addresses, for comparison
+    Hash,
 }
 
 /// The I/O driver.

@@ -4,12 +4,14 @@
 //! so. Neither spins, neither closes the listener.
 
 use crate::{
+    balance::Accepted,
     connection,
     local::{self, Place},
     log::NoticeKind,
 };
 use std::{io, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now};
+use vermeil_io::{current_cpu, incoming_cpu};
 
 /// How long a core waits after accepting failed for want of descriptors or memory. Guess: long enough for some
 /// connections to end, short enough that clients do not notice more than a slow answer.
@@ -29,7 +31,7 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
         }
         match listener.accept().await {
             Ok(socket) => match TcpStream::new(socket) {
-                Ok(stream) => start(&handle, core, stream),
+                Ok(stream) => start(&handle, core, stream, Accepted::Own),
                 Err(error) => trouble(&error).await,
             },
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
@@ -40,11 +42,26 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
     }
 }
 
-fn start(handle: &Handle, core: CoreIndex, stream: TcpStream) {
+/// Makes a connection a task of this core.
+pub(crate) fn start(handle: &Handle, core: CoreIndex, stream: TcpStream, how: Accepted) {
+    count(core.0 as usize, &stream, how);
     let place = Place::take();
     let number = place.number();
     let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place));
     local::with(|local| local.connections.set_task(number, task));
+}
+
+fn count(core: usize, stream: &TcpStream, how: Accepted) {
+    local::with(|local| {
+        let balancing = &local.server.balancing;
+        balancing.count(core, how);
+        if balancing.is_sample(core)
+            && let Ok(Ok(Some(cpu))) = stream.with_fd(incoming_cpu)
+        {
+            let here = cpu == current_cpu();
+            balancing.count(core, if here { Accepted::SampledHere } else { Accepted::SampledElsewhere });
+        }
+    });
 }
 
 async fn trouble(error: &io::Error) {

@@ -5,6 +5,7 @@
 
 use crate::{
     accept::accept,
+    balance::{self, Watched},
     files::CoreCache,
     gateway::{Programs, Shared},
     hosts::{CoreHosts, Hosts},
@@ -58,6 +59,8 @@ pub(crate) fn open(
     log: &Log,
     listening: Vec<Listening>,
 ) -> Result<(), CoreError> {
+    let watched =
+        Watched::of(&server.balancing, &listening).map_err(|source| CoreError { core: 0, source })?;
     for (core, sockets) in handle.cores().zip(by_core(handle.cores().len(), listening)) {
         let failed = |source| CoreError { core: core.0, source };
         let changes = server.sites.store().notify_fd();
@@ -73,7 +76,7 @@ pub(crate) fn open(
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
     }
-    Ok(())
+    balance::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
 }
 
 fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option<OwnedFd>) -> io::Result<()> {
@@ -151,6 +154,7 @@ pub(crate) enum NewLog {
 /// What went wrong on which core. Everything else has been changed.
 pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
     let Change { server, hosts, added, removed, log } = change;
+    let watched = Watched::of(&server.balancing, &added);
     let cores = handle.cores();
     let mut logs: Vec<Option<CoreLog>> = match log {
         NewLog::Same => cores.map(|_| None).collect(),
@@ -177,10 +181,12 @@ pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
             result = Err(CoreError { core: core.0, source });
         }
     }
-    result
+    let watching = watched.and_then(|watched| balance::watch(handle, watched));
+    result.and(watching.map_err(|source| CoreError { core: 0, source }))
 }
 
 fn change_core(server: Arc<Server>, hosts: Arc<Hosts>, removed: &[SocketAddr], log: Option<CoreLog>) {
+    balance::stop_some(removed);
     local::with(|local| {
         local.server = server;
         local.hosts.set_hosts(hosts);
@@ -208,6 +214,7 @@ pub(crate) fn drain(handle: &Handle) {
 }
 
 async fn drain_core() {
+    balance::stop();
     for Listener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
         // What the kernel has accepted already is served.
         listener.close();

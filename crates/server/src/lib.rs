@@ -6,6 +6,7 @@
 
 mod accept;
 mod answer;
+pub mod balance;
 mod close;
 pub mod config;
 mod cores;

@@ -271,6 +271,11 @@ impl Drop for Place {
     }
 }
 
+/// Whether the core may hold one more connection.
+pub(crate) fn has_vacancy() -> bool {
+    with(|local| local.connections.all.len() < local.server.connections_max)
+}
+
 /// Waits until the core may hold one more connection.
 pub(crate) async fn vacancy() {
     poll_fn(|context| {

@@ -1,6 +1,7 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
 use crate::{files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions};
+use crate::balance::Balance;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
@@ -25,6 +26,8 @@ pub struct ServeOptions {
     pub listen: Vec<SocketAddr>,
     /// Cpus to run on, one core each, at least one.
     pub cpus: Vec<CpuId>,
+    /// How new connections find their cores.
+    pub balance: Balance,
     /// Which I/O driver the cores use.
     pub io: IoChoice,
     /// Where the access log goes.

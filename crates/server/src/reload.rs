@@ -125,7 +125,7 @@ impl Running {
         let is_new = |addr: &&SocketAddr| !old.listen.contains(addr);
         let added: Vec<_> = options.listen.iter().filter(is_new).copied().collect();
         let ours: Vec<u16> = old.listen.iter().map(SocketAddr::port).collect();
-        let added = listen_on(&added, &old.cpus, &ours)?;
+        let added = listen_on(&added, &old.cpus, present.server.balancing.steering, &ours)?;
         let log = match options.log == old.log {
             true => None,
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
@@ -186,11 +186,13 @@ struct Prepared {
 fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
     let changed = [
         ("cores", old.cpus != new.cpus),
+        ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
         ("cache", old.store != new.store),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
     ];
     new.cpus.clone_from(&old.cpus);
+    new.balance = old.balance;
     new.io = old.io;
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;

@@ -15,6 +15,7 @@ use crate::{
     sandbox::{self, Rights},
     server::Server,
 };
+use crate::balance::Balancing;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
@@ -93,19 +94,21 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
         None => "no files".to_owned(),
     };
-    let listening = listen_on(&options.listen, &options.cpus, &[])?;
+    let balancing = Arc::new(Balancing::choose(options.balance, &options.cpus));
+    let listening = listen_on(&options.listen, &options.cpus, balancing.steering, &[])?;
     let addrs: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
     let (runtime, sandbox) = launch(&options, &programs.as_ref().map(Setup::rights).unwrap_or_default())?;
     let programs = programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
-    let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone()));
+    let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
 
     let shared = programs.as_ref().map(|programs| &programs.shared);
     cores::open(&runtime.handle(), &server, &options.hosts, shared, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
     say_start(&options, &addrs, &runtime.handle(), &changes, &sandbox);
+    say(format_args!("balance: {}", server.balancing.line));
     let patience = options.timeouts.drain;
     let running = Running::new(runtime.handle(), options, server, log, notices.clone());
     let ended = run(runtime, &running, signals, patience);
@@ -122,6 +125,7 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     if let Ended::Cut(connections) = ended {
         say(format_args!("cut {connections} connections that were not finished"));
     }
+    say(format_args!("{}", running.server().balancing.summary()));
     say(format_args!(
         "stopped: {} requests, {} answers cut because their file changed, {} log records dropped",
         totals.requests, totals.cut, counts.dropped

@@ -3,6 +3,7 @@
 //! Read by every request, written seldom: counters are per core, each on lines of its own.
 
 use crate::{
+    balance::Balancing,
     hosts::OpenSites,
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
@@ -20,6 +21,7 @@ pub(crate) struct Server {
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) balancing: Arc<Balancing>,
     life: Arc<Life>,
 }
 
@@ -54,6 +56,7 @@ impl Server {
         options: &ServeOptions,
         connections_max: usize,
         notices: Arc<Notices>,
+        balancing: Arc<Balancing>,
     ) -> Self {
         Self {
             sites,
@@ -61,6 +64,7 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             notices,
+            balancing,
             life: Arc::new(Life {
                 draining: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
@@ -76,6 +80,7 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             notices: self.notices.clone(),
+            balancing: self.balancing.clone(),
             life: self.life.clone(),
         }
     }

@@ -3,11 +3,12 @@
 //! What it needs of the machine comes in as [`Surroundings`], so that it is tested on machines one does not have.
 
 use super::CacheArgs;
-use super::{FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
+use super::{BalanceChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use std::net::SocketAddr;
 use vermeil_http::Limits;
+use vermeil_server::balance::Balance;
 use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{Hosts, Rules};
@@ -35,6 +36,7 @@ impl ServeArgs {
             hosts: Hosts::single(&self.root, self.rules()).into(),
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,
+            balance: self.balance.into(),
             io: self.io.into(),
             log: self.log,
             limits,
@@ -89,6 +91,16 @@ fn addresses(listen: &[Listen], around: &Surroundings) -> Result<Vec<SocketAddr>
             .map_err(|source| UsageError::Address { listen: listen.clone(), source })?;
     }
     Ok(addresses)
+}
+
+impl From<BalanceChoice> for Balance {
+    fn from(balance: BalanceChoice) -> Self {
+        match balance {
+            BalanceChoice::Auto => Self::Auto,
+            BalanceChoice::Local => Self::Local,
+            BalanceChoice::Hash => Self::Hash,
+        }
+    }
 }
 
 impl From<Io> for IoChoice {

@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use vermeil_http::Limits;
+use vermeil_server::balance::Balance;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
 use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
@@ -53,7 +54,7 @@ fn without_arguments() {
     assert_eq!(root(&options), PathBuf::from("."));
     assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
     assert_eq!(options.cpus.len(), 8);
-    assert_eq!(options.io, IoChoice::Auto);
+    assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
     assert_eq!(options.log, LogTarget::Stdout);
     assert_eq!(options.store, StoreOptions::default());
     assert_eq!(options.limits, Limits::default());
@@ -90,6 +91,7 @@ fn which_cpus() {
 fn each_option_arrives() {
     let options = resolve(&[
         "site",
+        "--balance=hash",
         "--io=epoll",
         "--log=off",
         "--no-listing",
@@ -111,7 +113,7 @@ fn each_option_arrives() {
         "--drain-timeout=1h",
     ]);
     assert_eq!(root(&options), PathBuf::from("site"));
-    assert_eq!(options.io, IoChoice::Epoll);
+    assert_eq!((options.balance, options.io), (Balance::Hash, IoChoice::Epoll));
     assert_eq!(options.log, LogTarget::Off);
     let files = SiteOptions {
         follow_symlinks: files::FollowSymlinks::None,

@@ -3,6 +3,7 @@
 //! One module per subject; each test's name says what it shows. Leaves out what has one right answer without sockets
 //! (parsing, conditions, ranges: `vermeil-http`) except for a sample of it.
 
+mod balance;
 mod bounds;
 mod changes;
 mod conditions;

@@ -115,7 +115,7 @@ fn calls(table: &str, names: &[&str]) -> u64 {
 /// load the bound is about, for epoll it makes only the share of `epoll_pwait` smaller.
 fn a_request_costs_few_system_calls(io: Io) {
     const CONNECTIONS: usize = 64;
-    const ROUNDS: usize = 60;
+    const ROUNDS: usize = 120;
     let site = Site::new();
     site.write("small.txt", &noise(1, 1000));
     let table = site.outside("calls");

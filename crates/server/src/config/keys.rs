@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts,
+    balance::Balance,
     files::{FollowSymlinks, SiteOptions, StoreOptions},
     hosts::Unknown,
     log::LogTarget,
@@ -28,6 +29,9 @@ table! {
     pub(super) struct Document {
         /// Which cpus to run on, one event loop each: `"all"`, a number of them, or a list such as `"0-3,8"`.
         cores: At<CoreSelection> = At::unwritten(CoreSelection::All),
+        /// How new connections find their cores: `auto` is `local` (the core that handles the packets, with neighbours that relieve
+        /// a core that is stuck) where a self-test shows that it works, otherwise `hash` (the kernel's choice by addresses).
+        balance: Balance = Balance::Auto,
         /// How the kernel is asked for input and output. `auto` takes io_uring where all of it that is needed works.
         io: IoChoice = IoChoice::Auto,
         /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
@@ -185,6 +189,7 @@ macro_rules! words {
 }
 
 words! {
+    Balance: "auto" => Balance::Auto, "local" => Balance::Local, "hash" => Balance::Hash;
     IoChoice: "auto" => IoChoice::Auto, "uring" => IoChoice::Uring, "epoll" => IoChoice::Epoll;
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;

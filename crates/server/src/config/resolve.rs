@@ -61,6 +61,7 @@ pub(super) fn resolve(
         hosts: hosts?.into(),
         listen,
         cpus,
+        balance: document.balance,
         io: document.io,
         log: match document.log {
             LogTarget::File(path) => LogTarget::File(folder.join(path)),

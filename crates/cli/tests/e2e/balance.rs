@@ -1,0 +1,136 @@
+//! New connections when one core of two is stuck: they are answered all the same, by its neighbour, and none is lost.
+//!
+//! The core is stuck for real: its thread is stopped by a tracer. Clients connect from the stopped core's cpu, so that its
+//! listener is the one the kernel chooses. Says so and passes where there is one cpu, or where tracing is not allowed.
+
+use crate::support::{Client, Io, Server, Site, on_both};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+on_both! {
+    a_stuck_core_holds_up_no_new_connection,
+    a_core_that_is_not_stuck_keeps_its_connections,
+}
+
+/// Seizes a thread, stops it, says so, and lets it go on at the end of its input.
+const STOPPER: &str = r"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+tid = int(sys.argv[1])
+def ptrace(request):
+    if libc.ptrace(request, tid, None, None) != 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+ptrace(0x4206)
+ptrace(0x4207)
+os.waitpid(tid, 0x40000000)
+print('stopped', flush=True)
+sys.stdin.read()
+ptrace(17)
+";
+
+/// A stopped thread; goes on when this is dropped.
+struct Stopped {
+    stopper: Child,
+    words: BufReader<ChildStdout>,
+}
+
+impl Stopped {
+    fn thread(tid: u32) -> Option<Self> {
+        let mut command = Command::new("python3");
+        command.args(["-c", STOPPER, &tid.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut stopper = command.spawn().ok()?;
+        let words = BufReader::new(stopper.stdout.take()?);
+        let mut stopped = Self { stopper, words };
+        let mut word = String::new();
+        stopped.words.read_line(&mut word).ok()?;
+        if word != "stopped\n" {
+            eprintln!("SKIPPED: a thread cannot be stopped here (python3, ptrace)");
+            return None;
+        }
+        Some(stopped)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        drop(self.stopper.stdin.take());
+        let _ = self.stopper.wait();
+    }
+}
+
+fn thread_named(server: &Server, name: &str) -> u32 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("a process that runs");
+    let mut tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let is_named = |tid: &u32| {
+        let comm = format!("/proc/{}/task/{tid}/comm", server.pid());
+        std::fs::read_to_string(comm).is_ok_and(|comm| comm.trim() == name)
+    };
+    tasks.find(is_named).expect("a core has a thread")
+}
+
+/// Makes `count` connections from `cpu`, each with a request, and gives how many were answered.
+fn answered_from(cpu: usize, server: &Server, count: usize) -> usize {
+    let addr = server.addr();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(move || {
+            vermeil_io::pin_current_thread(cpu).expect("a cpu of ours");
+            (0..count).filter(|_| Client::connect(addr).get("/a.txt").status == 200).count()
+        });
+        asking.join().expect("every request is answered")
+    })
+}
+
+/// Two cpus, if there are.
+fn two_cpus() -> Option<[usize; 2]> {
+    match vermeil_io::current_affinity()[..] {
+        [first, second, ..] => Some([first, second]),
+        _ => {
+            eprintln!("SKIPPED: one cpu has no neighbour");
+            None
+        }
+    }
+}
+
+fn start(io: Io, site: &Site, cpus: [usize; 2]) -> Server {
+    site.write("a.txt", b"a");
+    let cores = format!("{},{}", cpus[0], cpus[1]);
+    let server = Server::start(io, site, &["--cores", &cores, "--balance", "local"]);
+    server.says("vermeil: balance: local");
+    server
+}
+
+/// From the line at the end: connections, and those of them that were taken over.
+fn counts(server: &Server) -> [usize; 2] {
+    let said = server.stderr();
+    let (_, rest) = said.split_once("vermeil: accepted: ").expect("said at the end");
+    let mut numbers = rest.split(' ').filter_map(|word| word.parse().ok());
+    [numbers.next().expect("connections"), numbers.next().expect("of them taken over")]
+}
+
+fn a_stuck_core_holds_up_no_new_connection(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let server = start(io, &site, cpus);
+    assert_eq!(answered_from(cpus[1], &server, 1), 1);
+    let Some(stopped) = Stopped::thread(thread_named(&server, "vermeil-1")) else { return };
+    // Without a neighbour that takes over, each of these would wait until the core goes on, which it does below.
+    assert_eq!(answered_from(cpus[1], &server, 20), 20);
+    drop(stopped);
+    assert_eq!(answered_from(cpus[1], &server, 20), 20);
+    server.stops_clean();
+    let [connections, taken_over] = counts(&server);
+    assert_eq!(connections, 41, "{server:?}");
+    assert!(taken_over >= 20, "{server:?}");
+}
+
+fn a_core_that_is_not_stuck_keeps_its_connections(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let server = start(io, &site, cpus);
+    let asked = answered_from(cpus[0], &server, 40) + answered_from(cpus[1], &server, 40);
+    server.stops_clean();
+    let [connections, taken_over] = counts(&server);
+    assert_eq!(connections, asked, "{server:?}");
+    // A busy machine may hold a core up for a while; not for most of them.
+    assert!(taken_over * 2 < connections, "{server:?}");
+}

@@ -1,0 +1,111 @@
+//! What was accepted where: all of it, what was taken over from a neighbour, and of a sample whether its packets are
+//! handled on the core's cpu. Written by the core alone, on lines of its own.
+
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One connection in so many is asked for its cpu: a system call. Guess: enough for a share of some per cent within a
+/// thousand connections.
+const SAMPLE: u64 = 16;
+
+/// How a connection came to its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    /// From the core's own socket.
+    Own,
+    /// From a neighbour's.
+    TakenOver,
+    /// Looked at: its packets are handled on the core's cpu.
+    SampledHere,
+    /// Looked at: they are handled elsewhere.
+    SampledElsewhere,
+}
+
+/// What one core accepted. Counts are since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AcceptCounts {
+    /// Connections, all of them.
+    pub(super) accepted: u64,
+    /// Those of them that a neighbour did not come to take.
+    pub(super) taken_over: u64,
+    /// Those of them that were asked for their cpu.
+    pub(super) sampled: u64,
+    /// Those of the sample whose packets are handled on this core's cpu.
+    pub(super) sampled_here: u64,
+}
+
+#[derive(Debug, Default)]
+struct Words {
+    accepted: AtomicU64,
+    taken_over: AtomicU64,
+    sampled: AtomicU64,
+    sampled_here: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(super) struct Counters {
+    cores: Box<[CachePadded<Words>]>,
+}
+
+impl Counters {
+    pub(super) fn new(cores: usize) -> Self {
+        Self { cores: (0..cores).map(|_| CachePadded::default()).collect() }
+    }
+
+    pub(super) fn count(&self, core: usize, what: Accepted) {
+        let words = &self.cores[core];
+        match what {
+            Accepted::Own => add(&words.accepted),
+            Accepted::TakenOver => {
+                add(&words.accepted);
+                add(&words.taken_over);
+            }
+            Accepted::SampledHere => {
+                add(&words.sampled);
+                add(&words.sampled_here);
+            }
+            Accepted::SampledElsewhere => add(&words.sampled),
+        }
+    }
+
+    pub(super) fn is_sample(&self, core: usize) -> bool {
+        self.cores[core].accepted.load(Ordering::Relaxed) % SAMPLE == 1
+    }
+
+    pub(super) fn all(&self) -> Vec<AcceptCounts> {
+        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let counts = self.cores.iter().map(|words| AcceptCounts {
+            accepted: get(&words.accepted),
+            taken_over: get(&words.taken_over),
+            sampled: get(&words.sampled),
+            sampled_here: get(&words.sampled_here),
+        });
+        counts.collect()
+    }
+}
+
+/// Only the core writes its words.
+fn add(word: &AtomicU64) {
+    word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_so_many_is_looked_at_the_first_among_them() {
+        let counters = Counters::new(1);
+        let mut samples = 0;
+        for _ in 0..2 * SAMPLE {
+            counters.count(0, Accepted::Own);
+            samples += u64::from(counters.is_sample(0));
+        }
+        counters.count(0, Accepted::TakenOver);
+        counters.count(0, Accepted::SampledHere);
+        counters.count(0, Accepted::SampledElsewhere);
+        assert_eq!(samples, 2);
+        let expected = AcceptCounts { accepted: 33, taken_over: 1, sampled: 2, sampled_here: 1 };
+        assert_eq!(counters.all(), [expected]);
+    }
+}

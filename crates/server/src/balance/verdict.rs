@@ -1,0 +1,85 @@
+//! When a neighbour takes a connection that waits for another core: pure, on what was seen.
+//!
+//! A core that works and has not looked at its sockets for longer than the bound is stuck, whatever it does. A core that
+//! waits may have been told of the connection and not have come yet; if it has not looked after a while either, its
+//! thread does not run, since others have its cpu or something has stopped it. A core that looks takes for itself.
+
+use std::time::Duration;
+
+/// A core that has not looked at its sockets for so long is stuck. From a bench of one stalled worker of two, with
+/// neighbours that watch: 300 µs keeps 97 to 99 % of connections local while nobody is stuck, and the 99th percentile at
+/// 60 ms against 200 without watching when somebody is.
+const STUCK: Duration = Duration::from_micros(300);
+
+/// How long a core that waits may take to come to its sockets. Guess: longer than waking up takes on a busy machine.
+const COMING: Duration = Duration::from_millis(1);
+
+/// What is known of a core with a connection that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Since the connection was noticed.
+    pub(super) waited: Duration,
+    /// How long the core has worked without a look at its sockets; `None` while it waits.
+    pub(super) busy: Option<Duration>,
+    /// How often the core has looked since the connection was noticed. It looks, then works on what it saw: only the
+    /// second look, or that it waits again, says that it was through with the first.
+    pub(super) looks: u64,
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Take the connection.
+    Take,
+    /// Leave it: the core comes to its sockets.
+    Leave,
+    /// Look again after so long.
+    Wait(Duration),
+}
+
+pub(super) fn verdict(seen: Seen) -> Verdict {
+    match (seen.busy, seen.looks) {
+        (Some(busy), _) if busy >= STUCK => Verdict::Take,
+        (Some(_), 2..) | (None, 1..) => Verdict::Leave,
+        (Some(busy), _) => Verdict::Wait(STUCK - busy),
+        (None, 0) if seen.waited >= COMING => Verdict::Take,
+        (None, 0) => Verdict::Wait(COMING - seen.waited),
+    }
+}
+
+/// The rule in words.
+pub(super) fn describe() -> String {
+    format!("a core stuck for {} µs is relieved by its neighbours", STUCK.as_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    fn verdict_of(waited: u32, busy: Option<u32>, looks: u64) -> Verdict {
+        verdict(Seen { waited: waited * US, busy: busy.map(|busy| busy * US), looks })
+    }
+
+    #[test]
+    fn a_core_that_works_too_long_is_relieved_at_once() {
+        assert_eq!(verdict_of(0, Some(300), 0), Verdict::Take);
+        assert_eq!(verdict_of(0, Some(300), 2), Verdict::Take, "it looked, and then got stuck");
+        assert_eq!(verdict_of(0, Some(100), 0), Verdict::Wait(200 * US));
+    }
+
+    #[test]
+    fn a_core_that_looks_is_left_alone() {
+        assert_eq!(verdict_of(10, Some(10), 2), Verdict::Leave);
+        assert_eq!(verdict_of(2000, None, 1), Verdict::Leave);
+        assert_eq!(verdict_of(10, Some(10), 1), Verdict::Wait(290 * US), "it may get stuck before it takes");
+    }
+
+    #[test]
+    fn a_core_that_waits_and_never_comes_is_relieved() {
+        assert_eq!(verdict_of(0, None, 0), Verdict::Wait(1000 * US));
+        assert_eq!(verdict_of(400, None, 0), Verdict::Wait(600 * US));
+        assert_eq!(verdict_of(1000, None, 0), Verdict::Take);
+    }
+}
