@@ -8,6 +8,7 @@
 //! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
 //! can do. `unsafe` is needed there only.
 
+pub mod runtime;
 pub mod serve;
 
 pub mod peers;

@@ -35,15 +35,22 @@ impl Cpus {
     }
 }
 
+/// The first cpu's value of a field of `/proc/cpuinfo`.
+fn cpuinfo(name: &str) -> Option<String> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}
+
+/// The frequency of the first cpu, to turn times into cycles; 1000 where the kernel does not say it, so that a cycle is a
+/// nanosecond.
+pub fn mhz() -> f64 {
+    cpuinfo("cpu MHz").and_then(|mhz| mhz.parse().ok()).unwrap_or(1000.0)
+}
+
 /// Processor, number of cpus and kernel, such as `AMD EPYC, 2 cpus, Linux 6.18.44`.
 pub fn describe() -> String {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line =
-            cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
-        line.split_once(':').map(|(_, value)| value.trim().to_owned())
-    };
-    let model = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let model = cpuinfo("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let uname = rustix::system::uname();
     format!("{model}, {cpus} cpus, Linux {}", kernel_version(&uname.release().to_string_lossy()))

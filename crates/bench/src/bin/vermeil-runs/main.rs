@@ -1,0 +1,49 @@
+//! One run of `cargo xtask bench runtime`, in a process of its own; prints one line of JSON.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+use vermeil_bench::runtime::child::{Run, Watch};
+use vermeil_bench::runtime::plan::{Program, Size, Variant};
+use vermeil_programs::kernel::Pace;
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// The program.
+    #[arg(value_parser = |name: &str| Program::from_name(name).ok_or("there is no such program"))]
+    program: Program,
+    /// The policy or peer it runs on.
+    #[arg(value_parser = |name: &str| Variant::from_name(name).ok_or("there is no such policy or peer"))]
+    variant: Variant,
+    /// How much of it.
+    #[arg(long, value_enum, default_value = "full")]
+    size: Size,
+    /// What is watched.
+    #[arg(long, value_enum, default_value = "end")]
+    watch: Watch,
+    /// How fast this machine mixes; measured when left out.
+    #[arg(long)]
+    rounds_per_us: Option<f64>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vermeil-runs: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    let Args { program, variant, size, watch, rounds_per_us } = Args::parse();
+    if !program.runs_on(variant) {
+        return Err(io::Error::other(format!("{} does not run on {}", program.name(), variant.name())));
+    }
+    let pace = rounds_per_us.map_or_else(Pace::measure, |rounds_per_us| Pace { rounds_per_us });
+    let sample = Run { program, variant, size, pace, watch }.here()?;
+    println!("{}", serde_json::to_string(&sample).map_err(io::Error::other)?);
+    Ok(())
+}

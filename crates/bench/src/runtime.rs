@@ -1,0 +1,95 @@
+//! The bench of the runtime: every program under every policy, beside tokio, smol and rayon on the same work.
+//!
+//! Each run is a process of its own (`child`); rounds are interleaved and their order rotates, so that a drift of the machine
+//! meets all variants. What is run stands in `plan` and `sizes`, the programs in `own`, `common` and `peers`, the loops in
+//! `run`, what becomes of the numbers in `report`.
+
+pub mod child;
+pub mod plan;
+pub mod report;
+pub mod run;
+
+mod common;
+mod own;
+mod peers;
+mod sizes;
+mod tasks;
+
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+use crate::stop::Stop;
+use plan::{Program, Size, Variant};
+use report::Report;
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 5;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of each program.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// The programs, in the order of the tables.
+    pub programs: Vec<Program>,
+    /// The variants, in the order of the tables.
+    pub variants: Vec<Variant>,
+    /// The binary `vermeil-runs`.
+    pub runs: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+/// Where a full run leaves its results.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    /// The rows, appended.
+    pub rows: PathBuf,
+    /// The page with the generated section.
+    pub page: PathBuf,
+    /// The folder of the page's pictures, `img` beside the page.
+    pub images: PathBuf,
+}
+
+impl Outputs {
+    /// The places in a repository.
+    pub fn of(repository: &Path) -> Self {
+        let docs = repository.join("docs");
+        Self {
+            rows: repository.join("results/runtime.ndjson"),
+            page: docs.join("benchmarks.md"),
+            images: docs.join("img"),
+        }
+    }
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a run fails, does not end, or computes something else than the others, or the bench is interrupted.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let cells = run::rounds(options, stop)?;
+    Ok(Report::new(options, cells))
+}
+
+/// The variants of the smoke size: each way of stealing and of placing once, and every peer.
+pub fn smoke_variants() -> Vec<Variant> {
+    let dropped = ["placed:cache-aware", "placed:intermediate-1", "placed:intermediate-2", "ncopy"];
+    let is_kept = |variant: &Variant| !dropped.contains(&variant.name());
+    Variant::ALL.into_iter().filter(is_kept).collect()
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+///
+/// # Errors
+/// As for [`run()`], and when a row is missing or holds an impossible number.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+    let folder = tempfile::tempdir().map_err(crate::Error::thing("make", "a temporary folder"))?;
+    let outputs = Outputs::of(folder.path());
+    let report = run(options, stop)?;
+    report.write(&outputs)?;
+    report.check(&outputs)?;
+    Ok(report)
+}

@@ -1,0 +1,214 @@
+//! One run of one program on one variant, in a process of its own, so that no run inherits another's heap, threads or
+//! habits, and one that hangs can be ended.
+//!
+//! The parent passes everything on the command line; the child prints its [`Sample`] as one line of JSON. What a run costs
+//! is read while the runtime's threads live, so it counts them and not the clients of a server, which have ended by then.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use vermeil::{Handle, Runtime};
+use vermeil_programs::Outcome;
+use vermeil_programs::kernel::Pace;
+
+use crate::measure::CpuTime;
+use crate::runtime::own;
+use crate::runtime::peers;
+use crate::runtime::plan::{Program, Size, Variant};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The program.
+    pub program: Program,
+    /// What it runs on.
+    pub variant: Variant,
+    /// How much of it.
+    pub size: Size,
+    /// How fast this machine works, measured once for all runs, so that all have the same work.
+    pub pace: Pace,
+    /// How long the run lasts and what is watched.
+    pub watch: Watch,
+}
+
+/// What is watched of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Watch {
+    /// Its end.
+    End,
+    /// How its throughput develops, over ten times the work.
+    Settling,
+}
+
+/// What one run measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Events of the program.
+    pub events: u64,
+    /// Their time.
+    pub elapsed_ns: u64,
+    /// Of the result.
+    pub checksum: u64,
+    /// Processor time of the process meanwhile.
+    pub cpu_ns: u64,
+    /// Context switches of the process meanwhile.
+    pub switches: u64,
+    /// Delay of short events, where the program has them.
+    pub delay_p99_ns: Option<u64>,
+    /// From the start until the throughput was what it stayed at, where that was watched.
+    pub settle_ms: Option<f64>,
+    /// Colors stolen.
+    pub steals: u64,
+    /// What those steals took.
+    pub steal_ns: u64,
+    /// What the stolen colors' events were expected to take.
+    pub stolen_ns: u64,
+    /// Panics; a run with one says nothing.
+    pub panics: u64,
+}
+
+/// What a program gives, on whatever it ran.
+pub(super) struct Result {
+    pub(super) outcome: Outcome,
+    pub(super) delays: Option<Histogram<u64>>,
+}
+
+impl From<Outcome> for Result {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, delays: None }
+    }
+}
+
+impl Run {
+    /// Runs it in this process.
+    ///
+    /// # Errors
+    /// When a runtime does not start or a socket fails.
+    pub fn here(self) -> io::Result<Sample> {
+        match self.variant {
+            Variant::Policy(policy) => {
+                let policy = policy.parse().map_err(io::Error::other)?;
+                let runtime = Runtime::builder().policy(policy).build().map_err(io::Error::other)?;
+                self.on_vermeil(&runtime.handle())
+            }
+            Variant::Tokio | Variant::Smol | Variant::Rayon => {
+                let peer = peers::Peer::start(self.variant);
+                Costs::now()?.sample(|| Ok(peer.run(self)))
+            }
+        }
+    }
+
+    fn on_vermeil(self, handle: &Handle) -> io::Result<Sample> {
+        let ended = AtomicBool::new(false);
+        let costs = Costs::now()?;
+        let (sample, settle_ms) = std::thread::scope(|scope| {
+            let watcher = (self.watch == Watch::Settling).then(|| scope.spawn(|| settling(handle, &ended)));
+            let sample = costs.sample(|| own::run(handle, self));
+            ended.store(true, Ordering::Release);
+            (sample, watcher.and_then(|watcher| watcher.join().expect("watching does not panic")))
+        });
+        let cores = handle.snapshot().cores;
+        let sum = |of: fn(&vermeil::CoreSnapshot) -> u64| cores.iter().map(of).sum();
+        Ok(Sample {
+            settle_ms,
+            steals: sum(|core| core.steals),
+            steal_ns: sum(|core| core.steal_ns),
+            stolen_ns: sum(|core| core.stolen_ns),
+            panics: sum(|core| core.panics),
+            ..sample?
+        })
+    }
+}
+
+/// The process's counters before a run.
+struct Costs {
+    cpu: CpuTime,
+    switches: u64,
+}
+
+impl Costs {
+    fn now() -> io::Result<Self> {
+        Ok(Self { cpu: CpuTime::of_self().map_err(io::Error::other)?, switches: switches()? })
+    }
+
+    fn sample(self, run: impl FnOnce() -> io::Result<Result>) -> io::Result<Sample> {
+        let Result { outcome, delays } = run()?;
+        let after = Self::now()?;
+        Ok(Sample {
+            events: outcome.events,
+            elapsed_ns: outcome.elapsed.as_nanos() as u64,
+            checksum: outcome.checksum,
+            cpu_ns: (after.cpu - self.cpu).run.as_nanos() as u64,
+            switches: after.switches.saturating_sub(self.switches),
+            delay_p99_ns: delays.map(|delays| delays.value_at_quantile(0.99)),
+            ..Sample::default()
+        })
+    }
+}
+
+/// Context switches of every thread of this process (proc(5)).
+fn switches() -> io::Result<u64> {
+    let mut sum = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let status = fs::read_to_string(task?.path().join("status"))?;
+        let counts = status.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
+        sum += counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum::<u64>();
+    }
+    Ok(sum)
+}
+
+/// How often progress is looked at: fine beside the 200 ms that settling may take.
+const TICK: Duration = Duration::from_millis(10);
+/// The throughput is what it stays at when so many looks in a row show at least this share of it.
+const SETTLED: (usize, f64) = (5, 0.9);
+
+/// Milliseconds until the throughput of `handle`'s runtime was what it stayed at until `ended`.
+fn settling(handle: &Handle, ended: &AtomicBool) -> Option<f64> {
+    let start = Instant::now();
+    let events = || handle.snapshot().cores.iter().map(|core| core.events).sum::<u64>();
+    let mut seen = vec![(0.0, events())];
+    while !ended.load(Ordering::Acquire) {
+        std::thread::sleep(TICK);
+        seen.push((start.elapsed().as_secs_f64() * 1e3, events()));
+    }
+    settled_ms(&seen)
+}
+
+/// The time of the first of `(ms, events so far)` from which the rate was the final one: the median of the last half.
+fn settled_ms(seen: &[(f64, u64)]) -> Option<f64> {
+    let rate = |pair: &[(f64, u64)]| (pair[1].1 - pair[0].1) as f64 / (pair[1].0 - pair[0].0);
+    let rates: Vec<f64> = seen.windows(2).map(rate).collect();
+    let mut last = rates[rates.len() / 2..].to_vec();
+    last.sort_by(f64::total_cmp);
+    let usual = *last.get(last.len() / 2)?;
+    let (looks, share) = SETTLED;
+    let first =
+        rates.windows(looks).position(|some| some.iter().sum::<f64>() / looks as f64 >= share * usual)?;
+    Some(seen[first].0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_settles_where_its_rate_stays() {
+        let rates = [1u64, 1, 1, 1, 9, 10, 10, 10, 10, 11, 10, 10, 10, 10, 10, 10];
+        let mut seen = vec![(0.0, 0)];
+        for rate in rates {
+            let (ms, events) = seen[seen.len() - 1];
+            seen.push((ms + 1.0, events + rate));
+        }
+        assert_eq!(settled_ms(&seen), Some(4.0));
+        assert_eq!(settled_ms(&seen[..1]), None);
+    }
+
+    #[test]
+    fn this_process_has_been_switched() {
+        assert!(switches().expect("proc is there") > 0);
+    }
+}

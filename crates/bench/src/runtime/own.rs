@@ -1,0 +1,156 @@
+//! Programs on Vermeil: those of `vermeil-programs`, the common ones, and the smallest, which measure one thing each.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use vermeil::{Color, CoreIndex, Handle, Handler};
+use vermeil_programs::kernel::mix;
+use vermeil_programs::{
+    Outcome, Tally, encrypting_server, image_pipeline, image_server, keyed_stream, mixed_jobs, sqrt_pipeline,
+    web_handlers,
+};
+
+use crate::runtime::child::{Result, Run};
+use crate::runtime::peers::{idle, on_tasks};
+use crate::runtime::plan::Program;
+use crate::runtime::sizes;
+use crate::runtime::tasks::Vermeil;
+
+/// Runs a program.
+pub(super) fn run(handle: &Handle, run: Run) -> io::Result<Result> {
+    let outcome = match run.program {
+        Program::SqrtPipeline => sqrt_pipeline::run(handle, sizes::sqrt_pipeline(run)),
+        Program::ImagePipeline => image_pipeline::run(handle, sizes::image_pipeline(run)),
+        Program::ImageServer => image_server::run(handle, sizes::image_server(run))?,
+        Program::WebHandlers => web_handlers::run(handle, sizes::web_handlers(run))?,
+        Program::EncryptingServer => encrypting_server::run(handle, sizes::encrypting_server(run))?,
+        Program::KeyedStream => keyed_stream::run(handle, sizes::keyed_stream(run), run.pace),
+        Program::MixedJobs => {
+            let (outcome, delays) = mixed_jobs::run(handle, sizes::mixed_jobs(run), run.pace);
+            return Ok(Result { outcome, delays: Some(delays) });
+        }
+        Program::Skynet | Program::Spawn | Program::Unbalanced | Program::PingPong | Program::Channel => {
+            return Ok(on_tasks(&Vermeil(handle.clone()), run));
+        }
+        Program::PostLocal => post_local(handle, sizes::posts(run)),
+        Program::PostRemote => post_remote(handle, sizes::posts(run)),
+        Program::Steal100 => steal(handle, 100, run),
+        Program::Steal10000 => steal(handle, 10_000, run),
+        Program::Idle => {
+            let start = Instant::now();
+            idle(sizes::idle(run));
+            Outcome { events: 1, elapsed: start.elapsed(), checksum: 0 }
+        }
+    };
+    Ok(outcome.into())
+}
+
+/// One event that posts itself again, on its own color.
+fn post_local(handle: &Handle, count: u64) -> Outcome {
+    let color = handle.color();
+    let tally = Arc::new(Tally::new(1));
+    let again: Arc<OnceLock<Handler<u64>>> = Arc::default();
+    let handler = handle.handler("post-local", {
+        let (again, color, tally) = (again.clone(), color.clone(), tally.clone());
+        move |left| match left {
+            0 => tally.add(0),
+            left => {
+                let again = again.get().expect("set before the first event");
+                again.post(&color, left - 1).unwrap_or_else(|full| panic!("{full}"));
+            }
+        }
+    });
+    assert!(again.set(handler).is_ok(), "set once");
+    handler.post(&color, count).unwrap_or_else(|full| panic!("{full}"));
+    tally.wait(count)
+}
+
+/// Events posted from one core to another that is kept running; the time is that of posting alone.
+fn post_remote(handle: &Handle, count: u64) -> Outcome {
+    let last = handle.cores().last().expect("a runtime has a core");
+    let (near, far) = (handle.color_on(CoreIndex(0)), handle.color_on(last));
+    let busy = keep_running(handle, last);
+    let received = Arc::new(Tally::new(count));
+    let receive = handle.handler("receive", {
+        let received = received.clone();
+        move |number: u64| received.add(number)
+    });
+    let posting = handle.spawn_on(&near, async move {
+        let start = Instant::now();
+        for number in 0..count {
+            let mut event = number;
+            while let Err(full) = receive.post(&far, event) {
+                event = full.event;
+            }
+        }
+        start.elapsed()
+    });
+    let elapsed = posting.wait().expect("posting does not panic");
+    let outcome = received.wait(count);
+    busy.store(false, Ordering::Release);
+    Outcome { elapsed, ..outcome }
+}
+
+/// An event on `core` that posts itself again until told not to.
+fn keep_running(handle: &Handle, core: CoreIndex) -> Arc<AtomicBool> {
+    let on = Arc::new(AtomicBool::new(true));
+    let color = handle.color_on(core);
+    let again: Arc<OnceLock<Handler<()>>> = Arc::default();
+    let handler = handle.handler("keep-running", {
+        let (on, again, color) = (on.clone(), again.clone(), color.clone());
+        move |()| {
+            if on.load(Ordering::Acquire) {
+                let again = again.get().expect("set before the first event");
+                again.post(&color, ()).unwrap_or_else(|full| panic!("{full}"));
+            }
+        }
+    });
+    assert!(again.set(handler).is_ok(), "set once");
+    handler.post(&color, ()).unwrap_or_else(|full| panic!("{full}"));
+    on
+}
+
+/// Rounds of [`steal`]: enough steals for a mean.
+const STEAL_ROUNDS: u64 = 20;
+/// Colors that the events of one round are spread over.
+const STEAL_COLORS: usize = 100;
+
+/// `queued` events of 2 µs on colors that are all on core 0 while the cores are held, then let go: the others steal.
+fn steal(handle: &Handle, queued: u64, run: Run) -> Outcome {
+    let cost = run.pace.rounds(Duration::from_micros(2));
+    let work = handle.handler("work", move |(tally, number): (Arc<Tally>, u64)| tally.add(mix(cost, number)));
+    let hold = handle.handler("hold", |(held, gate): (mpsc::Sender<()>, Arc<AtomicBool>)| {
+        held.send(()).expect("somebody waits");
+        while !gate.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+    });
+    let round = |number: u64| {
+        let colors: Vec<Color> = (0..STEAL_COLORS * handle.cores().len()).map(|_| handle.color()).collect();
+        let here: Vec<&Color> = colors.iter().filter(|color| color.core() == CoreIndex(0)).collect();
+        let gate = Arc::new(AtomicBool::new(false));
+        let (held, wait) = mpsc::channel();
+        for core in handle.cores() {
+            let event = (held.clone(), gate.clone());
+            hold.post(&handle.color_on(core), event).unwrap_or_else(|full| panic!("{full}"));
+            wait.recv().expect("every core is held");
+        }
+        let tally = Arc::new(Tally::new(queued));
+        for event in 0..queued {
+            let color = here[event as usize % here.len()];
+            let event = (tally.clone(), number * queued + event);
+            work.post(color, event).unwrap_or_else(|full| panic!("{full}"));
+        }
+        gate.store(true, Ordering::Release);
+        tally.wait(queued)
+    };
+    let rounds = (0..STEAL_ROUNDS).map(round);
+    let sum = |all: Outcome, one: Outcome| Outcome {
+        events: all.events + one.events,
+        elapsed: all.elapsed + one.elapsed,
+        checksum: all.checksum.wrapping_add(one.checksum),
+    };
+    rounds.reduce(sum).expect("several rounds")
+}

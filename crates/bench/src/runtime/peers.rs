@@ -1,0 +1,149 @@
+//! The other runtimes, each with the programs that fit it.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use vermeil_programs::Outcome;
+use vermeil_programs::kernel::{Pace, mix};
+
+use crate::runtime::child::{Result, Run};
+use crate::runtime::common;
+use crate::runtime::plan::{Program, Variant};
+use crate::runtime::sizes;
+use crate::runtime::tasks::{Smol, Tasks, Tokio};
+
+/// A peer that has started.
+pub(super) enum Peer {
+    Tokio(Tokio),
+    Smol(Smol),
+    Rayon(rayon::ThreadPool),
+}
+
+impl Peer {
+    /// Starts it with a thread for each cpu.
+    pub(super) fn start(variant: Variant) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        match variant {
+            Variant::Tokio => Self::Tokio(Tokio::start(threads)),
+            Variant::Smol => Self::Smol(Smol::start(threads)),
+            Variant::Rayon => {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                Self::Rayon(pool.expect("threads start"))
+            }
+            Variant::Policy(name) => unreachable!("{name} is a policy of this project's"),
+        }
+    }
+
+    /// Runs a program that runs on it.
+    pub(super) fn run(&self, run: Run) -> Result {
+        match self {
+            Self::Tokio(tokio) => on_tasks(tokio, run),
+            Self::Smol(smol) => on_tasks(smol, run),
+            Self::Rayon(pool) => on_rayon(pool, run).into(),
+        }
+    }
+}
+
+/// The common form of a program, begun from a task, as in a program that uses the runtime; this thread only waits.
+pub(super) fn on_tasks<T: Tasks>(tasks: &T, run: Run) -> Result {
+    let (done, end) = mpsc::channel();
+    let start = Instant::now();
+    let own = tasks.clone();
+    let task = tasks.spawn(async move {
+        let result = common_form(own, run).await;
+        done.send(result).expect("somebody waits");
+    });
+    let (events, checksum, delays) = end.recv().expect("the task sends");
+    let elapsed = start.elapsed();
+    drop(task);
+    Result { outcome: Outcome { events, elapsed, checksum }, delays }
+}
+
+/// Events, checksum and delays.
+async fn common_form<T: Tasks>(tasks: T, run: Run) -> (u64, u64, Option<hdrhistogram::Histogram<u64>>) {
+    let pace = run.pace;
+    match run.program {
+        Program::Skynet => {
+            let leaves = sizes::leaves(run);
+            (leaves, common::skynet(tasks, 0, leaves).await, None)
+        }
+        Program::Spawn => {
+            let count = sizes::tasks(run);
+            (count, common::spawn(tasks, count).await, None)
+        }
+        Program::Unbalanced => {
+            let count = sizes::tasks(run);
+            (count, common::unbalanced(tasks, count, pace).await, None)
+        }
+        Program::PingPong => {
+            let (pairs, rounds) = sizes::pairs(run);
+            (pairs * rounds, common::ping_pong(tasks, pairs, rounds).await, None)
+        }
+        Program::Channel => {
+            let count = sizes::messages(run);
+            (4 * count, common::channel(tasks, count).await, None)
+        }
+        Program::KeyedStream => {
+            let size = sizes::keyed_stream(run);
+            let events = u64::from(size.producers) * u64::from(size.records);
+            (events, common::keyed(tasks, size, pace).await, None)
+        }
+        Program::MixedJobs => {
+            let size = sizes::mixed_jobs(run);
+            let (checksum, delays) = common::mixed(tasks, size, pace).await;
+            (size.events(), checksum, Some(delays))
+        }
+        Program::Idle => {
+            idle(sizes::idle(run));
+            (1, 0, None)
+        }
+        other => unreachable!("{} has no common form", other.name()),
+    }
+}
+
+/// Nothing, for a while, and not on the runtime's threads.
+pub(super) fn idle(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn on_rayon(pool: &rayon::ThreadPool, run: Run) -> Outcome {
+    let start = Instant::now();
+    let count = sizes::tasks(run);
+    let (events, checksum) = match run.program {
+        Program::Skynet => (sizes::leaves(run), pool.install(|| skynet(0, sizes::leaves(run)))),
+        Program::Spawn => (count, pool.install(|| spawned(count, |_| 1))),
+        Program::Unbalanced => {
+            let pace: Pace = run.pace;
+            (count, pool.install(|| spawned(count, |number| common::unbalanced_rounds(number, pace))))
+        }
+        Program::Idle => {
+            idle(sizes::idle(run));
+            (1, 0)
+        }
+        other => unreachable!("{} waits, which rayon's threads should not", other.name()),
+    };
+    Outcome { events, elapsed: start.elapsed(), checksum }
+}
+
+fn skynet(base: u64, leaves: u64) -> u64 {
+    if leaves == 1 {
+        return base;
+    }
+    let part = leaves / 10;
+    (0..10u32).into_par_iter().with_max_len(1).map(|child| skynet(base + u64::from(child) * part, part)).sum()
+}
+
+/// One task makes all others, as rayon's users do it: with a scope.
+fn spawned(count: u64, rounds: impl Fn(u64) -> u64 + Sync) -> u64 {
+    let sum = std::sync::atomic::AtomicU64::new(0);
+    rayon::scope(|scope| {
+        let (sum, rounds) = (&sum, &rounds);
+        for number in 0..count {
+            scope.spawn(move |_| {
+                sum.fetch_add(mix(rounds(number), number), std::sync::atomic::Ordering::Relaxed);
+            });
+        }
+    });
+    sum.into_inner()
+}

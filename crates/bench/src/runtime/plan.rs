@@ -1,0 +1,285 @@
+//! What is run: programs, the policies and peers they run on, sizes, and what is measured.
+
+use serde::{Deserialize, Serialize};
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// Sixteen handlers that take square roots.
+    SqrtPipeline,
+    /// Sixteen filters over images larger than a core's cache.
+    ImagePipeline,
+    /// The same behind HTTP.
+    ImageServer,
+    /// A static web server, handler by handler.
+    WebHandlers,
+    /// Heavy encryption beside cheap input and output.
+    EncryptingServer,
+    /// Records of Zipf-distributed keys.
+    KeyedStream,
+    /// Events of 2 µs beside jobs of 20 ms.
+    MixedJobs,
+    /// A tree of tasks.
+    Skynet,
+    /// Tasks from one task.
+    Spawn,
+    /// As spawn, with work of very different length.
+    Unbalanced,
+    /// Pairs of tasks that wait for each other.
+    PingPong,
+    /// Producers and consumers around one bounded queue.
+    Channel,
+    /// Posting one event and running it, at once, on the same core.
+    PostLocal,
+    /// Posting to a core that is busy with such events.
+    PostRemote,
+    /// Stealing from a core where 100 events wait.
+    Steal100,
+    /// Stealing from a core where 10,000 events wait.
+    Steal10000,
+    /// Nothing to do.
+    Idle,
+}
+
+impl Program {
+    /// Every program, in the order of the tables.
+    pub const ALL: [Self; 17] = [
+        Self::SqrtPipeline,
+        Self::ImagePipeline,
+        Self::ImageServer,
+        Self::WebHandlers,
+        Self::EncryptingServer,
+        Self::KeyedStream,
+        Self::MixedJobs,
+        Self::Skynet,
+        Self::Spawn,
+        Self::Unbalanced,
+        Self::PingPong,
+        Self::Channel,
+        Self::PostLocal,
+        Self::PostRemote,
+        Self::Steal100,
+        Self::Steal10000,
+        Self::Idle,
+    ];
+
+    /// The name in rows and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SqrtPipeline => "sqrt-pipeline",
+            Self::ImagePipeline => "image-pipeline",
+            Self::ImageServer => "image-server",
+            Self::WebHandlers => "web-handlers",
+            Self::EncryptingServer => "encrypting-server",
+            Self::KeyedStream => "keyed-stream",
+            Self::MixedJobs => "mixed-jobs",
+            Self::Skynet => "skynet",
+            Self::Spawn => "spawn",
+            Self::Unbalanced => "unbalanced",
+            Self::PingPong => "ping-pong",
+            Self::Channel => "channel",
+            Self::PostLocal => "post-local",
+            Self::PostRemote => "post-remote",
+            Self::Steal100 => "steal-100",
+            Self::Steal10000 => "steal-10000",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// The program called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|program| program.name() == name)
+    }
+
+    /// Whether its throughput says something, so that variants are compared by it.
+    pub fn is_compared(self) -> bool {
+        !matches!(self, Self::PostLocal | Self::PostRemote | Self::Steal100 | Self::Steal10000 | Self::Idle)
+    }
+
+    /// Whether it runs on `variant`.
+    pub fn runs_on(self, variant: Variant) -> bool {
+        let has_tasks = matches!(
+            self,
+            Self::KeyedStream
+                | Self::MixedJobs
+                | Self::Skynet
+                | Self::Spawn
+                | Self::Unbalanced
+                | Self::PingPong
+                | Self::Channel
+                | Self::Idle
+        );
+        match variant {
+            Variant::Policy(_) => true,
+            Variant::Tokio | Variant::Smol => has_tasks,
+            Variant::Rayon => matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::Idle),
+        }
+    }
+}
+
+/// What a program runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    /// Vermeil under the policy of this name.
+    Policy(&'static str),
+    /// tokio's multi-threaded runtime.
+    Tokio,
+    /// smol's executor.
+    Smol,
+    /// rayon, where nothing has to wait.
+    Rayon,
+}
+
+impl Variant {
+    /// Every variant, in the order of the tables.
+    pub const ALL: [Self; 13] = [
+        Self::Policy("adaptive"),
+        Self::Policy("none"),
+        Self::Policy("libasync"),
+        Self::Policy("mely"),
+        Self::Policy("placed:round-robin"),
+        Self::Policy("placed:cache-aware"),
+        Self::Policy("placed:intermediate-1"),
+        Self::Policy("placed:intermediate-2"),
+        Self::Policy("trial"),
+        Self::Policy("ncopy"),
+        Self::Tokio,
+        Self::Smol,
+        Self::Rayon,
+    ];
+
+    /// The name in rows and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policy(name) => name,
+            Self::Tokio => "tokio",
+            Self::Smol => "smol",
+            Self::Rayon => "rayon",
+        }
+    }
+
+    /// The variant called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|variant| variant.name() == name)
+    }
+
+    /// Whether it is another runtime.
+    pub fn is_peer(self) -> bool {
+        !matches!(self, Self::Policy(_))
+    }
+
+    /// The color of its bars.
+    pub fn color(self) -> &'static str {
+        match self {
+            Self::Policy("adaptive") => "#c8402a",
+            Self::Policy("none") => "#b8b8b8",
+            Self::Policy("libasync") => "#e0b040",
+            Self::Policy("mely") => "#d98020",
+            Self::Policy("trial") => "#8a6d3b",
+            Self::Policy("ncopy") => "#e8947f",
+            Self::Policy(_) => "#d8c8b0",
+            Self::Tokio => "#2f7d4f",
+            Self::Smol => "#8fbf9f",
+            Self::Rayon => "#6a5acd",
+        }
+    }
+}
+
+/// How much each program does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Size {
+    /// A tenth of a second or more on two cores: numbers.
+    Full,
+    /// As little as shows that it works.
+    Smoke,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Events per second.
+    Throughput,
+    /// Throughput over that of the best policy in the same round.
+    OfBestPolicy,
+    /// Throughput over that of the best peer in the same round.
+    OfBestPeer,
+    /// Cpu time of the process for one event.
+    CpuNs,
+    /// Context switches of the process, for one event.
+    Switches,
+    /// 99th percentile of the delay of short events.
+    DelayP99Us,
+    /// From the start until the throughput has come to what it stays at.
+    SettleMs,
+    /// Posting an event and running it on the same core.
+    PostRunNs,
+    /// Posting an event to another core that is running.
+    PostRemoteNs,
+    /// Processor cycles of a successful steal.
+    StealCycles,
+    /// What a stolen color's events were expected to take.
+    StolenUs,
+    /// Cpu time in a second without work.
+    IdleCpuUs,
+}
+
+impl Metric {
+    /// Every metric, in the order of the rows.
+    pub const ALL: [Self; 12] = [
+        Self::Throughput,
+        Self::OfBestPolicy,
+        Self::OfBestPeer,
+        Self::CpuNs,
+        Self::Switches,
+        Self::DelayP99Us,
+        Self::SettleMs,
+        Self::PostRunNs,
+        Self::PostRemoteNs,
+        Self::StealCycles,
+        Self::StolenUs,
+        Self::IdleCpuUs,
+    ];
+
+    /// Name and unit in rows.
+    pub fn name_and_unit(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Throughput => ("throughput", "events/s"),
+            Self::OfBestPolicy => ("of_best_policy", "ratio"),
+            Self::OfBestPeer => ("of_best_peer", "ratio"),
+            Self::CpuNs => ("cpu_ns", "ns/event"),
+            Self::Switches => ("switches", "1/event"),
+            Self::DelayP99Us => ("delay_p99_us", "us"),
+            Self::SettleMs => ("settle_ms", "ms"),
+            Self::PostRunNs => ("post_run_ns", "ns"),
+            Self::PostRemoteNs => ("post_remote_ns", "ns"),
+            Self::StealCycles => ("steal_cycles", "cycles"),
+            Self::StolenUs => ("stolen_us", "us"),
+            Self::IdleCpuUs => ("idle_cpu_us", "us/s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_variants_are_found_by_their_names() {
+        for program in Program::ALL {
+            assert_eq!(Program::from_name(program.name()), Some(program));
+        }
+        for variant in Variant::ALL {
+            assert_eq!(Variant::from_name(variant.name()), Some(variant));
+            if let Variant::Policy(name) = variant {
+                assert!(name.parse::<vermeil::Policy>().is_ok(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_policy_runs_everything_and_rayon_what_never_waits() {
+        assert!(Program::ALL.iter().all(|program| program.runs_on(Variant::Policy("none"))));
+        assert!(!Program::Channel.runs_on(Variant::Rayon));
+    }
+}

@@ -1,0 +1,329 @@
+//! What becomes of the numbers: rows, tables, a chart and a section of the documentation.
+//!
+//! Everything is derived from the same summaries, so that no two places can differ. The text that says how to read the
+//! numbers stands here, beside the code that makes them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::machine;
+use crate::rows::{self, Origin, Row};
+use crate::runtime::child::Sample;
+use crate::runtime::plan::{Metric, Program, Size, Variant};
+use crate::runtime::run::Cells;
+use crate::runtime::{Options, Outputs};
+use crate::stats::Summary;
+use crate::svg::{Chart, Panel, number};
+use crate::table::Table;
+use crate::{Error, Result, markdown};
+
+const HOW_TO_READ: &str = "\
+**How to read it.** Every run is a process of its own; all variants of a program do the same work, which was checked: each \
+gives the same checksum. *Of best policy* and *of best peer* are throughputs over the best one's of the same round, so 1.00 \
+is the best itself; the spread of each number is *low – high* over interleaved rounds. *CPU* is the processor time of the \
+process per event and *switches* its context switches per event, without the clients of a server, but with everything a \
+peer's threads do while they look for work. *p99 delay* is how long a 2 µs event waited. *Settled* is how long the \
+throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Steal* is the processor's \
+cycles for one successful steal (at the nominal frequency), *stolen* what the color's queued events were expected to take.
+
+Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
+jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all.
+
+**What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other than \
+any other, `ncopy` has one node and is stealing within it, and every plan is one of few. Servers and their clients share the \
+cores. Where policies differ by less than the spread, they do not differ here; machines with more cores are simulated.";
+
+/// The finished bench.
+#[derive(Clone, Debug)]
+pub struct Report {
+    origin: Origin,
+    parameters: Vec<(&'static str, String)>,
+    options: Options,
+    summaries: BTreeMap<(Program, Variant), Vec<(Metric, Summary)>>,
+}
+
+impl Report {
+    /// Summarizes the `cells` of a bench.
+    pub(super) fn new(options: &Options, cells: Cells) -> Self {
+        let origin = Origin {
+            bench: "runtime".into(),
+            commit: machine::commit(&options.repository),
+            machine: machine::describe(),
+        };
+        let mhz = machine::mhz();
+        let summaries = cells.ended.keys().map(|&cell| (cell, summarize(&cells, cell, mhz))).collect();
+        let parameters = parameters(options, &origin, &cells, mhz);
+        Self { origin, parameters, options: options.clone(), summaries }
+    }
+
+    fn cells(&self) -> impl Iterator<Item = (Program, Variant)> + '_ {
+        let of = |program: Program| {
+            let variants = self.options.variants.iter().copied();
+            variants.filter(move |&variant| program.runs_on(variant)).map(move |variant| (program, variant))
+        };
+        self.options.programs.iter().copied().flat_map(of)
+    }
+
+    fn summary(&self, cell: (Program, Variant), metric: Metric) -> Option<Summary> {
+        let metrics = self.summaries.get(&cell)?;
+        metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| *summary)
+    }
+
+    /// The rows, in the order of the tables.
+    pub fn rows(&self) -> Vec<Row> {
+        let row = |cell: (Program, Variant)| {
+            let metrics = self.summaries.get(&cell).map(Vec::as_slice).unwrap_or_default();
+            metrics.iter().map(move |(metric, summary)| {
+                let (name, unit) = metric.name_and_unit();
+                self.origin.row(cell.0.name(), cell.1.name(), name, unit, *summary)
+            })
+        };
+        self.cells().flat_map(row).collect()
+    }
+
+    /// The parameters and the tables, for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.parameters {
+            let _infallible = writeln!(text, "{name:<12} {value}");
+        }
+        let _infallible = write!(text, "\n{}\n{}", self.table().to_text(), self.small_table().to_text());
+        text
+    }
+
+    /// Appends the rows, draws the chart and renews the section of the page.
+    ///
+    /// # Errors
+    /// When one of them cannot be written.
+    pub fn write(&self, outputs: &Outputs) -> Result<()> {
+        rows::append(&outputs.rows, &self.rows())?;
+        fs::create_dir_all(&outputs.images).map_err(Error::path("create", &outputs.images))?;
+        let picture = outputs.images.join("bench-runtime.svg");
+        fs::write(&picture, self.chart().to_svg()).map_err(Error::path("write", &picture))?;
+        markdown::replace_section(&outputs.page, "runtime", &self.section())
+    }
+
+    /// Whether everything left at `outputs` has the shape it should have.
+    ///
+    /// # Errors
+    /// Naming the row that is missing or impossible, or the variant that the page does not name.
+    pub(super) fn check(&self, outputs: &Outputs) -> Result<()> {
+        let rows = rows::read(&outputs.rows)?;
+        let page = fs::read_to_string(&outputs.page).map_err(Error::path("read", &outputs.page))?;
+        for (program, variant) in self.cells() {
+            let metric = if program.is_compared() { Metric::Throughput } else { Metric::Switches };
+            let is_there = |row: &Row| {
+                let named = (&*row.program, &*row.variant) == (program.name(), variant.name());
+                let in_order = row.low <= row.median && row.median <= row.high && row.high.is_finite();
+                named && row.metric == metric.name_and_unit().0 && in_order && row.low >= 0.0
+            };
+            if !rows.iter().any(is_there) || !page.contains(variant.name()) {
+                let row = format!("{} {}", program.name(), variant.name());
+                return Err(Error::form("results/runtime.ndjson", format!("no sane row for {row}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn section(&self) -> String {
+        let mut text = String::from(
+            "## runtime: every program under every policy, and on others\n\n`cargo xtask bench runtime`\n\n",
+        );
+        let mut parameters = Table::new(2, &["", ""]);
+        for (name, value) in &self.parameters {
+            parameters.push([(*name).into(), value.clone()]);
+        }
+        let _infallible = write!(
+            text,
+            "{}\n![Throughput of each program under each policy and on each peer](img/bench-runtime.svg)\n\n{}\n{}\n\
+             {HOW_TO_READ}\n",
+            parameters.to_markdown(),
+            self.table().to_markdown(),
+            self.small_table().to_markdown(),
+        );
+        text
+    }
+
+    fn table(&self) -> Table {
+        let head = [
+            "program",
+            "on",
+            "events/s",
+            "low – high",
+            "of best policy",
+            "of best peer",
+            "CPU ns",
+            "switches",
+            "p99 delay µs",
+            "settled ms",
+        ];
+        let mut table = Table::new(2, &head);
+        for cell in self.cells().filter(|(program, _)| program.is_compared()) {
+            let median =
+                |metric| self.summary(cell, metric).map(|summary| number(summary.median)).unwrap_or_default();
+            let spread = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
+            table.push([
+                cell.0.name().into(),
+                cell.1.name().into(),
+                median(Metric::Throughput),
+                self.summary(cell, Metric::Throughput).map(spread).unwrap_or_default(),
+                median(Metric::OfBestPolicy),
+                median(Metric::OfBestPeer),
+                median(Metric::CpuNs),
+                median(Metric::Switches),
+                median(Metric::DelayP99Us),
+                median(Metric::SettleMs),
+            ]);
+        }
+        table
+    }
+
+    fn small_table(&self) -> Table {
+        let head =
+            ["program", "on", "post ns", "steal cycles", "low – high", "stolen µs", "idle µs/s", "switches"];
+        let mut table = Table::new(2, &head);
+        for cell in self.cells().filter(|(program, _)| !program.is_compared()) {
+            let median = |metric| self.summary(cell, metric).map(|summary| number(summary.median));
+            let spread = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
+            let post = median(Metric::PostRunNs).or_else(|| median(Metric::PostRemoteNs));
+            table.push([
+                cell.0.name().into(),
+                cell.1.name().into(),
+                post.unwrap_or_default(),
+                median(Metric::StealCycles).unwrap_or_default(),
+                self.summary(cell, Metric::StealCycles).map(spread).unwrap_or_default(),
+                median(Metric::StolenUs).unwrap_or_default(),
+                median(Metric::IdleCpuUs).unwrap_or_default(),
+                median(Metric::Switches).unwrap_or_default(),
+            ]);
+        }
+        table
+    }
+
+    fn chart(&self) -> Chart {
+        let programs = self.options.programs.iter().copied().filter(|program| program.is_compared());
+        let panel = |program: Program| Panel {
+            name: program.name().into(),
+            bars: self
+                .options
+                .variants
+                .iter()
+                .map(|&variant| self.summary((program, variant), Metric::OfBestPolicy))
+                .collect(),
+        };
+        Chart {
+            title: "Throughput over that of the best policy of the same round".into(),
+            unit: "higher is better; 1 is the best policy; whiskers: lowest and highest round".into(),
+            series: self
+                .options
+                .variants
+                .iter()
+                .map(|variant| (variant.name().into(), variant.color()))
+                .collect(),
+            panels: programs.map(panel).collect(),
+        }
+    }
+}
+
+/// The metrics of one program on one variant; only those that apply.
+fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) -> Vec<(Metric, Summary)> {
+    let samples = &cells.ended[&(program, variant)];
+    let series = |value: &dyn Fn(&Sample) -> Option<f64>| {
+        let values: Option<Vec<f64>> = samples.iter().map(value).collect();
+        values.and_then(|values| Summary::of(&values))
+    };
+    let per_event = |total: u64, sample: &Sample| total as f64 / sample.events.max(1) as f64;
+    let per_steal =
+        |total: u64, sample: &Sample| (sample.steals > 0).then(|| total as f64 / sample.steals as f64);
+    let only = |applies: bool, value: Option<Summary>| value.filter(|_| applies);
+    let compared = program.is_compared();
+    let metric = |metric| match metric {
+        Metric::Throughput => only(compared, series(&|sample| Some(throughput(sample)))),
+        Metric::OfBestPolicy => only(compared, of_best(cells, (program, variant), |other| !other.is_peer())),
+        Metric::OfBestPeer => {
+            only(compared && !variant.is_peer(), of_best(cells, (program, variant), Variant::is_peer))
+        }
+        Metric::CpuNs => only(compared, series(&|sample| Some(per_event(sample.cpu_ns, sample)))),
+        Metric::Switches => series(&|sample| Some(per_event(sample.switches, sample))),
+        Metric::DelayP99Us => series(&|sample| Some(sample.delay_p99_ns? as f64 / 1e3)),
+        Metric::SettleMs => {
+            let settling = cells.settling.get(&(program, variant))?;
+            let times: Option<Vec<f64>> = settling.iter().map(|sample| sample.settle_ms).collect();
+            Summary::of(&times?)
+        }
+        Metric::PostRunNs => {
+            only(program == Program::PostLocal, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
+        }
+        Metric::PostRemoteNs => {
+            only(program == Program::PostRemote, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
+        }
+        Metric::StealCycles => series(&|sample| Some(per_steal(sample.steal_ns, sample)? * mhz / 1e3)),
+        Metric::StolenUs => series(&|sample| Some(per_steal(sample.stolen_ns, sample)? / 1e3)),
+        Metric::IdleCpuUs => {
+            let share = |sample: &Sample| sample.cpu_ns as f64 * 1e6 / sample.elapsed_ns.max(1) as f64;
+            only(program == Program::Idle, series(&|sample| Some(share(sample))))
+        }
+    };
+    Metric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
+}
+
+fn throughput(sample: &Sample) -> f64 {
+    sample.events as f64 / (sample.elapsed_ns.max(1) as f64 / 1e9)
+}
+
+/// Throughputs over the best one's among `rivals` in the same round; nothing when no rival ran.
+fn of_best(cells: &Cells, cell: (Program, Variant), rivals: fn(Variant) -> bool) -> Option<Summary> {
+    let samples = &cells.ended[&cell];
+    let others = cells.ended.iter().filter(|((program, variant), _)| *program == cell.0 && rivals(*variant));
+    let others: Vec<&Vec<Sample>> = others.map(|(_, samples)| samples).collect();
+    let best = |round: usize| {
+        others.iter().filter_map(|samples| samples.get(round)).map(throughput).fold(0.0, f64::max)
+    };
+    let ratio = |(round, sample): (usize, &Sample)| throughput(sample) / best(round);
+    let ratios: Vec<f64> = samples.iter().enumerate().map(ratio).collect();
+    if others.is_empty() { None } else { Summary::of(&ratios) }
+}
+
+fn parameters(options: &Options, origin: &Origin, cells: &Cells, mhz: f64) -> Vec<(&'static str, String)> {
+    let size = if options.size == Size::Smoke { " (smoke size: the numbers mean nothing)" } else { "" };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    vec![
+        ("commit", origin.commit.clone()),
+        ("machine", origin.machine.clone()),
+        ("rounds", format!("{}{size}", options.rounds)),
+        ("threads", format!("{cpus}, one for each cpu")),
+        ("work", format!("{:.0} rounds of mixing in a microsecond", cells.pace.rounds_per_us)),
+        ("frequency", format!("{mhz:.0} MHz, for cycles")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vermeil_programs::kernel::Pace;
+
+    fn sample(events: u64) -> Sample {
+        Sample { events, elapsed_ns: 1_000_000_000, steals: 2, steal_ns: 1000, ..Sample::default() }
+    }
+
+    fn median(cells: &Cells, variant: Variant, metric: Metric) -> Option<f64> {
+        let metrics = summarize(cells, (Program::Spawn, variant), 3000.0);
+        metrics.into_iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary.median)
+    }
+
+    #[test]
+    fn ratios_are_to_the_best_of_the_same_round() {
+        let (one, two) = (Variant::Policy("adaptive"), Variant::Policy("none"));
+        let cell = |variant, rounds: [u64; 2]| ((Program::Spawn, variant), rounds.map(sample).to_vec());
+        let ended = [cell(one, [100, 50]), cell(two, [80, 100]), cell(Variant::Tokio, [200, 100])].into();
+        let pace = Pace { rounds_per_us: 1.0 };
+        let cells = Cells { ended, settling: BTreeMap::new(), pace };
+        assert_eq!(median(&cells, one, Metric::OfBestPolicy), Some(0.75));
+        assert_eq!(median(&cells, one, Metric::OfBestPeer), Some(0.5));
+        assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.5));
+        assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPeer), None);
+        assert_eq!(median(&cells, one, Metric::StealCycles), Some(1500.0));
+        assert_eq!(median(&cells, one, Metric::SettleMs), None);
+    }
+}

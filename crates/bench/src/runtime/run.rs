@@ -1,0 +1,164 @@
+//! The rounds: a process for each run, with a deadline, and the check that all variants computed the same.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use vermeil_programs::kernel::Pace;
+
+use crate::runtime::Options;
+use crate::runtime::child::{Sample, Watch};
+use crate::runtime::plan::{Program, Size, Variant};
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// A run that has not ended by then hangs: a hundred times what the longest takes on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// How often a run is asked whether it has ended: fine beside a run, coarse beside a processor's time.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The programs that settling is watched on, with the policies that have something to settle.
+const SETTLING: ([Program; 3], [&str; 4]) = (
+    [Program::SqrtPipeline, Program::ImagePipeline, Program::KeyedStream],
+    ["adaptive", "mely", "trial", "placed:cache-aware"],
+);
+
+/// The rounds of every program on every variant.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    /// Runs to their end.
+    pub ended: BTreeMap<(Program, Variant), Vec<Sample>>,
+    /// Runs in which settling was watched.
+    pub settling: BTreeMap<(Program, Variant), Vec<Sample>>,
+    /// The pace of the work.
+    pub pace: Pace,
+}
+
+/// Runs everything, round after round.
+///
+/// # Errors
+/// See [`crate::runtime::run`].
+pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
+    let pace = match options.size {
+        Size::Full => Pace::measure(),
+        // Work of next to no length.
+        Size::Smoke => Pace { rounds_per_us: 1.0 },
+    };
+    let mut cells = Cells { ended: BTreeMap::new(), settling: BTreeMap::new(), pace };
+    for round in 0..options.rounds {
+        for &program in &options.programs {
+            let mut order: Vec<Variant> =
+                options.variants.iter().copied().filter(|&variant| program.runs_on(variant)).collect();
+            let turn = round % order.len().max(1);
+            order.rotate_left(turn);
+            for variant in order {
+                let one = |watch| sample(options, program, variant, watch, pace, stop);
+                let ended = one(Watch::End)?;
+                tell(options, round, program, variant, &ended);
+                cells.ended.entry((program, variant)).or_default().push(ended);
+                if SETTLING.0.contains(&program) && SETTLING.1.contains(&variant.name()) {
+                    let settling = one(Watch::Settling)?;
+                    cells.settling.entry((program, variant)).or_default().push(settling);
+                }
+            }
+        }
+    }
+    same_results(&cells.ended)?;
+    Ok(cells)
+}
+
+fn tell(options: &Options, round: usize, program: Program, variant: Variant, sample: &Sample) {
+    eprintln!(
+        "round {}/{}  {:<17}  {:<22}  {:>9.1} ms  {:>12.0} events/s",
+        round + 1,
+        options.rounds,
+        program.name(),
+        variant.name(),
+        sample.elapsed_ns as f64 / 1e6,
+        sample.events as f64 / (sample.elapsed_ns.max(1) as f64 / 1e9)
+    );
+}
+
+/// One run.
+fn sample(
+    options: &Options,
+    program: Program,
+    variant: Variant,
+    watch: Watch,
+    pace: Pace,
+    stop: &Stop,
+) -> Result<Sample> {
+    let mut command = Command::new(&options.runs);
+    command.args([program.name(), variant.name()]);
+    command.arg("--size").arg(value_name(options.size)).arg("--watch").arg(value_name(watch));
+    command.arg("--rounds-per-us").arg(pace.rounds_per_us.to_string());
+    let name = format!("{} on {}", program.name(), variant.name());
+    let said = output(&mut command, &name, stop)?;
+    let sample: Sample = serde_json::from_str(&said).map_err(|error| Error::form(&name, error))?;
+    if sample.panics > 0 {
+        return Err(Error::peer(name, format!("{} events panicked", sample.panics)));
+    }
+    Ok(sample)
+}
+
+fn value_name(value: impl clap::ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// What a run prints; it is ended when it takes too long or the bench is stopped.
+fn output(command: &mut Command, name: &str, stop: &Stop) -> Result<String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(Error::thing("start", name))?;
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait().map_err(Error::thing("wait for", name))? {
+            Some(status) => break status,
+            None if Instant::now() < deadline && stop.pass(LOOK).is_ok() => {}
+            None => {
+                child.kill().and_then(|()| child.wait()).map_err(Error::thing("end", name))?;
+                stop.check()?;
+                return Err(Error::peer(name, format!("did not end within {PATIENCE:?}")));
+            }
+        }
+    };
+    let mut said = String::new();
+    let mut stdout = child.stdout.take().expect("it is piped");
+    stdout.read_to_string(&mut said).map_err(Error::thing("read from", name))?;
+    if status.success() { Ok(said) } else { Err(Error::peer(name, format!("ended with {status}"))) }
+}
+
+/// Every variant of a program must have computed the same.
+fn same_results(cells: &BTreeMap<(Program, Variant), Vec<Sample>>) -> Result<()> {
+    let mut first = BTreeMap::new();
+    for (&(program, variant), samples) in cells {
+        for sample in samples {
+            let expected = *first.entry(program).or_insert((variant, sample.checksum, sample.events));
+            if (sample.checksum, sample.events) != (expected.1, expected.2) {
+                let problem = format!(
+                    "computed {:x} in {} events where {} computed {:x} in {}",
+                    sample.checksum,
+                    sample.events,
+                    expected.0.name(),
+                    expected.1,
+                    expected.2
+                );
+                return Err(Error::peer(format!("{} on {}", program.name(), variant.name()), problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_result_is_noticed() {
+        let sample = |checksum| vec![Sample { checksum, events: 1, ..Sample::default() }];
+        let cell = |variant, checksum| ((Program::Spawn, variant), sample(checksum));
+        assert!(same_results(&[cell(Variant::Tokio, 1), cell(Variant::Smol, 1)].into()).is_ok());
+        let error = same_results(&[cell(Variant::Tokio, 1), cell(Variant::Smol, 2)].into()).unwrap_err();
+        assert!(error.to_string().contains("spawn on smol: computed 2"), "{error}");
+    }
+}

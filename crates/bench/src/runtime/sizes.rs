@@ -1,0 +1,108 @@
+//! How much each program does: at full size a tenth of a second or more on two cores, so that a round of everything takes
+//! little more than a minute; ten times as much where settling is watched; next to nothing in the smoke size.
+
+use std::time::Duration;
+
+use vermeil_programs::{
+    encrypting_server, image_pipeline, image_server, keyed_stream, mixed_jobs, sqrt_pipeline, web_handlers,
+};
+
+use crate::runtime::child::{Run, Watch};
+use crate::runtime::plan::Size;
+
+/// The full or the smoke number.
+fn of(run: Run, full: u32, smoke: u32) -> u32 {
+    match (run.size, run.watch) {
+        (Size::Full, Watch::End) => full,
+        (Size::Full, Watch::Settling) => 10 * full,
+        (Size::Smoke, _) => smoke,
+    }
+}
+
+pub(super) fn sqrt_pipeline(run: Run) -> sqrt_pipeline::Size {
+    sqrt_pipeline::Size {
+        stages: 16,
+        roots: of(Run { watch: Watch::End, ..run }, 10_000, 10),
+        events: of(run, 200, 20),
+    }
+}
+
+pub(super) fn image_pipeline(run: Run) -> image_pipeline::Size {
+    let image_bytes = match run.size {
+        Size::Full => 700 << 10,
+        Size::Smoke => 1 << 10,
+    };
+    image_pipeline::Size {
+        stages: 16,
+        images: of(run, 300, 20).into(),
+        image_bytes,
+        memory_bytes: 64 * image_bytes,
+    }
+}
+
+pub(super) fn image_server(run: Run) -> image_server::Size {
+    let side = of(Run { watch: Watch::End, ..run }, 836, 32) as usize;
+    image_server::Size { stages: 16, clients: 4, images: of(run, 25, 2), side, threads: 1 }
+}
+
+pub(super) fn web_handlers(run: Run) -> web_handlers::Size {
+    web_handlers::Size {
+        connections: of(run, 64, 4),
+        requests: of(run, 150, 5),
+        clients: 1,
+        file_bytes: 1 << 10,
+    }
+}
+
+pub(super) fn encrypting_server(run: Run) -> encrypting_server::Size {
+    encrypting_server::Size {
+        clients: 8,
+        rounds: of(run, 40, 1),
+        requests: 8,
+        block_bytes: 32 << 10,
+        threads: 1,
+    }
+}
+
+pub(super) fn keyed_stream(run: Run) -> keyed_stream::Size {
+    let keys = of(Run { watch: Watch::End, ..run }, 10_000, 50);
+    keyed_stream::Size { keys, skew: 1.0, producers: 4, records: of(run, 100_000, 500), record_ns: 500 }
+}
+
+pub(super) fn mixed_jobs(run: Run) -> mixed_jobs::Size {
+    mixed_jobs::Size {
+        short_chains: of(run, 64, 8),
+        short_steps: of(run, 2_000, 20),
+        short_us: 2,
+        long_chains: 2,
+        long_steps: of(run, 6, 2),
+        long_us: 20_000,
+    }
+}
+
+pub(super) fn leaves(run: Run) -> u64 {
+    of(run, 100_000, 100).into()
+}
+
+pub(super) fn tasks(run: Run) -> u64 {
+    of(run, 100_000, 200).into()
+}
+
+/// Pairs, and rounds of each.
+pub(super) fn pairs(run: Run) -> (u64, u64) {
+    (16, of(run, 5_000, 10).into())
+}
+
+/// Messages of each producer.
+pub(super) fn messages(run: Run) -> u64 {
+    of(run, 50_000, 100).into()
+}
+
+/// Events posted one by one.
+pub(super) fn posts(run: Run) -> u64 {
+    of(run, 500_000, 500).into()
+}
+
+pub(super) fn idle(run: Run) -> Duration {
+    Duration::from_millis(of(run, 1_000, 10).into())
+}
