@@ -31,6 +31,8 @@ pub struct Label {
     pub handler: u32,
     /// Time it is expected to take, in nanoseconds, as far as whoever moves colors counts it.
     pub worth_ns: u32,
+    /// The core it was posted on.
+    pub from: u32,
 }
 
 /// First field of every event, so that a pointer to one is a pointer to the whole.

@@ -177,7 +177,7 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     let color = color();
     let mut token = None;
     for handler in 0..4 {
-        let label = Label { handler, worth_ns: 100 * (handler + 1) };
+        let label = Label { handler, worth_ns: 100 * (handler + 1), from: 0 };
         token = token.or(color.push(event(|| ()).labelled(label)));
     }
     assert_eq!(color.worth_ns(), 1000);

@@ -2,6 +2,7 @@
 
 use crate::{
     blocking::Pool,
+    control::Control,
     core::Core,
     error::StartError,
     shared::{Handle, Shared},
@@ -17,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
-use vermeil_sched::{CoreIndex, Distance, Layout, Policy, Taken, TurnLimits};
+use vermeil_sched::{CoreIndex, Distance, Layout, Policy, TurnLimits};
 use vermeil_topology::{CpuId, sysfs};
 
 /// What a runtime holds at most, and what happens then.
@@ -119,7 +120,8 @@ impl Builder {
             return Err(StartError::Layout { cores: cpus.len(), described: layout.cores() });
         }
         let board = Arc::new(Board::private(cpus.len()));
-        let shared = Shared::new(&cpus, layout, self.limits, self.turn, self.policy, pool, board);
+        let control = Control::new(&self.policy, &layout, self.limits.handlers)?;
+        let shared = Shared::new(&cpus, layout, control, self.limits, self.turn, self.policy, pool, board);
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;
@@ -233,13 +235,14 @@ impl Runtime {
             let _ = thread.join();
         }
         shared.blocking.close();
+        if let Some(control) = &shared.control {
+            control.clear();
+        }
         let mut events_dropped = 0;
         for core in &shared.cores {
             events_dropped += core.queued.load(Ordering::Relaxed);
-            while let Some(taken) = core.ready.with(|ready| ready.pop()) {
-                if let Taken::Token(token) = taken {
-                    token.discard();
-                }
+            while let Some(vermeil_sched::Taken::Token(token)) = core.ready.with(|ready| ready.pop()) {
+                token.discard();
             }
             core.tasks.clear();
         }

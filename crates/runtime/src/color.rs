@@ -1,6 +1,9 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
 
-use crate::shared::Shared;
+use crate::{
+    core::{core_number, current},
+    shared::Shared,
+};
 use std::{
     fmt,
     sync::{
@@ -28,6 +31,9 @@ pub(crate) struct About {
     bound_to_driver: AtomicBool,
     /// Core it ran on last, `NOWHERE` before it ever ran.
     ran_on: AtomicU32,
+    /// The core that a plan wants it on, `NOWHERE` if it is there or no plan says: written by the controller, taken by
+    /// whoever queues the token.
+    wanted: AtomicU32,
     /// When it was moved last, on the measuring clock; zero if never.
     pub(crate) moved_ns: AtomicU64,
 }
@@ -42,6 +48,7 @@ impl About {
             handler: AtomicU32::new(0),
             bound_to_driver: AtomicBool::new(false),
             ran_on: AtomicU32::new(NOWHERE),
+            wanted: AtomicU32::new(NOWHERE),
             moved_ns: AtomicU64::new(0),
         }
     }
@@ -54,6 +61,21 @@ impl About {
     /// The color's next events need the driver of the core that it is on.
     pub(crate) fn bind_to_driver(&self) {
         self.bound_to_driver.store(true, Ordering::Relaxed);
+    }
+
+    /// A plan wants the color on `core`.
+    pub(crate) fn want(&self, core: CoreIndex) {
+        self.wanted.store(core.0, Ordering::Relaxed);
+    }
+
+    /// Where the color is to go before it is queued, told once.
+    #[inline]
+    pub(crate) fn take_wanted(&self) -> Option<CoreIndex> {
+        if self.wanted.load(Ordering::Relaxed) == NOWHERE {
+            return None;
+        }
+        let wanted = self.wanted.swap(NOWHERE, Ordering::Relaxed);
+        (wanted != NOWHERE).then_some(CoreIndex(wanted))
     }
 
     pub(crate) fn handler(&self) -> HandlerIndex {
@@ -107,7 +129,10 @@ impl Color {
     /// Queues an event of `handler` and lets the scheduler know.
     pub(crate) fn push(&self, handler: HandlerIndex, event: Event) {
         let worth_ns = self.shared.worth_ns(handler);
-        let event = event.labelled(Label { handler: handler.0, worth_ns });
+        if self.shared.control.is_some() {
+            current(|core| core.count_post(handler));
+        }
+        let event = event.labelled(Label { handler: handler.0, worth_ns, from: core_number() });
         if self.queue.about.handler() != handler {
             self.queue.about.handler.store(handler.0, Ordering::Relaxed);
         }

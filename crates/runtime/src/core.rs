@@ -6,6 +6,7 @@
 
 use crate::{
     color::{About, Color, Queue, Token},
+    control::Window,
     costs::{Learner, coldness},
     shared::{CoreShared, Shared, add},
     timers::Timers,
@@ -22,7 +23,7 @@ use std::{
 };
 use vermeil_io::{Driver, monotonic_ns};
 use vermeil_queue::{Activation, Ran};
-use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Taken, Turn};
+use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
 /// another runtime has a core of the same index.
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) learner: RefCell<Learner>,
+    pub(crate) window: RefCell<Window>,
     /// Something of the driver was made by the event that runs: its color stays here.
     uses_driver: Cell<bool>,
     /// What the event that holds its color holds it for.
@@ -84,6 +86,11 @@ pub fn core_index() -> Option<CoreIndex> {
     current(|core| core.index)
 }
 
+/// The core whose thread this is, for a label; `NOBODY` elsewhere.
+pub(crate) fn core_number() -> u32 {
+    core_index().map_or(crate::shared::NOBODY, |core| core.0)
+}
+
 /// Milliseconds on the runtime's clock, as of this core's last look at it (once per turn: free to ask).
 ///
 /// # Panics
@@ -99,6 +106,7 @@ impl Core {
             index,
             home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
             learner: RefCell::new(Learner::new(shared.stealing)),
+            window: RefCell::default(),
             uses_driver: Cell::new(false),
             meeting: RefCell::default(),
             hop: RefCell::default(),
@@ -140,6 +148,7 @@ impl Core {
         let mut turn = Turn::new(self.shared.turn, self.shared.stealing);
         loop {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
+            self.attend_control();
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
                 Step::Run { batch } => {
                     turn.ran(self.run_color(batch));
@@ -180,16 +189,9 @@ impl Core {
 
     fn run_color(&self, batch: usize) -> usize {
         let mine = self.mine();
-        let token = match mine.ready.with(|ready| ready.pop()) {
-            Some(Taken::Token(token)) => token,
-            Some(Taken::Early(color)) => {
-                mine.ready.with(|ready| ready.post(color, 1));
-                return 1;
-            }
-            None => return 0,
-        };
+        let Some(vermeil_sched::Taken::Token(token)) = mine.ready.with(|ready| ready.pop()) else { return 0 };
         let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
-        let (ran, next) = if self.shared.stealing.is_on() {
+        let (ran, next) = if self.shared.stealing.is_on() || self.shared.control.is_some() {
             self.run_observed(token, self.shared.batch(batch))
         } else {
             token.run(batch, |color, label| self.after(color, HandlerIndex(label.handler)))
@@ -210,10 +212,10 @@ impl Core {
     /// Runs a color, tells the others for how long, and learns what its events cost.
     fn run_observed(&self, token: Token, batch: usize) -> (Ran, Activation<About>) {
         let (mine, shared) = (self.mine(), &*self.shared);
-        let mut cold = coldness(&shared.layout, token.color().about.runs_on(self.index), self.index);
+        let mut moved = coldness(&shared.layout, token.color().about.runs_on(self.index), self.index);
         let expected_ns = token.color().worth_ns();
         let mut learner = self.learner.borrow_mut();
-        let timed = learner.times(expected_ns) || cold.is_some();
+        let timed = learner.times(expected_ns) || moved.is_some();
         let clock = learner.clock;
         drop(learner);
         if timed {
@@ -226,11 +228,16 @@ impl Core {
             if timed {
                 let now_ns = clock.now_ns();
                 let run_ns = now_ns.saturating_sub(self.measured_ns.replace(now_ns));
-                let sample = Sample { run_ns, cold: cold.take(), interrupted: false };
+                // Cold by its color's state, or by what it was handed, whichever is farther.
+                let handed = shared.distance_from(label.from, self.index);
+                let sample = Sample { run_ns, cold: moved.take().max(handed), interrupted: false };
                 let published = shared.handlers.published(handler);
                 self.learner
                     .borrow_mut()
                     .observe(handler, sample, published, |handler| shared.handlers.prior(handler));
+                self.count_run(handler, Some(sample));
+            } else {
+                self.count_run(handler, None);
             }
             self.after(color, handler)
         });
@@ -260,13 +267,21 @@ impl Core {
         let timeout = if work {
             Some(Duration::ZERO)
         } else {
-            self.until_next_timer().into_iter().chain(self.sentinel_timeout()).min()
+            let timers = [self.until_next_timer(), self.sentinel_timeout(), self.until_round()];
+            timers.into_iter().flatten().min()
         };
+        let slept_ns = self.shared.clock.now_ns();
         self.io(timeout);
+        self.count_idle(self.shared.clock.now_ns().saturating_sub(slept_ns));
         self.end_watch();
         self.shared.asleep.fetch_sub(1, Ordering::Relaxed);
         mine.parking.awake(sleep);
         add(&mine.counters.parks, 1);
+    }
+
+    fn until_round(&self) -> Option<Duration> {
+        let control = self.shared.control.as_ref()?;
+        control.until_round_ns(self.index, self.shared.clock.now_ns()).map(Duration::from_nanos)
     }
 
     fn until_next_timer(&self) -> Option<Duration> {

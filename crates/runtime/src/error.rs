@@ -1,6 +1,6 @@
 //! What can go wrong at the runtime's edges, by whose fault it is.
 
-use std::{fmt, io};
+use std::{fmt, io, path::PathBuf};
 use thiserror::Error;
 use vermeil_io::IoError;
 
@@ -18,6 +18,14 @@ pub enum StartError {
         cores: usize,
         /// Cores of the layout.
         described: usize,
+    },
+    /// The file of a plan was refused.
+    #[error("cannot use the plan {path}: {reason}")]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// The system refused a thread.
     #[error("cannot start the thread of core {core} (cpu {cpu}): {source}")]

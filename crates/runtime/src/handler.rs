@@ -6,7 +6,7 @@ use crate::{
     costs::Published,
     error::Full,
     shared::{Handle, Shared, add},
-    spec::{Lanes, Spec},
+    spec::{Exclusion, Lanes, Place, Spec},
 };
 use std::{
     num::NonZeroUsize,
@@ -127,6 +127,11 @@ impl Handle {
         let spec = spec.into();
         let lanes = self.lanes(&spec);
         let index = self.shared.handlers.register(&spec);
+        if let (Some(control), Lanes::One(color), Exclusion::Handler, Place::Any) =
+            (&self.shared.control, &lanes, &spec.exclusion, &spec.place)
+        {
+            control.register(&self.shared, index, &spec.name, color);
+        }
         let code = Code { index, handle: self.clone(), lanes, run: Box::new(run) };
         Handler { code: Box::leak(Box::new(code)) }
     }
@@ -202,6 +207,9 @@ impl<E: Send + 'static> Run for Posted<E> {
     fn run(self) {
         let Self { code, counted, event } = self;
         drop(counted);
+        if code.handle.shared.control.is_some() {
+            current(|core| core.note_running(code.index));
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| (code.run)(event)));
         // The core counts it as well.
         if let Err(panic) = outcome {

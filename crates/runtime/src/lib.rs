@@ -43,6 +43,7 @@
 mod blocking;
 mod builder;
 mod color;
+mod control;
 mod core;
 mod costs;
 mod error;
@@ -74,7 +75,7 @@ pub use handler::{Handler, HandlerSnapshot};
 pub use hop::hop;
 pub use keyed::Keyed;
 pub use net::{TcpListener, TcpStream};
-pub use shared::{CoreSnapshot, Handle, Snapshot};
+pub use shared::{CoreSnapshot, Handle, Placements, Snapshot};
 pub use source::Source;
 pub use spec::{Exclusion, Place, Spec};
 pub use task::{Task, yield_now};

@@ -7,6 +7,7 @@ use crate::{
     blocking::Pool,
     builder::Limits,
     color::{Color, Queue, Token},
+    control::Control,
     core::{current, is_current},
     handler::{HandlerCounters, HandlerSnapshot, Handlers},
     hints::{Gauge, Hints},
@@ -21,7 +22,7 @@ use vermeil_io::{Board, Clock, Unparker};
 use vermeil_queue::{Parking, ReadyQueue};
 use vermeil_sched::{
     Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, StealCost,
-    Stealing, TurnLimits, WATCH_NS, WorthClass,
+    Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
 };
 
 pub(crate) struct Shared {
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) stealing: Stealing,
     pub(crate) layout: Layout,
+    /// Places handlers, where the policy does.
+    pub(crate) control: Option<Control>,
     pub(crate) clock: Clock,
     /// Since when each core has not looked at its sockets.
     pub(crate) board: Arc<Board>,
@@ -84,6 +87,7 @@ pub(crate) struct CoreCounters {
     pub(crate) steal_ns: AtomicU64,
     pub(crate) searches: AtomicU64,
     pub(crate) thieves_woken: AtomicU64,
+    pub(crate) rounds: AtomicU64,
 }
 
 /// No core.
@@ -98,6 +102,7 @@ impl Shared {
     pub(crate) fn new(
         cpus: &[usize],
         layout: Layout,
+        control: Option<Control>,
         limits: Limits,
         turn: TurnLimits,
         policy: Policy,
@@ -130,6 +135,7 @@ impl Shared {
             policy,
             stealing,
             layout,
+            control,
             clock: Clock::get(),
             board,
             asleep: CachePadded::default(),
@@ -190,6 +196,9 @@ impl Shared {
 
     /// Queues a token where its color is, with so many entries of its events; gives the core.
     pub(crate) fn enqueue(&self, token: Token, entries: usize) -> u32 {
+        if let Some(core) = token.color().about.take_wanted() {
+            token.move_to(core.0);
+        }
         let mut token = Some(token);
         loop {
             let index = token.as_ref().expect("taken only when queued").color().core();
@@ -208,6 +217,22 @@ impl Shared {
             if queued.is_some() {
                 return index;
             }
+        }
+    }
+
+    /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event
+    /// if it has none. Whoever holds the token does it, so the color is never on two cores. Not for Libasync-SMP's order, in
+    /// which nothing is placed: its entries would stay behind.
+    pub(crate) fn relocate(&self, color: &Color, to: CoreIndex) {
+        let queue = &color.queue;
+        queue.about.want(to);
+        let name = queue.id().0.get();
+        let waiting = self
+            .core(queue.core())
+            .ready
+            .with(|ready| ready.remove(Slot(queue.about.slot.load(Ordering::Relaxed)), name));
+        if let Some(Stolen { token, entries }) = waiting {
+            self.schedule(token, entries);
         }
     }
 
@@ -314,6 +339,13 @@ impl Shared {
         }
     }
 
+    /// How far what core `from` posts has to come to `here`; `None` if it does not, or came from no core.
+    #[inline]
+    pub(crate) fn distance_from(&self, from: u32, here: CoreIndex) -> Option<Distance> {
+        let elsewhere = from != here.0 && (from as usize) < self.cores.len();
+        elsewhere.then(|| self.layout.distance(CoreIndex(from), here))
+    }
+
     pub(crate) fn hint(&self, core: CoreIndex) -> Hint {
         let core = self.core(core.0);
         core.hints.hint(Gauge(core.ready.len()))
@@ -407,8 +439,17 @@ impl Handle {
             steal_ns: get(&core.counters.steal_ns),
             searches: get(&core.counters.searches),
             thieves_woken: get(&core.counters.thieves_woken),
+            rounds: get(&core.counters.rounds),
         });
         Snapshot { cores: cores.collect(), handlers: self.handler_snapshots() }
+    }
+
+    /// What the policy has decided about handlers lately (at most 256 decisions, oldest first) and where each handler
+    /// with a color of its own stands.
+    pub fn placements(&self) -> Placements {
+        let report = self.shared.control.as_ref().map(Control::report);
+        let (decisions, handlers) = report.unwrap_or_default();
+        Placements { handlers, decisions: decisions.iter().map(ToString::to_string).collect() }
     }
 
     fn handler_snapshots(&self) -> Vec<HandlerSnapshot> {
@@ -428,6 +469,15 @@ impl Handle {
             })
             .collect()
     }
+}
+
+/// Where handlers stand, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placements {
+    /// Handlers with a color of their own, by name, in order of registration.
+    pub handlers: Vec<(String, CoreIndex)>,
+    /// Decisions in words, oldest first.
+    pub decisions: Vec<String>,
 }
 
 /// The runtime's counters at one moment.
@@ -476,4 +526,6 @@ pub struct CoreSnapshot {
     pub searches: u64,
     /// Sleeping cores that this core woke to steal from a busy one.
     pub thieves_woken: u64,
+    /// Rounds of observation this core has answered.
+    pub rounds: u64,
 }

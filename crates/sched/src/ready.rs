@@ -59,7 +59,7 @@ pub struct Slot(pub u32);
 pub enum Taken<T> {
     /// A token, with the right to run it.
     Token(T),
-    /// An event of this color was posted here, and its token has not come yet: post the entry again.
+    /// An event of this color was posted here, and its token is elsewhere: not given any more, the entry keeps its place.
     Early(u64),
 }
 
@@ -130,7 +130,7 @@ impl<T> Ready<T> {
     pub fn pop(&mut self) -> Option<Taken<T>> {
         match &mut self.0 {
             Queue::Colors(colors) => colors.pop().map(Taken::Token),
-            Queue::Events(events) => events.pop(),
+            Queue::Events(events) => events.pop().map(Taken::Token),
         }
     }
 
@@ -164,11 +164,19 @@ impl<T> Ready<T> {
         self.len() == 0
     }
 
-    /// Whether the owner finds something to do, be it only an entry to post again.
+    /// Whether the owner may find something to do: a token without an entry, which is on its way, counts as none.
     pub fn has_work(&self) -> bool {
         match &self.0 {
             Queue::Colors(colors) => colors.len() > 0,
             Queue::Events(events) => events.has_work(),
+        }
+    }
+
+    /// Takes out the entries whose tokens are elsewhere, when all tokens have been taken and the core goes away.
+    pub fn leave(&mut self) -> Vec<u64> {
+        match &mut self.0 {
+            Queue::Colors(_) => Vec::new(),
+            Queue::Events(events) => events.leave(),
         }
     }
 

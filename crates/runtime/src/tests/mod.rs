@@ -1,6 +1,7 @@
 //! The runtime on real threads: colors, handlers, tasks, timers, sockets, stopping.
 
 mod board;
+mod control;
 mod handler;
 mod model;
 mod net;

@@ -4,7 +4,7 @@
 //! posting, and a steal costs what it cost there: a scan for the first color that is not running, then a second one to
 //! take all its entries out.
 
-use super::{Stolen, Taken};
+use super::Stolen;
 use std::collections::{HashMap, VecDeque};
 
 #[derive(Debug)]
@@ -38,9 +38,15 @@ impl<T> Events<T> {
         assert!(twin.is_none(), "a color has one token");
     }
 
-    pub(super) fn pop(&mut self) -> Option<Taken<T>> {
-        let color = self.entries.pop_front()?;
-        Some(self.take(color).map_or(Taken::Early(color), Taken::Token))
+    /// The first entry whose token is here: one whose token is on its way, or held, keeps its place.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let at = self.entries.iter().position(|color| self.tokens.contains_key(color))?;
+        let color = self.entries.remove(at)?;
+        self.take(color)
+    }
+
+    pub(super) fn leave(&mut self) -> Vec<u64> {
+        self.entries.drain(..).collect()
     }
 
     pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
@@ -63,7 +69,7 @@ impl<T> Events<T> {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.entries.is_empty()
+        !self.entries.is_empty() && !self.tokens.is_empty()
     }
 
     pub(super) fn stealable(&self) -> usize {

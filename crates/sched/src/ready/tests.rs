@@ -108,9 +108,11 @@ fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
     ready.push(2, 'b', WorthClass::of(1 << 20));
     ready.push(3, 'c', WorthClass::of(1 << 20));
     assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2 }));
-    assert_eq!(ready.pop(), Some(Taken::Early(1)));
     assert_eq!(ready.pop(), Some(Taken::Token('c')));
-    assert!(!ready.has_work());
+    assert_eq!((ready.pop(), ready.has_work()), (None, false));
+    // It has run one of its events and comes back for the entry that kept its place.
+    ready.push(1, 'a', None);
+    assert_eq!((ready.pop(), ready.leave()), (Some(Taken::Token('a')), vec![]));
 }
 
 #[test]
