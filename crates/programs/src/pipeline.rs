@@ -4,16 +4,11 @@
 //! stages work on different items in parallel: the model of Genevès' thesis, in which whole handlers are placed.
 
 use std::sync::{Arc, OnceLock};
-use vermeil::{Color, Full, Handle, Handler};
+use vermeil::{Exclusion, Full, Handle, Handler, Spec};
 
 /// A row of stages; items enter with [`start`](Self::start).
 pub struct Pipeline<T: 'static> {
-    stages: Arc<OnceLock<Box<[Stage<T>]>>>,
-}
-
-struct Stage<T: 'static> {
-    handler: Handler<T>,
-    color: Color,
+    stages: Arc<OnceLock<Box<[Handler<T>]>>>,
 }
 
 impl<T> Clone for Pipeline<T> {
@@ -40,15 +35,15 @@ impl<T: Send + 'static> Pipeline<T> {
         let (work, end) = (Arc::new(work), Arc::new(end));
         let made = (0..stages).map(|position| {
             let (pipeline, work, end) = (pipeline.clone(), work.clone(), end.clone());
-            let handler = handle.handler(format!("{name}-{}", position + 1), move |mut item| {
+            let spec = Spec::new(format!("{name}-{}", position + 1)).exclusion(Exclusion::Handler);
+            handle.handler(spec, move |mut item| {
                 work(position, &mut item);
                 if position + 1 < stages {
                     pipeline.hand(position + 1, item);
                 } else {
                     end(&pipeline, item);
                 }
-            });
-            Stage { handler, color: handle.color() }
+            })
         });
         let made = made.collect();
         assert!(pipeline.stages.set(made).is_ok(), "a pipeline is built once");
@@ -72,7 +67,6 @@ impl<T: Send + 'static> Pipeline<T> {
 
     fn post(&self, position: usize, item: T) -> Result<(), Full<T>> {
         let stages = self.stages.get().expect("set before the first item");
-        let Stage { handler, color } = &stages[position];
-        handler.post(color, item)
+        stages[position].send(item)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     control::Control,
     core::Core,
     error::StartError,
-    shared::{Handle, Shared},
+    shared::{Handle, Setup, Shared},
 };
 use std::{
     path::Path,
@@ -121,7 +121,8 @@ impl Builder {
         }
         let board = Arc::new(Board::private(cpus.len()));
         let control = Control::new(&self.policy, &layout, self.limits.handlers)?;
-        let shared = Shared::new(&cpus, layout, control, self.limits, self.turn, self.policy, pool, board);
+        let Self { limits, turn, policy, .. } = self;
+        let shared = Shared::new(&cpus, Setup { layout, control, limits, turn, policy, pool, board });
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;

@@ -55,6 +55,17 @@ pub(crate) struct Shared {
     colors: AtomicU64,
 }
 
+/// What a runtime is made of, beside its cores.
+pub(crate) struct Setup {
+    pub(crate) layout: Layout,
+    pub(crate) control: Option<Control>,
+    pub(crate) limits: Limits,
+    pub(crate) turn: TurnLimits,
+    pub(crate) policy: Policy,
+    pub(crate) pool: Pool,
+    pub(crate) board: Arc<Board>,
+}
+
 /// What the others may touch of a core.
 pub(crate) struct CoreShared {
     pub(crate) cpu: usize,
@@ -99,16 +110,8 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        cpus: &[usize],
-        layout: Layout,
-        control: Option<Control>,
-        limits: Limits,
-        turn: TurnLimits,
-        policy: Policy,
-        pool: Pool,
-        board: Arc<Board>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(cpus: &[usize], setup: Setup) -> Arc<Self> {
+        let Setup { layout, control, limits, turn, policy, pool, board } = setup;
         let stealing = policy.stealing();
         let core = |cpu: &usize| {
             CachePadded::new(CoreShared {
