@@ -41,12 +41,22 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
+            [CompletionResult]::new('--balance', '--balance', [CompletionResultType]::ParameterName, 'How new connections find their cores')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
             [CompletionResult]::new('--follow-symlinks', '--follow-symlinks', [CompletionResultType]::ParameterName, 'Which symbolic links below DIR are followed')
             [CompletionResult]::new('--cache-bytes', '--cache-bytes', [CompletionResultType]::ParameterName, 'Memory for file contents, all cores together, in bytes')
             [CompletionResult]::new('--cache-entries', '--cache-entries', [CompletionResultType]::ParameterName, 'Paths remembered, all cores together')
             [CompletionResult]::new('--cache-file-bytes', '--cache-file-bytes', [CompletionResultType]::ParameterName, 'The largest file whose content is kept in memory, in bytes')
+            [CompletionResult]::new('--php', '--php', [CompletionResultType]::ParameterName, 'Have files named *.php answered by PHP')
+            [CompletionResult]::new('--php-children', '--php-children', [CompletionResultType]::ParameterName, 'Children of the pool, and connections open to it at once')
+            [CompletionResult]::new('--php-queue', '--php-queue', [CompletionResultType]::ParameterName, 'Requests that may wait for PHP')
+            [CompletionResult]::new('--php-queue-timeout', '--php-queue-timeout', [CompletionResultType]::ParameterName, 'How long a request may wait for PHP to be free, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--php-timeout', '--php-timeout', [CompletionResultType]::ParameterName, 'How long PHP may be silent, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--php-requests', '--php-requests', [CompletionResultType]::ParameterName, 'Requests after which a child of our own pool is replaced')
+            [CompletionResult]::new('--php-body-bytes', '--php-body-bytes', [CompletionResultType]::ParameterName, 'The longest request body for PHP, in bytes')
+            [CompletionResult]::new('--php-user', '--php-user', [CompletionResultType]::ParameterName, 'The user that our own pool runs as, when the server is started by the superuser')
+            [CompletionResult]::new('--php-send', '--php-send', [CompletionResultType]::ParameterName, 'A folder out of which PHP may have files sent; may be given several times')
             [CompletionResult]::new('--connections-max', '--connections-max', [CompletionResultType]::ParameterName, 'Connections held at once, on each core')
             [CompletionResult]::new('--request-line-bytes', '--request-line-bytes', [CompletionResultType]::ParameterName, 'The longest request line, in bytes')
             [CompletionResult]::new('--header-count', '--header-count', [CompletionResultType]::ParameterName, 'The most header fields of a request')
@@ -72,8 +82,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;load' {
-            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Connections, each a user with one request under way')
-            [CompletionResult]::new('--connections', '--connections', [CompletionResultType]::ParameterName, 'Connections, each a user with one request under way')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Users; without WORKLOAD connections, each with one request under way')
+            [CompletionResult]::new('--connections', '--connections', [CompletionResultType]::ParameterName, 'Users; without WORKLOAD connections, each with one request under way')
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
             [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'What random numbers are drawn from; the same seed gives the same users and arrivals')
@@ -86,22 +96,72 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'For an answer to come, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('-d', '-d', [CompletionResultType]::ParameterName, 'The part of the run that counts, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'The part of the run that counts, in seconds or with a unit: ms, s, m, h')
-            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'End after so many requests')
-            [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'End after so many requests')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'End after so many requests; with WORKLOAD, pages')
+            [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'End after so many requests; with WORKLOAD, pages')
             [CompletionResult]::new('--think', '--think', [CompletionResultType]::ParameterName, 'How long users think between an answer and the next request')
-            [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Open loop: requests arrive by themselves, so many a second')
+            [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do')
             [CompletionResult]::new('--arrivals', '--arrivals', [CompletionResultType]::ParameterName, 'Open loop with the arrivals of a file: a time in seconds on each line')
+            [CompletionResult]::new('--compress', '--compress', [CompletionResultType]::ParameterName, 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster')
             [CompletionResult]::new('--ramp-up', '--ramp-up', [CompletionResultType]::ParameterName, 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'Before the part that counts, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--ramp-down', '--ramp-down', [CompletionResultType]::ParameterName, 'After the part that counts, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--good', '--good', [CompletionResultType]::ParameterName, 'A good page takes no longer, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--tolerable', '--tolerable', [CompletionResultType]::ParameterName, 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--good-share', '--good-share', [CompletionResultType]::ParameterName, 'Share of pages that must be good')
+            [CompletionResult]::new('--tolerable-share', '--tolerable-share', [CompletionResultType]::ParameterName, 'Share of pages that must be tolerable')
+            [CompletionResult]::new('--failed-share', '--failed-share', [CompletionResultType]::ParameterName, 'Share of pages that is too much to fail')
+            [CompletionResult]::new('--good-rate', '--good-rate', [CompletionResultType]::ParameterName, 'Bytes per second of a good download')
+            [CompletionResult]::new('--tolerable-rate', '--tolerable-rate', [CompletionResultType]::ParameterName, 'Bytes per second of a tolerable download')
+            [CompletionResult]::new('--users-from', '--users-from', [CompletionResultType]::ParameterName, 'Users that are tried first')
+            [CompletionResult]::new('--users-max', '--users-max', [CompletionResultType]::ParameterName, 'Most users that are tried')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'How near to each other users that hold it and users that do not must be')
+            [CompletionResult]::new('--confirm', '--confirm', [CompletionResultType]::ParameterName, 'Runs by which the result is confirmed')
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated')
             [CompletionResult]::new('--choice', '--choice', [CompletionResultType]::ParameterName, 'How a connection finds its set')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write the whole result as JSON; - is standard output, without the summary')
             [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
+            [CompletionResult]::new('--find-max', '--find-max', [CompletionResultType]::ParameterName, 'Search the most users that hold the quality of service: run after run, with more and with fewer')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'No live line')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No live line')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
+            [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;load;files' {
+            [CompletionResult]::new('--scale', '--scale', [CompletionResultType]::ParameterName, 'For so many users (support), or expected operations a second (specweb96)')
+            [CompletionResult]::new('--max-bytes', '--max-bytes', [CompletionResultType]::ParameterName, 'The most that is written in directories, in bytes')
+            [CompletionResult]::new('--backend', '--backend', [CompletionResultType]::ParameterName, 'Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it')
+            [CompletionResult]::new('--static', '--static', [CompletionResultType]::ParameterName, 'Pages as plain files instead of PHP')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;load;backend' {
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen; port 0 takes any free port')
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen; port 0 takes any free port')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
+            [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
+            [CompletionResult]::new('--delay', '--delay', [CompletionResultType]::ParameterName, 'How long every answer takes: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;load;help' {
+            [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
+            [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;load;help;files' {
+            break
+        }
+        'vermeil;load;help;backend' {
+            break
+        }
+        'vermeil;load;help;help' {
             break
         }
         'vermeil;topo' {
@@ -156,6 +216,14 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;load' {
+            [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
+            [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            break
+        }
+        'vermeil;help;load;files' {
+            break
+        }
+        'vermeil;help;load;backend' {
             break
         }
         'vermeil;help;topo' {

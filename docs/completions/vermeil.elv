@@ -37,12 +37,22 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -l 'Where to listen; may be given several times'
             cand --listen 'Where to listen; may be given several times'
             cand --cores 'Which cpus to run on: all, a number of them, or a list'
+            cand --balance 'How new connections find their cores'
             cand --io 'How the kernel is asked for input and output'
             cand --log 'Where the access log goes: - (standard output), a file, or off'
             cand --follow-symlinks 'Which symbolic links below DIR are followed'
             cand --cache-bytes 'Memory for file contents, all cores together, in bytes'
             cand --cache-entries 'Paths remembered, all cores together'
             cand --cache-file-bytes 'The largest file whose content is kept in memory, in bytes'
+            cand --php 'Have files named *.php answered by PHP'
+            cand --php-children 'Children of the pool, and connections open to it at once'
+            cand --php-queue 'Requests that may wait for PHP'
+            cand --php-queue-timeout 'How long a request may wait for PHP to be free, in seconds or with a unit: ms, s, m, h'
+            cand --php-timeout 'How long PHP may be silent, in seconds or with a unit: ms, s, m, h'
+            cand --php-requests 'Requests after which a child of our own pool is replaced'
+            cand --php-body-bytes 'The longest request body for PHP, in bytes'
+            cand --php-user 'The user that our own pool runs as, when the server is started by the superuser'
+            cand --php-send 'A folder out of which PHP may have files sent; may be given several times'
             cand --connections-max 'Connections held at once, on each core'
             cand --request-line-bytes 'The longest request line, in bytes'
             cand --header-count 'The most header fields of a request'
@@ -66,8 +76,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'vermeil;load'= {
-            cand -c 'Connections, each a user with one request under way'
-            cand --connections 'Connections, each a user with one request under way'
+            cand -c 'Users; without WORKLOAD connections, each with one request under way'
+            cand --connections 'Users; without WORKLOAD connections, each with one request under way'
             cand --cores 'Which cpus to run on: all, a number of them, or a list'
             cand --io 'How the kernel is asked for input and output'
             cand --seed 'What random numbers are drawn from; the same seed gives the same users and arrivals'
@@ -80,22 +90,66 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --timeout 'For an answer to come, in seconds or with a unit: ms, s, m, h'
             cand -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h'
             cand --duration 'The part of the run that counts, in seconds or with a unit: ms, s, m, h'
-            cand -n 'End after so many requests'
-            cand --requests 'End after so many requests'
+            cand -n 'End after so many requests; with WORKLOAD, pages'
+            cand --requests 'End after so many requests; with WORKLOAD, pages'
             cand --think 'How long users think between an answer and the next request'
-            cand --rate 'Open loop: requests arrive by themselves, so many a second'
+            cand --rate 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do'
             cand --arrivals 'Open loop with the arrivals of a file: a time in seconds on each line'
+            cand --compress 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster'
             cand --ramp-up 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h'
             cand --warm-up 'Before the part that counts, in seconds or with a unit: ms, s, m, h'
             cand --ramp-down 'After the part that counts, in seconds or with a unit: ms, s, m, h'
+            cand --good 'A good page takes no longer, in seconds or with a unit: ms, s, m, h'
+            cand --tolerable 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h'
+            cand --good-share 'Share of pages that must be good'
+            cand --tolerable-share 'Share of pages that must be tolerable'
+            cand --failed-share 'Share of pages that is too much to fail'
+            cand --good-rate 'Bytes per second of a good download'
+            cand --tolerable-rate 'Bytes per second of a tolerable download'
+            cand --users-from 'Users that are tried first'
+            cand --users-max 'Most users that are tried'
+            cand --precision 'How near to each other users that hold it and users that do not must be'
+            cand --confirm 'Runs by which the result is confirmed'
             cand --address 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated'
             cand --choice 'How a connection finds its set'
             cand --json 'Write the whole result as JSON; - is standard output, without the summary'
             cand --no-keepalive 'A new connection for each request'
+            cand --find-max 'Search the most users that hold the quality of service: run after run, with more and with fewer'
             cand -q 'No live line'
             cand --quiet 'No live line'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+            cand files 'Write the files that a workload asks for'
+            cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;load;files'= {
+            cand --scale 'For so many users (support), or expected operations a second (specweb96)'
+            cand --max-bytes 'The most that is written in directories, in bytes'
+            cand --backend 'Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it'
+            cand --static 'Pages as plain files instead of PHP'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;load;backend'= {
+            cand -l 'Where to listen; port 0 takes any free port'
+            cand --listen 'Where to listen; port 0 takes any free port'
+            cand --cores 'Which cpus to run on: all, a number of them, or a list'
+            cand --io 'How the kernel is asked for input and output'
+            cand --delay 'How long every answer takes: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;load;help'= {
+            cand files 'Write the files that a workload asks for'
+            cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;load;help;files'= {
+        }
+        &'vermeil;load;help;backend'= {
+        }
+        &'vermeil;load;help;help'= {
         }
         &'vermeil;topo'= {
             cand --from 'Draw the machine of an hwloc XML export instead; - reads standard input'
@@ -142,6 +196,12 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;check'= {
         }
         &'vermeil;help;load'= {
+            cand files 'Write the files that a workload asks for'
+            cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+        }
+        &'vermeil;help;load;files'= {
+        }
+        &'vermeil;help;load;backend'= {
         }
         &'vermeil;help;topo'= {
         }

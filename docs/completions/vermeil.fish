@@ -37,6 +37,9 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print thi
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s c -l config -d 'Take everything from a configuration file, and nothing from the command line' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s l -l listen -d 'Where to listen; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l balance -d 'How new connections find their cores' -r -f -a "auto\t'`local` if a self-test at start shows that it works here, otherwise `hash`'
+local\t'The core that handles the packets; neighbours relieve a core that is stuck'
+hash\t'The kernel\'s choice by addresses, for comparison'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll; the start says which and why'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
@@ -47,6 +50,15 @@ none\t'None'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-bytes -d 'Memory for file contents, all cores together, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-entries -d 'Paths remembered, all cores together' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-file-bytes -d 'The largest file whose content is kept in memory, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php -d 'Have files named *.php answered by PHP' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-children -d 'Children of the pool, and connections open to it at once' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-queue -d 'Requests that may wait for PHP' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-queue-timeout -d 'How long a request may wait for PHP to be free, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-timeout -d 'How long PHP may be silent, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-requests -d 'Requests after which a child of our own pool is replaced' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-body-bytes -d 'The longest request body for PHP, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-user -d 'The user that our own pool runs as, when the server is started by the superuser' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-send -d 'A folder out of which PHP may have files sent; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Connections held at once, on each core' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l request-line-bytes -d 'The longest request line, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-count -d 'The most header fields of a request' -r
@@ -63,33 +75,64 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s c -l connections -d 'Connections, each a user with one request under way' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s X -l method -d 'The method' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l body -d 'The content of every request; @FILE reads it from a file' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s n -l requests -d 'End after so many requests' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l think -d 'How long users think between an answer and the next request' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l rate -d 'Open loop: requests arrive by themselves, so many a second' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s X -l method -d 'The method' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l body -d 'The content of every request; @FILE reads it from a file' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l think -d 'How long users think between an answer and the next request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good-share -d 'Share of pages that must be good' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l failed-share -d 'Share of pages that is too much to fail' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good-rate -d 'Bytes per second of a good download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l users-from -d 'Users that are tried first' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l users-max -d 'Most users that are tried' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l confirm -d 'Runs by which the result is confirmed' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
 round-robin\t'Connections take turns'
 least-pending\t'The set with the fewest requests of this injector under way'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -l no-keepalive -d 'A new connection for each request'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s q -l quiet -d 'No live line'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l no-keepalive -d 'A new connection for each request'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s q -l quiet -d 'No live line'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "files" -d 'Write the files that a workload asks for'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l scale -d 'For so many users (support), or expected operations a second (specweb96)' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l max-bytes -d 'The most that is written in directories, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l backend -d 'Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l static -d 'Pages as plain files instead of PHP'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -s l -l listen -d 'Where to listen; port 0 takes any free port' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+uring\t'io_uring, or refuse to start'
+epoll\t'epoll, which works everywhere'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -l delay -d 'How long every answer takes: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "files" -d 'Write the files that a workload asks for'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l cores -d 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list' -r
@@ -116,3 +159,5 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_see
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "files" -d 'Write the files that a workload asks for'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'

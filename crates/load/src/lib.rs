@@ -8,6 +8,7 @@ pub mod backend;
 mod error;
 mod fault;
 pub mod files;
+mod job;
 mod limits;
 mod link;
 pub mod measure;
@@ -28,6 +29,7 @@ pub mod wire;
 
 pub use error::LoadError;
 pub use fault::Fault;
+pub use job::{Job, Unwatched};
 pub use plan::{Ground, Loop, Phases, SimplePlan};
 pub use quality::Quality;
 pub use replay::{Replay, replay};

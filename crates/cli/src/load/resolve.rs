@@ -1,8 +1,8 @@
-//! From what was written to a plan: files are read, sets of addresses come apart, contradictions are found.
+//! From what was written to a job: files are read, sets of addresses come apart, contradictions are found.
 //!
 //! Tested in `load/tests.rs`.
 
-use super::{ChoiceArg, Io, LoadArgs};
+use super::LoadArgs;
 use crate::Exit;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use std::time::Duration;
 use std::{fs, io};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::report::Subject;
+use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
 use vermeil_load::wire::{Request, Reuse};
-use vermeil_load::{Choice, Ground, LoadError, Loop, Phases, Set, SimplePlan, Url};
+use vermeil_load::{Ground, Job, LoadError, Loop, Phases, Set, SimplePlan, Url, replay};
 
 /// Why a command line cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -26,42 +27,165 @@ pub(super) enum Wrong {
         "--address {set}: {why}; write [NAME=]ADDR:PORT[,ADDR:PORT…], such as node0=10.0.0.1:80,10.0.0.2:80"
     )]
     Address { set: String, why: String },
+    #[error("{path}: {error}")]
+    Model { path: String, error: ModelError },
+    #[error("{path}: {why}")]
+    Log { path: String, why: String },
+    #[error("{0}")]
+    NoFiles(String),
+    #[error(
+        "{0:?} is neither a URL nor a workload: write http://…, support, specweb96, webstone, single, FILE.toml or FILE.log"
+    )]
+    Workload(String),
+    #[error("a workload asks one server: write one URL, and other addresses of it with --address")]
+    ManyUrls,
+    #[error("{option} makes no sense with a workload: {instead}")]
+    NotWith { option: &'static str, instead: &'static str },
 }
 
 impl Wrong {
     /// Whether the command line is to blame or what it found.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            Self::File { .. } => Exit::CannotStart,
+            Self::File { .. } | Self::NoFiles(_) => Exit::CannotStart,
             Self::Load(LoadError::Url(vermeil_load::UrlError::Form { .. })) => Exit::Usage,
             Self::Load(LoadError::Url(_) | LoadError::Descriptors { .. } | LoadError::Ports { .. }) => {
                 Exit::CannotStart
             }
-            Self::Load(_) | Self::Cores(_) | Self::Address { .. } => Exit::Usage,
+            _ => Exit::Usage,
         }
     }
 }
 
-/// A window that only the number of requests ends.
+/// A window that only the number of requests, or the end of a record, ends.
 const UNTIL_DONE: Duration = Duration::from_secs(24 * 3600);
 
+/// Longest time for a request without a workload, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 impl LoadArgs {
-    /// The plan, and what to call it.
-    pub(super) fn resolve(&self) -> Result<(SimplePlan, Subject), Wrong> {
+    /// The job, and what to call it.
+    pub(super) fn resolve(&self) -> Result<(Job, Subject), Wrong> {
+        let first = self.what.first().map_or("", String::as_str);
+        let (workload, urls) = match first.contains("://") {
+            true => (None, &self.what[..]),
+            false => (Some(first), &self.what[1..]),
+        };
         let urls: Vec<Url> =
-            self.what.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(LoadError::from)?;
+            urls.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(LoadError::from)?;
+        match (workload, &urls[..]) {
+            (None, _) => self.simple(urls),
+            (Some(workload), []) => Err(Wrong::Workload(workload.to_owned())),
+            (Some(workload), [url]) if workload.ends_with(".log") => self.replay(workload, url),
+            (Some(workload), [url]) => self.sessions(workload, url),
+            (Some(_), _) => Err(Wrong::ManyUrls),
+        }
+    }
+
+    fn simple(&self, urls: Vec<Url>) -> Result<(Job, Subject), Wrong> {
+        let arrivals = self.arrivals()?;
+        let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
         let plan = SimplePlan {
             ground: self.ground()?,
             urls,
             request: self.request()?,
             connections: self.connections,
-            pace: self.pace()?,
+            pace: arrivals.map_or(Loop::Closed { think }, |arrivals| Loop::Open { arrivals }),
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
             pipeline: self.requests.pipeline,
+            order: None,
+            quality: self.quality.quality(),
             requests_max: self.time.requests_max,
         };
-        let subject = self.subject(&plan);
-        Ok((plan, subject))
+        let subject = self.subject_of_simple(&plan);
+        Ok((Job::Simple(Box::new(plan)), subject))
+    }
+
+    /// An access log, replayed.
+    fn replay(&self, path: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
+        let log = read("the log", Path::new(path), |path| fs::read_to_string(path))?;
+        let replay =
+            replay(&log, self.time.compress).map_err(|why| Wrong::Log { path: path.to_owned(), why })?;
+        let urls: Vec<Url> =
+            replay.targets.iter().map(|target| Url { target: target.clone(), ..url.clone() }).collect();
+        let mut ground = self.ground()?;
+        if self.time.duration.is_none() {
+            ground.phases.window = UNTIL_DONE;
+        }
+        let plan = SimplePlan {
+            ground,
+            request: self.request()?,
+            connections: self.connections,
+            pace: Loop::Open { arrivals: replay.arrivals },
+            reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
+            order: Some(replay.order.into()),
+            quality: self.quality.quality(),
+            requests_max: self.time.requests_max,
+            urls,
+            ..SimplePlan::new(url.clone())
+        };
+        let mut subject = self.subject_of_simple(&plan);
+        subject.target = url.authority();
+        subject.workload =
+            format!("{path}, {} lines of it passed over; {}", replay.skipped, subject.workload);
+        Ok((Job::Simple(Box::new(plan)), subject))
+    }
+
+    fn sessions(&self, workload: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
+        if self.requests.pipeline > 1 {
+            let (option, instead) = ("--pipeline", "users of a workload wait for each answer");
+            return Err(Wrong::NotWith { option, instead });
+        }
+        let ground = self.ground()?;
+        let mut model = self.model(workload, url, &ground)?;
+        if let Some(think) = self.time.think {
+            model.think = think;
+        }
+        if let Some(timeout) = self.requests.timeout {
+            model.timeout = timeout.into();
+        }
+        if self.requests.no_keepalive {
+            model.keep_alive = vermeil_load::session::KeepAlive::NEVER;
+        }
+        let factor = self.time.compress;
+        let model = model.compressed(factor);
+        let pace = match self.arrivals()? {
+            Some(arrivals) => SessionLoop::PartlyOpen { arrivals },
+            None => SessionLoop::Closed,
+        };
+        let plan = SessionPlan {
+            ground,
+            url: url.clone(),
+            model,
+            users: self.connections,
+            pace,
+            quality: self.quality.quality().compressed(factor),
+            request: self.request()?,
+            pages_max: self.time.requests_max,
+        };
+        let subject = self.subject_of_sessions(&plan);
+        Ok((Job::Sessions(Box::new(plan)), subject))
+    }
+
+    /// The model of a workload: shipped, then with what the server says of its files, or from a file.
+    fn model(&self, workload: &str, url: &Url, ground: &Ground) -> Result<Model, Wrong> {
+        if workload.ends_with(".toml") {
+            let text = read("the workload", Path::new(workload), |path| fs::read_to_string(path))?;
+            return Model::from_toml(&text)
+                .map_err(|error| Wrong::Model { path: workload.to_owned(), error });
+        }
+        let builtin = Builtin::named(workload).ok_or_else(|| Wrong::Workload(workload.to_owned()))?;
+        let manifest = match builtin.files() {
+            None => None,
+            Some(_) => {
+                let addr = match ground.sets.first() {
+                    Some(set) => set.addrs[0],
+                    None => url.resolve().map_err(LoadError::from)?,
+                };
+                manifest(url, addr).map_err(|error| Wrong::NoFiles(error.to_string()))?
+            }
+        };
+        builtin.model(manifest.as_ref(), &url.target).map_err(Wrong::NoFiles)
     }
 
     fn ground(&self) -> Result<Ground, Wrong> {
@@ -76,12 +200,8 @@ impl LoadArgs {
         };
         Ok(Ground {
             sets: self.addresses.address.iter().enumerate().map(set).collect::<Result<_, _>>()?,
-            choice: match self.addresses.choice {
-                ChoiceArg::Fixed => Choice::Fixed,
-                ChoiceArg::RoundRobin => Choice::RoundRobin,
-                ChoiceArg::LeastPending => Choice::LeastPending,
-            },
-            timeout: self.requests.timeout.into(),
+            choice: self.addresses.choice.choice(),
+            timeout: self.requests.timeout.map_or(TIMEOUT, Duration::from),
             phases: Phases {
                 ramp_up: or_none(time.ramp_up),
                 warm_up: or_none(time.warm_up),
@@ -89,11 +209,7 @@ impl LoadArgs {
                 ramp_down: or_none(time.ramp_down),
             },
             cpus: cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
-            io: match self.io {
-                Io::Auto => vermeil_io::IoChoice::Auto,
-                Io::Uring => vermeil_io::IoChoice::Uring,
-                Io::Epoll => vermeil_io::IoChoice::Epoll,
-            },
+            io: self.io.choice(),
             seed: self.seed,
         })
     }
@@ -116,21 +232,13 @@ impl LoadArgs {
         Ok(request)
     }
 
-    fn pace(&self) -> Result<Loop, Wrong> {
-        let arrivals = match &self.time.arrivals {
-            Some(path) => {
-                let text = read("--arrivals", path, |path| fs::read_to_string(path))?;
-                Some(Arrivals::recorded(&text).map_err(LoadError::from)?)
-            }
-            None => self.time.rate.clone(),
-        };
-        Ok(match arrivals {
-            Some(arrivals) => Loop::Open { arrivals },
-            None => Loop::Closed { think: self.time.think.unwrap_or(Think::NONE) },
-        })
+    fn arrivals(&self) -> Result<Option<Arrivals>, Wrong> {
+        let Some(path) = &self.time.arrivals else { return Ok(self.time.rate.clone()) };
+        let text = read("--arrivals", path, |path| fs::read_to_string(path))?;
+        Ok(Some(Arrivals::recorded(&text).map_err(LoadError::from)?))
     }
 
-    fn subject(&self, plan: &SimplePlan) -> Subject {
+    fn subject_of_simple(&self, plan: &SimplePlan) -> Subject {
         let first = &plan.urls[0];
         let more = match plan.urls.len() {
             1 => String::new(),
@@ -149,7 +257,7 @@ impl LoadArgs {
             Loop::Closed { think } if think.is_none() => ("closed loop, no thinking".to_owned(), "sending"),
             Loop::Closed { think } => (format!("closed loop, thinking {think}"), "sending"),
             Loop::Open { arrivals } => (
-                format!("open loop, {arrivals} a second"),
+                format!("open loop, {arrivals}"),
                 "the intended start: waiting for a connection is part of it, corrected once",
             ),
         };
@@ -161,6 +269,34 @@ impl LoadArgs {
             times_from: times_from.to_owned(),
             sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
             ..Subject::default()
+        }
+    }
+
+    fn subject_of_sessions(&self, plan: &SessionPlan) -> Subject {
+        let model = &plan.model;
+        let (pace, times_from) = match &plan.pace {
+            SessionLoop::Closed => {
+                (format!("closed loop, thinking {}", model.think), "asking for the page, with all it shows")
+            }
+            SessionLoop::PartlyOpen { arrivals } => (
+                format!("partly open loop, sessions {arrivals}, thinking {}", model.think),
+                "asking for the page, with all it shows; for the first of a session from its intended start",
+            ),
+        };
+        Subject {
+            title: format!("vermeil load {}", model.name),
+            target: plan.url.authority(),
+            workload: format!(
+                "{} users, {:.1} pages and {:.1} requests in a session",
+                plan.users,
+                model.pages_per_session(),
+                model.requests_per_session()
+            ),
+            pace,
+            times_from: times_from.to_owned(),
+            pages: model.pages.iter().map(|page| page.name.clone()).collect(),
+            expected_shares: model.shares(),
+            sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
         }
     }
 }

@@ -5,8 +5,9 @@ use super::resolve::Wrong;
 use crate::Exit;
 use clap::Parser;
 use std::time::Duration;
+use vermeil_load::session::{KeepAlive, SessionLoop, SessionPlan};
 use vermeil_load::wire::Reuse;
-use vermeil_load::{Choice, Loop, SimplePlan};
+use vermeil_load::{Choice, Job, Loop, Quality, SearchOptions, SimplePlan};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -14,60 +15,49 @@ struct Line {
     load: LoadArgs,
 }
 
-fn resolve(words: &[&str]) -> Result<SimplePlan, Wrong> {
-    let line = Line::try_parse_from([&["load"], words].concat()).expect("it parses");
-    line.load.resolve().map(|(plan, _)| plan)
+fn parse(words: &[&str]) -> LoadArgs {
+    Line::try_parse_from([&["load"], words].concat()).expect("it parses").load
+}
+
+fn job(words: &[&str]) -> Result<Job, Wrong> {
+    parse(words).resolve().map(|(job, _)| job)
+}
+
+fn simple(words: &[&str]) -> SimplePlan {
+    match job(words) {
+        Ok(Job::Simple(plan)) => *plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sessions(words: &[&str]) -> SessionPlan {
+    match job(words) {
+        Ok(Job::Sessions(plan)) => *plan,
+        other => panic!("{other:?}"),
+    }
 }
 
 const URL: &str = "http://127.0.0.1:81/x";
 
 #[test]
 fn without_options() {
-    let plan = resolve(&[URL]).unwrap();
+    let plan = simple(&[URL]);
     assert_eq!((plan.connections, plan.pipeline, plan.reuse), (64, 1, Reuse::Keep));
     assert_eq!(plan.ground.phases.total(), Duration::from_secs(10));
-    assert_eq!(plan.requests_max, None);
+    assert_eq!((plan.requests_max, plan.quality), (None, Quality::default()));
+    assert_eq!(parse(&[URL]).search.options(), None);
+    assert_eq!(parse(&[URL, "--find-max"]).search.options(), Some(SearchOptions::default()));
 }
 
 #[test]
 fn each_option_arrives() {
-    let words = [
-        URL,
-        "-c",
-        "7",
-        "-d",
-        "3s",
-        "-n",
-        "99",
-        "--no-keepalive",
-        "--timeout",
-        "2",
-        "--seed",
-        "5",
-        "--think",
-        "exp:1s:9s",
-        "--ramp-up",
-        "1",
-        "--warm-up",
-        "2",
-        "--ramp-down",
-        "3",
-        "--address",
-        "a=127.0.0.1:1,[::1]:2",
-        "--address",
-        "127.0.0.1:3",
-        "--choice",
-        "least-pending",
-        "--io",
-        "epoll",
-        "-X",
-        "PUT",
-        "-H",
-        "X: y",
-        "--body",
-        "text",
-    ];
-    let plan = resolve(&words).unwrap();
+    let words = concat!(
+        "-c 7 -d 3s -n 99 --no-keepalive --timeout 2 --seed 5 --think exp:1s:9s --ramp-up 1 --warm-up 2 --ramp-down 3 ",
+        "--address a=127.0.0.1:1,[::1]:2 --address 127.0.0.1:3 --choice least-pending --io epoll -X PUT -H X:y --body text ",
+        "--good 1 --tolerable 2 --good-share 90 --tolerable-share 95% --failed-share 1 --good-rate 5 --tolerable-rate 4"
+    );
+    let words: Vec<_> = [URL].into_iter().chain(words.split(' ')).collect();
+    let plan = simple(&words);
     assert_eq!((plan.connections, plan.requests_max, plan.reuse), (7, Some(99), Reuse::Close));
     let ground = &plan.ground;
     assert_eq!(ground.phases.total(), Duration::from_secs(9));
@@ -80,29 +70,68 @@ fn each_option_arrives() {
     let bytes = plan.request.bytes("h", "/", Reuse::Keep);
     assert_eq!(bytes, "PUT / HTTP/1.1\r\nHost: h\r\nX: y\r\nContent-Length: 4\r\n\r\ntext");
     assert!(matches!(plan.pace, Loop::Closed { think } if think.to_string() == "exp:1s:9s"));
+    let quality = plan.quality;
+    assert_eq!((quality.good, quality.tolerable), (Duration::from_secs(1), Duration::from_secs(2)));
+    assert_eq!((quality.good_share, quality.tolerable_share, quality.failed_share), (0.9, 0.95, 0.01));
+    assert_eq!((quality.good_rate, quality.tolerable_rate), (5, 4));
 }
 
 #[test]
 fn requests_alone_end_a_run() {
-    let plan = resolve(&[URL, "-n", "5"]).unwrap();
+    let plan = simple(&[URL, "-n", "5"]);
     assert!(plan.ground.phases.window > Duration::from_secs(3600));
-    let open = resolve(&[URL, "--rate", "constant:10"]).unwrap();
+    let open = simple(&[URL, "--rate", "constant:10"]);
     assert!(matches!(open.pace, Loop::Open { .. }));
 }
 
 #[test]
+fn workloads() {
+    let single = sessions(&["single", URL, "-c", "3", "--think", "8s", "--compress", "4"]);
+    assert_eq!((single.users, single.model.keep_alive), (3, KeepAlive::NEVER));
+    assert_eq!(single.model.think.to_string(), "2s");
+    assert_eq!(single.quality.good_rate, 4 * 99_000);
+    let folder = tempfile::tempdir().unwrap();
+    let shop = folder.path().join("shop.toml");
+    std::fs::write(&shop, "name = \"shop\"\n[[page]]\nname = \"home\"\npath = \"/\"\n").unwrap();
+    let shop = sessions(&[shop.to_str().unwrap(), URL, "--rate", "5"]);
+    assert!(matches!(shop.pace, SessionLoop::PartlyOpen { .. }));
+    let log = folder.path().join("access.log");
+    std::fs::write(&log, "1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a HTTP/1.1\" 200 5\n").unwrap();
+    let log = simple(&[log.to_str().unwrap(), URL]);
+    assert_eq!(
+        (log.urls[0].to_string(), log.order.as_deref()),
+        ("http://127.0.0.1:81/a".into(), Some(&[0][..]))
+    );
+}
+
+#[test]
 fn what_is_wrong_is_said() {
-    let cases: [(&[&str], &str, Exit); 6] = [
-        (&["127.0.0.1:80"], "http://127.0.0.1:8080/page", Exit::Usage),
+    let cases: [(&[&str], &str, Exit); 11] = [
+        (&["127.0.0.1:80"], "neither a URL nor a workload", Exit::Usage),
+        (&["nonsense", URL], "support, specweb96", Exit::Usage),
+        (&["single", URL, URL], "--address", Exit::Usage),
+        (&["single", URL, "--pipeline", "2"], "--pipeline", Exit::Usage),
+        (&["/nonexistent.toml", URL], "/nonexistent.toml", Exit::CannotStart),
         (&[URL, "-X", "A B"], "no HTTP method", Exit::Usage),
         (&[URL, "-H", "Connection: close"], "--no-keepalive", Exit::Usage),
         (&[URL, "--body", "@/nonexistent"], "cannot read it", Exit::CannotStart),
         (&[URL, "--address", "node0=nowhere"], "no address with a port", Exit::Usage),
         (&[URL, "--arrivals", "/nonexistent"], "--arrivals /nonexistent", Exit::CannotStart),
+        (&["webstone", "http://127.0.0.1:1/"], "vermeil-load.json", Exit::CannotStart),
     ];
     for (words, said, exit) in cases {
-        let wrong = resolve(words).unwrap_err();
+        let wrong = job(words).unwrap_err();
         assert!(wrong.to_string().contains(said), "{wrong}");
         assert_eq!(wrong.exit(), exit, "{wrong}");
+    }
+}
+
+#[test]
+fn the_commands_beside_it_parse() {
+    for words in [
+        &["files", "support", "dir", "--scale", "3", "--static"][..],
+        &["backend", "--delay", "exp:1ms", "--listen", "127.0.0.1:0"],
+    ] {
+        assert!(parse(words).beside.is_some());
     }
 }

@@ -307,6 +307,28 @@ impl Record {
         }
     }
 
+    /// The record of a run that somebody ended before it began.
+    pub(crate) fn nothing(subject: Subject) -> Self {
+        let outcome = Outcome {
+            total: Tally::default(),
+            window: Duration::ZERO,
+            planned: Duration::ZERO,
+            intervals: Vec::new(),
+            cpu: Duration::ZERO,
+            cores_busy: Vec::new(),
+            stolen: 0.0,
+            resent: 0.0,
+            card: None,
+            users: 0,
+            unfinished: 0,
+            is_open: false,
+            interrupted: true,
+            io: String::new(),
+        };
+        let doubt = Doubt::Interrupted { window: Duration::ZERO, planned: Duration::ZERO };
+        Self::new(subject, &outcome, &[doubt])
+    }
+
     /// The record of a JSON text.
     ///
     /// # Errors

@@ -2,10 +2,6 @@
 //!
 //! Also takes note of validators, for conditional requests. Tested here and in `tests/`.
 
-use std::sync::OnceLock;
-
-use bytes::Bytes;
-
 use crate::fault::Fault;
 use crate::files::Content;
 use crate::wire::{Answer, Head, Sink};
@@ -27,8 +23,8 @@ pub(super) enum Expect<'a> {
 /// One answer being looked at.
 pub(super) struct Looker<'a> {
     expect: Expect<'a>,
-    /// Where validators go, if they are wanted.
-    validators: Option<&'a OnceLock<Bytes>>,
+    /// What a conditional request needs, once it was seen, if it is wanted.
+    validators: Option<Vec<u8>>,
     status: u16,
     content: Option<Content>,
     tail: [u8; TAIL],
@@ -36,12 +32,23 @@ pub(super) struct Looker<'a> {
 }
 
 impl<'a> Looker<'a> {
-    pub(super) fn new(expect: Expect<'a>, validators: Option<&'a OnceLock<Bytes>>) -> Self {
+    pub(super) fn new(expect: Expect<'a>) -> Self {
         let content = match expect {
             Expect::File(path, _) => Some(Content::of(path)),
             Expect::Status | Expect::Ends(_) => None,
         };
-        Self { expect, validators, status: 0, content, tail: [0; TAIL], tail_bytes: 0 }
+        Self { expect, validators: None, status: 0, content, tail: [0; TAIL], tail_bytes: 0 }
+    }
+
+    /// Also takes note of validators.
+    pub(super) fn wanting_validators(mut self) -> Self {
+        self.validators = Some(Vec::new());
+        self
+    }
+
+    /// The fields that make a request conditional, if a whole answer had validators.
+    pub(super) fn validators(&self) -> Option<&[u8]> {
+        self.validators.as_deref().filter(|fields| !fields.is_empty())
     }
 
     /// Whether the answer is what it has to be.
@@ -73,10 +80,8 @@ fn right(is_right: bool) -> Result<(), Fault> {
 impl Sink for Looker<'_> {
     fn head(&mut self, head: &Head<'_>) {
         self.status = head.status;
-        let Some(place) = self.validators.filter(|place| head.status == 200 && place.get().is_none()) else {
-            return;
-        };
-        let mut fields = Vec::new();
+        let Some(fields) = self.validators.as_mut().filter(|_| head.status == 200) else { return };
+        fields.clear();
         for (validator, condition) in [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")] {
             if let Some(value) = head.field(validator) {
                 fields.extend_from_slice(condition.as_bytes());
@@ -85,8 +90,6 @@ impl Sink for Looker<'_> {
                 fields.extend_from_slice(b"\r\n");
             }
         }
-        // Another user may have been faster; what it learnt is as good.
-        let _first = place.set(fields.into());
     }
 
     fn content(&mut self, bytes: &[u8]) {
@@ -107,7 +110,7 @@ mod tests {
     use crate::wire::Reuse;
 
     fn ends_with(pieces: &[&[u8]], mark: &str) -> bool {
-        let mut looker = Looker::new(Expect::Ends(mark), None);
+        let mut looker = Looker::new(Expect::Ends(mark));
         looker.status = 200;
         pieces.iter().for_each(|piece| looker.content(piece));
         looker.verdict(Answer { status: 200, content_bytes: 0, reuse: Reuse::Keep }).is_ok()
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn statuses_are_judged() {
         let verdict = |expect, status| {
-            Looker::new(expect, None).verdict(Answer { status, content_bytes: 0, reuse: Reuse::Keep })
+            Looker::new(expect).verdict(Answer { status, content_bytes: 0, reuse: Reuse::Keep })
         };
         assert_eq!(verdict(Expect::Status, 302), Ok(()));
         assert_eq!(verdict(Expect::File("/x", 1), 304), Ok(()));

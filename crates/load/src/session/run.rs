@@ -2,7 +2,7 @@
 //!
 //! Tested through `tests/`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use vermeil::{ConnectOptions, Handle};
@@ -98,10 +98,22 @@ pub(super) struct Object {
     pub(super) bytes: Option<u64>,
     /// Requests for connections that are kept, and for those that are not.
     pub(super) plain: [Bytes; 2],
-    /// Validator fields, once somebody has seen them.
-    pub(super) validators: OnceLock<Bytes>,
-    /// Conditional requests, made of them.
-    pub(super) conditional: [OnceLock<Bytes>; 2],
+    /// The same as conditional requests, once somebody has seen validators.
+    conditional: RwLock<Option<[Bytes; 2]>>,
+}
+
+impl Object {
+    /// The conditional requests, if validators are known.
+    pub(super) fn conditional(&self) -> Option<[Bytes; 2]> {
+        self.conditional.read().expect("nothing panics under this lock").clone()
+    }
+
+    /// Makes conditional requests with these validator `fields`, in place of what was known before.
+    pub(super) fn learn(&self, fields: &[u8]) {
+        let with = |plain: &Bytes| Bytes::from([&plain[..plain.len() - 2], fields, b"\r\n"].concat());
+        let requests = self.plain.each_ref().map(with);
+        *self.conditional.write().expect("nothing panics under this lock") = Some(requests);
+    }
 }
 
 /// The two ways a request can be sent, in the order of [`Object::plain`].
@@ -115,8 +127,7 @@ impl Script {
             cached,
             bytes,
             plain: WAYS.map(|reuse| plan.request.bytes(&host, path, reuse)),
-            validators: OnceLock::new(),
-            conditional: [OnceLock::new(), OnceLock::new()],
+            conditional: RwLock::default(),
         };
         let step = |page: &super::model::Page| Step {
             source: page.source.clone(),

@@ -119,7 +119,7 @@ struct Fetch<'a> {
 /// A request in both ways it can be sent.
 enum Wanted<'a> {
     /// Ready-made.
-    Ready([&'a Bytes; 2]),
+    Ready([Bytes; 2]),
     /// To be made for this path.
     Path(&'a str),
 }
@@ -134,13 +134,13 @@ impl Fetch<'_> {
                     Check::Status => Expect::Status,
                     Check::Ends(mark) => Expect::Ends(mark),
                 };
-                self.one(lane, Wanted::Path(&path), Looker::new(expect, None), bits).await
+                self.one(lane, Wanted::Path(&path), &mut Looker::new(expect), bits).await
             }
             Source::File(files) => {
                 let pick = files.draw(random);
                 let path = files.path(pick);
-                let looker = Looker::new(Expect::File(&path, pick.bytes), None);
-                self.one(lane, Wanted::Path(&path), looker, bits).await
+                let mut looker = Looker::new(Expect::File(&path, pick.bytes));
+                self.one(lane, Wanted::Path(&path), &mut looker, bits).await
             }
         }
     }
@@ -156,30 +156,33 @@ impl Fetch<'_> {
         let mut random = Random::new(seed, 0);
         let mut bytes = 0;
         while let Some(object) = step.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let is_cached = random.unit() < object.cached;
-            let wanted = Wanted::Ready(self.requests(object, is_cached));
-            let expect = match object.bytes {
-                Some(bytes) => Expect::File(&object.path, bytes),
-                None => Expect::Status,
-            };
-            let validators = (object.cached > 0.0).then_some(&object.validators);
-            let looker = Looker::new(expect, validators);
-            bytes += self.one(lane, wanted, looker, random.bits()).await?.content_bytes;
+            bytes += self.object(lane, object, &mut random).await?;
         }
         Ok(bytes)
     }
 
-    /// The requests for an object: conditional if the browser has it, and validators are known.
-    fn requests<'o>(&self, object: &'o Object, is_cached: bool) -> [&'o Bytes; 2] {
-        let Some(validators) = object.validators.get().filter(|_| is_cached) else {
-            return [&object.plain[0], &object.plain[1]];
+    /// Fetches something a page shows; if the browser has it, and validators are known, only if it has changed.
+    async fn object(&self, lane: &mut Lane, object: &Object, random: &mut Random) -> Result<u64, Fault> {
+        let is_cached = random.unit() < object.cached;
+        let known = if object.cached > 0.0 { object.conditional() } else { None };
+        let is_known = known.is_some();
+        let (requests, is_conditional) = match known {
+            Some(conditional) if is_cached => (conditional, true),
+            _ => (object.plain.clone(), false),
         };
-        [0, 1].map(|way: usize| {
-            object.conditional[way].get_or_init(|| {
-                let plain = &object.plain[way];
-                [&plain[..plain.len() - 2], validators, b"\r\n"].concat().into()
-            })
-        })
+        let mut looker = Looker::new(match object.bytes {
+            Some(bytes) => Expect::File(&object.path, bytes),
+            None => Expect::Status,
+        });
+        // What did not hold is learnt anew: a file that was written a moment ago may have another validator now.
+        if object.cached > 0.0 && (is_conditional || !is_known) {
+            looker = looker.wanting_validators();
+        }
+        let visited = self.one(lane, Wanted::Ready(requests), &mut looker, random.bits()).await?;
+        if let Some(fields) = looker.validators() {
+            object.learn(fields);
+        }
+        Ok(visited.content_bytes)
     }
 
     /// One request and its answer, over `lane`.
@@ -187,12 +190,12 @@ impl Fetch<'_> {
         &self,
         lane: &mut Lane,
         wanted: Wanted<'_>,
-        mut looker: Looker<'_>,
+        looker: &mut Looker<'_>,
         bits: u64,
     ) -> Result<Visited, Fault> {
         let began = Instant::now();
         let result = loop {
-            match self.attempt(lane, &wanted, &mut looker, bits).await {
+            match self.attempt(lane, &wanted, looker, bits).await {
                 Err(Fault::Reset) if lane.open.as_ref().is_some_and(|open| open.link.was_idle()) => {
                     lane.open = None;
                     self.field.ledger.here().reopened += 1;
@@ -231,7 +234,7 @@ impl Fetch<'_> {
         let way = usize::from(open.left <= 1);
         let _under = self.field.sets.begin(open.set);
         match wanted {
-            Wanted::Ready(requests) => open.link.send(requests[way]).await?,
+            Wanted::Ready(requests) => open.link.send(&requests[way]).await?,
             Wanted::Path(path) => {
                 let request = self.script.request.bytes(&self.script.host, path, WAYS[way]);
                 open.link.send(&request).await?;

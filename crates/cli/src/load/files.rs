@@ -1,0 +1,69 @@
+//! `vermeil load files`: writes the files that workloads ask for.
+
+use crate::values::{Size, size_between};
+use crate::{Exit, print};
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use vermeil_load::files::{Kind, Pages, write};
+
+/// Write the files that a workload asks for.
+///
+/// Directories by the expected number of users, as many as fit into --max-bytes; their content can be verified at
+/// every byte. A manifest at the root of DIR tells `vermeil load` what is there. Files that are there already are kept.
+/// `support` also gets its pages: PHP that asks `vermeil load backend` for its data, or with --static plain files.
+#[derive(Debug, Args)]
+pub(super) struct FilesArgs {
+    /// Which files: support, specweb96 or webstone
+    #[arg(value_name = "SET")]
+    set: Kind,
+
+    /// The folder, to be served as the root of a site
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    dir: PathBuf,
+
+    /// For so many users (support), or expected operations a second (specweb96)
+    ///
+    /// From 1 to 1000000.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    scale: u64,
+
+    /// The most that is written in directories, in bytes
+    ///
+    /// From 1M to 1P. Fewer directories are written if they do not fit.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(1 << 30), value_parser = size_between(1 << 20, 1 << 50))]
+    max_bytes: Size,
+
+    /// Pages as plain files instead of PHP
+    ///
+    /// Default: PHP.
+    #[arg(long = "static")]
+    is_static: bool,
+
+    /// Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8089")]
+    backend: String,
+}
+
+impl FilesArgs {
+    /// Writes.
+    pub(super) fn run(self) -> Exit {
+        let pages = if self.is_static { Pages::Static } else { Pages::Php };
+        match write(&self.dir, self.set, self.scale, self.max_bytes.bytes, pages, &self.backend) {
+            Ok(written) => {
+                let directories = written.manifest.directories;
+                let fewer = if directories < written.directories_asked {
+                    format!(" (of {} that --scale asks for: --max-bytes)", written.directories_asked)
+                } else {
+                    String::new()
+                };
+                print::result(&format!(
+                    "{}: {} files, {} bytes, {directories} directories{fewer}\n",
+                    self.dir.display(),
+                    written.files,
+                    written.bytes
+                ))
+            }
+            Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Groups of options of `vermeil load`: requests, time, quality, search, addresses.
+//!
+//! Defaults are those of the crate that applies them; where they are written here again, a test compares them.
+
+use crate::values::Span;
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+use vermeil_load::pace::{Arrivals, Think};
+use vermeil_load::{Choice, Quality, SearchOptions};
+
+/// What is asked for, and how.
+#[derive(Debug, Args)]
+pub(super) struct RequestArgs {
+    /// A new connection for each request
+    ///
+    /// Default: connections are kept; with WORKLOAD as it says.
+    #[arg(long)]
+    pub(super) no_keepalive: bool,
+
+    /// Requests sent on a connection before the first answer is waited for
+    ///
+    /// From 1 (no pipelining) to 1000. Not with WORKLOAD.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub(super) pipeline: usize,
+
+    /// A header field of every request, such as "Accept: text/html"; may be repeated
+    ///
+    /// Default: only Host.
+    #[arg(long, short = 'H', value_name = "FIELD", action = ArgAction::Append)]
+    pub(super) header: Vec<String>,
+
+    /// The method
+    ///
+    /// Default: GET, or POST with --body.
+    #[arg(long, short = 'X', value_name = "METHOD")]
+    pub(super) method: Option<String>,
+
+    /// The content of every request; @FILE reads it from a file
+    ///
+    /// Default: none.
+    #[arg(long, value_name = "TEXT|@FILE")]
+    pub(super) body: Option<String>,
+
+    /// For an answer to come, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h, connecting included; then the request has failed, and its connection is closed. Default: 10s; with
+    /// WORKLOAD what it says (60s), for the next bytes to come.
+    #[arg(long, value_name = "TIME")]
+    pub(super) timeout: Option<Span>,
+}
+
+/// When requests begin, and for how long.
+#[derive(Debug, Args)]
+pub(super) struct TimeArgs {
+    /// The part of the run that counts, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Default: 10s; with --requests, until they are done.
+    #[arg(long, short, value_name = "TIME")]
+    pub(super) duration: Option<Span>,
+
+    /// End after so many requests; with WORKLOAD, pages
+    ///
+    /// From 1 to 18446744073709551615. Default: end after --duration. With both, whatever comes first.
+    #[arg(long = "requests", short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) requests_max: Option<u64>,
+
+    /// How long users think between an answer and the next request
+    ///
+    /// 5s, or exp:5s:75s (exponential: mean, longest), uniform:1s:3s, lognormal:5s:1.2 (median, sigma). Default: not at all;
+    /// with WORKLOAD as it says.
+    #[arg(long, value_name = "TIMES")]
+    pub(super) think: Option<Think>,
+
+    /// Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do
+    ///
+    /// 1000 or poisson:1000 (independently of each other), constant:1000, or steps:10s@100,10s@500. Default: closed loop.
+    #[arg(long, value_name = "ARRIVALS")]
+    pub(super) rate: Option<Arrivals>,
+
+    /// Open loop with the arrivals of a file: a time in seconds on each line
+    ///
+    /// Default: closed loop.
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    pub(super) arrivals: Option<PathBuf>,
+
+    /// Run so many times as fast: users think less and take bytes faster, logs are replayed faster
+    ///
+    /// From 0.01 to 1000. Results say that they are compressed.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub(super) compress: f64,
+
+    /// For users to begin, evenly, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Nothing is counted. Default: all at once.
+    #[arg(long, value_name = "TIME")]
+    pub(super) ramp_up: Option<Span>,
+
+    /// Before the part that counts, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Nothing is counted. Default: none.
+    #[arg(long, value_name = "TIME")]
+    pub(super) warm_up: Option<Span>,
+
+    /// After the part that counts, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Users go on, and nothing is counted. Default: none.
+    #[arg(long, value_name = "TIME")]
+    pub(super) ramp_down: Option<Span>,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.01..=1000.0).contains(factor));
+    factor.ok_or_else(|| "write a number from 0.01 to 1000".to_owned())
+}
+
+/// What users put up with.
+#[derive(Debug, Args)]
+pub(super) struct QualityArgs {
+    /// A good page takes no longer, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h.
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(3)))]
+    pub(super) good: Span,
+
+    /// A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h.
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(5)))]
+    pub(super) tolerable: Span,
+
+    /// Share of pages that must be good
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0, value_parser = percent)]
+    pub(super) good_share: f64,
+
+    /// Share of pages that must be tolerable
+    #[arg(long, value_name = "PERCENT", default_value_t = 99.0, value_parser = percent)]
+    pub(super) tolerable_share: f64,
+
+    /// Share of pages that is too much to fail
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percent)]
+    pub(super) failed_share: f64,
+
+    /// Bytes per second of a good download
+    ///
+    /// From 0 to 18446744073709551615. With --compress so many times as fast.
+    #[arg(long, value_name = "N", default_value_t = 99_000)]
+    pub(super) good_rate: u64,
+
+    /// Bytes per second of a tolerable download
+    ///
+    /// From 0 to 18446744073709551615. With --compress so many times as fast.
+    #[arg(long, value_name = "N", default_value_t = 95_000)]
+    pub(super) tolerable_rate: u64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.trim_end_matches('%').parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "write a number from 0 to 100".to_owned())
+}
+
+impl QualityArgs {
+    /// As the library has it.
+    pub(super) fn quality(&self) -> Quality {
+        Quality {
+            good: self.good.into(),
+            tolerable: self.tolerable.into(),
+            good_share: self.good_share / 100.0,
+            tolerable_share: self.tolerable_share / 100.0,
+            failed_share: self.failed_share / 100.0,
+            good_rate: self.good_rate,
+            tolerable_rate: self.tolerable_rate,
+            ..Quality::default()
+        }
+    }
+}
+
+/// The search for the most users.
+#[derive(Debug, Args)]
+pub(super) struct SearchArgs {
+    /// Search the most users that hold the quality of service: run after run, with more and with fewer
+    ///
+    /// Each run has the phases of --ramp-up, --warm-up, --duration. Default: one run.
+    #[arg(long)]
+    pub(super) find_max: bool,
+
+    /// Users that are tried first
+    ///
+    /// From 1 to 1000000.
+    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().from)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub(super) users_from: usize,
+
+    /// Most users that are tried
+    ///
+    /// From 1 to 1000000.
+    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().users_max)]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub(super) users_max: usize,
+
+    /// How near to each other users that hold it and users that do not must be
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    pub(super) precision: f64,
+
+    /// Runs by which the result is confirmed
+    ///
+    /// From 0 to 100.
+    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().confirmations)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(super) confirm: u32,
+}
+
+impl SearchArgs {
+    /// How to search, if that was asked for.
+    pub(super) fn options(&self) -> Option<SearchOptions> {
+        self.find_max.then(|| SearchOptions {
+            from: self.users_from,
+            users_max: self.users_max,
+            precision: self.precision / 100.0,
+            confirmations: self.confirm,
+        })
+    }
+}
+
+/// Where connections go.
+#[derive(Debug, Args)]
+pub(super) struct AddressArgs {
+    /// A set of addresses to connect to instead of the URL's: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated
+    ///
+    /// Each set is what serves alike: an instance, a memory node, a machine. Results are told per set. Default: the
+    /// URL's.
+    #[arg(long, value_name = "SET", action = ArgAction::Append)]
+    pub(super) address: Vec<String>,
+
+    /// How a connection finds its set
+    #[arg(long, value_name = "WHICH", default_value = "round-robin")]
+    pub(super) choice: ChoiceArg,
+}
+
+/// How a connection finds its set of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ChoiceArg {
+    /// A user keeps to one set
+    Fixed,
+    /// Connections take turns
+    RoundRobin,
+    /// The set with the fewest requests of this injector under way
+    LeastPending,
+}
+
+impl ChoiceArg {
+    /// As the library has it.
+    pub(super) fn choice(self) -> Choice {
+        match self {
+            Self::Fixed => Choice::Fixed,
+            Self::RoundRobin => Choice::RoundRobin,
+            Self::LeastPending => Choice::LeastPending,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A run from its plan to its record: run, doubt, judge; once, or in search of the most users.
+//!
+//! Tested through `tests/`.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use crate::error::LoadError;
+use crate::plan::SimplePlan;
+use crate::quality::Quality;
+use crate::report::{Record, SearchResult, Subject, TrialResult};
+use crate::run::{Outcome, Progress, Watch};
+use crate::search::{SearchOptions, search};
+use crate::session::{SessionPlan, run_sessions};
+use crate::simple::run_simple;
+use crate::verdict::{Doubt, Gates};
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// The same requests over and over.
+    Simple(Box<SimplePlan>),
+    /// Users with sessions.
+    Sessions(Box<SessionPlan>),
+}
+
+impl Job {
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// When it cannot begin.
+    pub fn run(&self, subject: &Subject, watch: &mut dyn Watch) -> Result<Record, LoadError> {
+        let outcome = self.outcome(watch)?;
+        let mut record = Record::new(subject.clone(), &outcome, &self.doubts(&outcome));
+        if let Self::Sessions(plan) = self {
+            record.quality = Some(plan.quality.judge(&outcome.total, &subject.sets));
+        }
+        Ok(record)
+    }
+
+    /// Runs it with more and fewer users, in search of the most that hold its quality. The record is that of the last run
+    /// with the users that were found; `watch` may end the search.
+    ///
+    /// # Errors
+    /// When a run cannot begin.
+    pub fn find_max(
+        &self,
+        subject: &Subject,
+        options: SearchOptions,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
+        let mut records: Vec<Record> = Vec::new();
+        let mut ended = false;
+        let mut trial = |users: usize, attempt: u64| {
+            if ended {
+                return Ok(None);
+            }
+            let job = self.with(users, attempt);
+            let mut inner = |progress: Progress<'_>| {
+                let seen = watch.see(progress);
+                ended |= seen.is_break();
+                seen
+            };
+            let outcome = job.outcome(&mut inner)?;
+            if ended {
+                return Ok(None);
+            }
+            let record = job.judged(subject, &outcome);
+            let result = trial_of(&record);
+            records.push(record);
+            Ok(Some(result))
+        };
+        let found = search::<LoadError>(options, &mut trial)?;
+        Ok(self.best(subject, records, found))
+    }
+
+    fn outcome(&self, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+        match self {
+            Self::Simple(plan) => run_simple(plan, watch),
+            Self::Sessions(plan) => run_sessions(plan, watch),
+        }
+    }
+
+    /// The same with so many users, and random numbers of its own.
+    fn with(&self, users: usize, attempt: u64) -> Self {
+        let mut job = self.clone();
+        match &mut job {
+            Self::Simple(plan) => {
+                plan.connections = users;
+                plan.ground.seed = plan.ground.seed.wrapping_add(attempt);
+            }
+            Self::Sessions(plan) => {
+                plan.users = users;
+                plan.ground.seed = plan.ground.seed.wrapping_add(attempt);
+            }
+        }
+        job
+    }
+
+    fn quality(&self) -> &Quality {
+        match self {
+            Self::Simple(plan) => &plan.quality,
+            Self::Sessions(plan) => &plan.quality,
+        }
+    }
+
+    fn doubts(&self, outcome: &Outcome) -> Vec<Doubt> {
+        match self {
+            Self::Simple(_) => Gates::default().judge(outcome),
+            Self::Sessions(plan) => Gates::for_quality(plan.quality.good).judge(outcome),
+        }
+    }
+
+    fn judged(&self, subject: &Subject, outcome: &Outcome) -> Record {
+        let mut doubts = Gates::for_quality(self.quality().good).judge(outcome);
+        // A run that is too much for the server answers few pages: that is its result, not a doubt.
+        doubts.retain(
+            |doubt| !matches!(doubt, Doubt::TooShort { window, .. } if *window >= Duration::from_secs(1)),
+        );
+        let mut record = Record::new(subject.clone(), outcome, &doubts);
+        record.quality = Some(self.quality().judge(&outcome.total, &subject.sets));
+        record
+    }
+
+    /// The record of the last run with the users that were found, or of the last run of all.
+    fn best(&self, subject: &Subject, mut records: Vec<Record>, found: SearchResult) -> Record {
+        let place = records.iter().rposition(|record| record.users == found.users);
+        let place = place.unwrap_or(records.len().saturating_sub(1));
+        let mut record = match records.is_empty() {
+            true => Record::nothing(subject.clone()),
+            false => records.swap_remove(place),
+        };
+        if found.confidence.starts_with("ended early") {
+            record.valid = false;
+            record.doubts.push(format!("the search was not finished: {}", found.confidence));
+        }
+        record.search = Some(found);
+        record
+    }
+}
+
+fn trial_of(record: &Record) -> TrialResult {
+    let quality = record.quality.clone().unwrap_or_default();
+    TrialResult {
+        users: record.users,
+        held: quality.held,
+        valid: record.valid,
+        rate: record.rate,
+        good_share: quality.good_share,
+        tolerable_share: quality.tolerable_share,
+        failed_share: quality.failed_share,
+        p99_ns: record.response.percentile(99.0).as_nanos() as u64,
+    }
+}
+
+/// Runs to the end whatever happens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn see(&mut self, _: Progress<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
