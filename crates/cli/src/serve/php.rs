@@ -15,10 +15,11 @@ use vermeil_server::php::{self, PhpOptions, PhpSource};
 pub(super) struct PhpArgs {
     /// Have files named *.php answered by PHP
     ///
-    /// `auto`, or nothing: a pool of our own, of the php-fpm or php-cgi that is found, ended with the server.
+    /// `auto`, or nothing: a pool of our own, of the php-fpm or php-cgi that is found, ended with the server. A path: the
+    /// same, of that php-fpm or php-cgi.
     /// unix:PATH or ADDRESS:PORT: a FastCGI pool that runs already. A folder without index.html is answered by its
     /// index.php. Default: no PHP; such files are sent as they are.
-    #[arg(long, value_name = "auto|unix:PATH|ADDR", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "auto|PATH|unix:PATH|ADDR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto")]
     php: Option<Where>,
 
@@ -88,6 +89,9 @@ impl FromStr for Where {
         if text == "auto" {
             return Ok(Self(PhpSource::Own));
         }
+        if text.starts_with('/') {
+            return Ok(Self(PhpSource::Program(text.into())));
+        }
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
             return if path.is_absolute() {
@@ -98,7 +102,9 @@ impl FromStr for Where {
         }
         match text.parse::<SocketAddr>() {
             Ok(addr) => Ok(Self(PhpSource::Tcp(addr))),
-            Err(_) => Err("write auto, unix:PATH, or an address and a port such as 127.0.0.1:9000"),
+            Err(_) => Err(
+                "write auto, the path of a php-fpm or php-cgi, unix:PATH, or an address and a port such as 127.0.0.1:9000",
+            ),
         }
     }
 }

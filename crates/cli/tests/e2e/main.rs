@@ -13,6 +13,7 @@ mod files;
 mod hosts;
 mod log;
 mod operation;
+mod php;
 mod ranges;
 mod reload;
 mod requests;

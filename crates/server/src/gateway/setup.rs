@@ -61,7 +61,7 @@ impl Setup {
         let workspace =
             Workspace::create(&folder).map_err(|source| SetupError::Workspace { folder, source })?;
         let own = match php.source {
-            PhpSource::Own => {
+            PhpSource::Own | PhpSource::Program(_) => {
                 let mut preparation = vermeil_spawn::start()?;
                 let content_bytes = options.gateway.content_bytes;
                 let prepared = php::prepare(&php, content_bytes, &workspace, &mut preparation)?;
@@ -78,7 +78,7 @@ impl Setup {
     pub(crate) fn rights(&self) -> Rights<'_> {
         let connect_port = match self.php.source {
             PhpSource::Tcp(addr) => Some(addr.port()),
-            PhpSource::Own | PhpSource::Unix(_) => None,
+            PhpSource::Own | PhpSource::Program(_) | PhpSource::Unix(_) => None,
         };
         Rights { workspace: Some(self.workspace.path()), connect_port }
     }

@@ -45,7 +45,7 @@ impl Php {
         let address = match &options.source {
             PhpSource::Unix(path) => Address::Unix(path.clone()),
             PhpSource::Tcp(addr) => Address::Tcp(*addr),
-            PhpSource::Own => unreachable!("a pool of our own is not of others"),
+            PhpSource::Own | PhpSource::Program(_) => unreachable!("a pool of our own is not of others"),
         };
         Arc::new(Self {
             pool: Pool::new(bounds(options), cores),

@@ -32,6 +32,8 @@ pub struct PhpOptions {
 pub enum PhpSource {
     /// A pool of our own, of the php-fpm or php-cgi that is found.
     Own,
+    /// A pool of our own, of this php-fpm or php-cgi.
+    Program(PathBuf),
     /// A FastCGI pool that others run, behind a UNIX socket.
     Unix(PathBuf),
     /// The same, at an address.

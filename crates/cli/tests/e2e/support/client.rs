@@ -157,6 +157,20 @@ impl Client {
         &self.received
     }
 
+    /// Forgets what was received.
+    pub(crate) fn discard(&mut self) {
+        self.received.clear();
+    }
+
+    /// Receives once and forgets it, adding its length to `bytes`; false at the end.
+    #[track_caller]
+    pub(crate) fn receive_and_drop(&mut self, bytes: &mut usize) -> bool {
+        let goes_on = self.receive().is_ok();
+        *bytes += self.received.len();
+        self.received.clear();
+        goes_on
+    }
+
     /// Reads to the end; whatever came and was not read stays in [`received`](Self::received).
     #[track_caller]
     pub(crate) fn read_to_end(&mut self) -> End {

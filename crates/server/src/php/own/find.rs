@@ -26,6 +26,21 @@ pub(crate) struct Found {
     pub(crate) program: PathBuf,
 }
 
+impl Found {
+    /// The program at `path`, by its name.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let program = fs::canonicalize(path).ok().filter(|program| is_program(program))?;
+        // A link says what it is meant to be.
+        let name = path.file_name()?.to_str()?;
+        let kind = match (name.contains("fpm"), name.contains("cgi")) {
+            (true, false) => Kind::Fpm,
+            (false, true) => Kind::Cgi,
+            _ => return None,
+        };
+        Some(Self { kind, program })
+    }
+}
+
 /// Looks in `PATH` and where such programs are.
 pub(crate) fn find() -> Option<Found> {
     let path = env::var_os("PATH").unwrap_or_default();

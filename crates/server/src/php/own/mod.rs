@@ -16,11 +16,11 @@ pub(crate) use plan::Plan;
 pub(crate) use supervise::Supervisor;
 
 use crate::gateway::Workspace;
-use std::{io, path::PathBuf};
+use std::{io, os::fd::OwnedFd, path::PathBuf};
 use thiserror::Error;
 use vermeil_spawn::{DefineError, Identity, Preparation, Profile, ProfileId, UserError};
 
-use super::PhpOptions;
+use super::{PhpOptions, PhpSource};
 
 /// Users that web servers' programs run as, in the order of preference.
 const USERS: [&str; 2] = ["www-data", "nobody"];
@@ -35,6 +35,12 @@ pub enum PhpError {
          pool that runs with --php=unix:PATH"
     )]
     NotFound,
+    /// What was named is not it.
+    #[error("cannot start PHP: {} is no php-fpm or php-cgi that can be executed; name one, or leave it to --php", program.display())]
+    NoProgram {
+        /// What was named.
+        program: PathBuf,
+    },
     /// No user for it.
     #[error("cannot start PHP: {0}")]
     User(#[from] UserError),
@@ -66,6 +72,8 @@ pub enum PhpError {
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) profile: ProfileId,
+    /// The listening socket, if the program gets it from us.
+    pub(crate) listener: Option<OwnedFd>,
 }
 
 /// Finds PHP, writes what it needs below `workspace`, and tells the spawner about it.
@@ -75,19 +83,25 @@ pub(crate) fn prepare(
     workspace: &Workspace,
     preparation: &mut Preparation,
 ) -> Result<Prepared, PhpError> {
-    let found = find().ok_or(PhpError::NotFound)?;
+    let found = match &options.source {
+        PhpSource::Program(program) => {
+            Found::of(program).ok_or_else(|| PhpError::NoProgram { program: program.clone() })?
+        }
+        _ => find().ok_or(PhpError::NotFound)?,
+    };
     let identity = identity(options)?;
     let owner = identity.as_ref().map(|identity| (identity.uid, identity.gid));
     let files = |source| PhpError::Files { path: workspace.path().join("php"), source };
     let folder = workspace.folder("php", owner).map_err(files)?;
     let plan = Plan::new(found, options, content_bytes, folder);
     plan.write(owner).map_err(files)?;
+    let listener = plan.listener().map_err(files)?;
     let profile = preparation.define(&Profile {
         listed: vec![plan.program().to_owned()],
         identity,
         ..Profile::new(plan.folder())
     })?;
-    Ok(Prepared { plan, profile })
+    Ok(Prepared { plan, profile, listener })
 }
 
 /// Who the pool runs as; ourselves, unless we are the superuser.

@@ -1,7 +1,7 @@
 //! How the pool is started: its program, arguments, environment, configuration and socket.
 //!
-//! Pure but for [`Plan::write`]. The pool is static: as many children as configured, started at once. The op-code cache is
-//! on. Bounds on uploads are those of the server, so that neither refuses what the other takes.
+//! Pure but for [`Plan::write`] and [`Plan::listener`]. The pool is static: as many children as configured, started at
+//! once. The op-code cache is on. Bounds on uploads are those of the server, so that neither refuses what the other takes.
 
 use super::{Found, Kind};
 use crate::php::{PhpOptions, stream::Address};
@@ -9,6 +9,7 @@ use rustix::fs::{Gid, Uid, chown};
 use std::{
     fmt::Write as _,
     fs, io,
+    os::{fd::OwnedFd, unix::net::UnixListener},
     path::{Path, PathBuf},
 };
 
@@ -66,12 +67,10 @@ impl Plan {
     }
 
     /// The socket that the program gets as standard input, if it is ours to make.
-    pub(crate) fn listener(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+    pub(crate) fn listener(&self) -> io::Result<Option<OwnedFd>> {
         match self.found.kind {
             Kind::Fpm => Ok(None),
-            Kind::Cgi => {
-                std::os::unix::net::UnixListener::bind(self.socket()).map(|socket| Some(socket.into()))
-            }
+            Kind::Cgi => UnixListener::bind(self.socket()).map(|socket| Some(socket.into())),
         }
     }
 

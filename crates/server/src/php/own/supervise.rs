@@ -64,12 +64,10 @@ impl Supervisor {
         let files = |source| PhpError::Files { path: path.clone(), source };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| files(errno.into()))?;
         let stop = Arc::new(stop);
-        let listener = prepared.plan.listener().map_err(files)?;
         let address = prepared.plan.address();
         let first = Arc::new(First::default());
         let mut watch = Watch {
             stop: stop.clone(),
-            listener,
             restarts,
             errors: ErrorLines::of_program(ErrorSink::new(notices.clone()), "php"),
             notices: notices.clone(),
@@ -138,8 +136,6 @@ struct Watch {
     prepared: Prepared,
     channel: Channel,
     stop: Arc<OwnedFd>,
-    /// The listening socket, if the program gets it from us.
-    listener: Option<OwnedFd>,
     restarts: Arc<AtomicU64>,
     errors: ErrorLines,
     notices: Arc<Notices>,
@@ -228,7 +224,7 @@ impl Watch {
         for (name, value) in plan.variables() {
             request.variable(name.as_bytes(), value.as_bytes());
         }
-        let stdio = stdio(self.listener.as_ref(), stderr);
+        let stdio = stdio(self.prepared.listener.as_ref(), stderr);
         let stdio = stdio.map_err(|_no_descriptors| SpawnError::Busy { waiting: 0 })?;
         self.channel.spawn(request, stdio).map(|_job| ())
     }

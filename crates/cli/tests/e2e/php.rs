@@ -1,0 +1,105 @@
+//! PHP: real php-fpm and php-cgi of the system, started by the server or by the test, on both drivers.
+//!
+//! Here is what all of these tests need: finding PHP, sites that its user may read, reading an answer however it is framed.
+//! Where PHP is not installed the tests say so loudly and pass.
+
+mod content;
+mod crashes;
+mod operation;
+mod routing;
+
+use crate::support::{Client, End, Io, Server, Site};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Where the system has `name`, such as `php-fpm`, whatever its version.
+fn installed(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/sbin", "/usr/bin"].into_iter().flat_map(|folder| fs::read_dir(folder).ok());
+    let files = folders.flatten().flatten().map(|file| file.path());
+    let is_it = |path: &PathBuf| {
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        file.strip_prefix(name).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+    };
+    files.filter(is_it).max()
+}
+
+/// Runs `test` with the program, or says that it is not there.
+fn with(name: &str, test: impl FnOnce(&Path)) {
+    match installed(name) {
+        Some(program) => test(&program),
+        None => eprintln!("SKIPPED: no {name} on this machine"),
+    }
+}
+
+/// A site that the user of PHP can read too.
+fn site() -> Site {
+    let site = Site::new();
+    let around = site.outside("");
+    fs::set_permissions(around, fs::Permissions::from_mode(0o755)).expect("ours");
+    site
+}
+
+/// A folder that PHP may write in.
+fn writable(site: &Site, name: &str) -> PathBuf {
+    let folder = site.outside(name);
+    fs::create_dir(&folder).expect("a folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("ours");
+    folder
+}
+
+/// A server with a pool of its own.
+fn serve(io: Io, site: &Site, args: &[&str]) -> Option<Server> {
+    if installed("php-fpm").is_none() {
+        eprintln!("SKIPPED: no php-fpm on this machine");
+        return None;
+    }
+    Some(Server::start(io, site, &[&["--php"], args].concat()))
+}
+
+fn write(site: &Site, name: &str, code: &str) {
+    site.write(name, format!("<?php {code}").as_bytes());
+}
+
+/// An answer on a connection of its own: its head, and its content out of its framing.
+#[track_caller]
+fn whole(
+    client: &mut Client,
+    method: &str,
+    target: &str,
+    fields: &[&str],
+    content: &[u8],
+) -> (String, Vec<u8>) {
+    client.ask(method, target, &[fields, &["Connection: close"]].concat());
+    client.send(content);
+    assert_eq!(client.read_to_end(), End::Closed);
+    let received = client.received();
+    let end = received.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    let head = String::from_utf8(received[..end].to_vec()).expect("ASCII");
+    let body = &received[end..];
+    if head.contains("Transfer-Encoding: chunked\r\n") {
+        return (head, unchunked(body));
+    }
+    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    (head, body.to_vec())
+}
+
+/// The content in chunks.
+#[track_caller]
+fn unchunked(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let line = rest.windows(2).position(|two| two == b"\r\n").expect("a size");
+        let size = usize::from_str_radix(str::from_utf8(&rest[..line]).expect("digits"), 16).expect("a size");
+        let data = &rest[line + 2..];
+        body.extend_from_slice(&data[..size]);
+        assert_eq!(&data[size..size + 2], b"\r\n");
+        rest = &data[size + 2..];
+        if size == 0 {
+            assert!(rest.is_empty(), "nothing behind the end");
+            return body;
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What whoever runs a pool, or has one, gets: turns, bounds, times, words, and nothing left behind.
+
+use super::{installed, serve, site, writable, write};
+use crate::support::{Client, Content, Io, Server, Site, noise, on_both, until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+on_both! {
+    errors_go_to_the_notices_with_the_request,
+    what_is_no_answer_is_a_502,
+    a_client_that_goes_ends_its_program,
+    one_child_serves_clients_of_all_cores,
+    a_full_queue_refuses,
+    who_waits_too_long_is_told,
+    a_pool_of_others_is_used,
+    nothing_is_left_behind,
+}
+
+fn errors_go_to_the_notices_with_the_request(io: Io) {
+    let site = site();
+    write(&site, "bad.php", "error_log(\"one\\ntwo\"); echo $_SERVER['UNIQUE_ID']; strlen();");
+    let Some(server) = serve(io, &site, &[]) else { return };
+    let response = server.get("/bad.php");
+    let id = response.text().get(..16).unwrap_or_default().to_owned();
+    // A fatal error after output: what was written stands, or a 500 if PHP had it buffered.
+    assert!(matches!(response.status, 200 | 500), "{response:?}");
+    if id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        server.says(&format!("vermeil: php {id}: PHP message: one"));
+        server.says(&format!("vermeil: php {id}: two"));
+    }
+    server.says("ArgumentCountError");
+}
+
+fn what_is_no_answer_is_a_502(io: Io) {
+    let site = site();
+    write(
+        &site,
+        "twice.php",
+        "header('Content-Length: 3'); header('Content-Length: 4', false); echo 'abcd';",
+    );
+    write(&site, "coding.php", "header('Transfer-Encoding: chunked'); echo 'x';");
+    write(&site, "dies.php", "posix_kill(getmypid(), 9) ?: exec('kill -9 ' . getmypid());");
+    write(&site, "short.php", "header('Content-Length: 9'); echo 'abcd';");
+    let Some(server) = serve(io, &site, &["--php-children", "2"]) else { return };
+    let mut client = server.client();
+    for target in ["/twice.php", "/coding.php", "/dies.php"] {
+        let response = client.get(target);
+        assert_eq!(response.status, 502, "{target}");
+    }
+    server.says("php ");
+    server.says(" (502)");
+    client.ask("GET", "/short.php", &[]);
+    assert!(client.try_read(Content::Follows).is_err(), "a part is never taken for the whole");
+    let good = until("a child is there again", || {
+        let response = server.get("/index.html");
+        (response.status == 200).then_some(())
+    });
+    let () = good;
+}
+
+fn a_client_that_goes_ends_its_program(io: Io) {
+    let site = site();
+    let folder = writable(&site, "signals");
+    let (began, ended) = (folder.join("began"), folder.join("ended"));
+    let code = format!(
+        "register_shutdown_function(function () {{ touch('{}'); }}); touch('{}'); while (true) {{ echo ' '; ob_flush(); flush(); usleep(1000); }}",
+        ended.display(),
+        began.display()
+    );
+    write(&site, "endless.php", &code);
+    write(&site, "x.php", "echo 'x';");
+    let Some(server) = serve(io, &site, &["--php-children", "1"]) else { return };
+    let mut client = server.client();
+    client.ask("GET", "/endless.php", &[]);
+    client.receive_at_least(1);
+    until("the program runs", || began.exists().then_some(()));
+    // Another waits for the only child.
+    let mut waiting = server.client();
+    waiting.ask("GET", "/x.php", &[]);
+    drop(client);
+    until("the program has noticed", || ended.exists().then_some(()));
+    assert_eq!(waiting.read(Content::Follows).text(), "x");
+    server.stops_clean();
+}
+
+fn one_child_serves_clients_of_all_cores(io: Io) {
+    let site = site();
+    write(&site, "x.php", "echo 'x';");
+    let Some(server) = serve(io, &site, &["--php-children", "1"]) else { return };
+    // Enough connections that every core has some; each core keeps the connection to PHP after a request.
+    let mut clients: Vec<_> = (0..16).map(|_| server.client()).collect();
+    for _ in 0..10 {
+        for client in &mut clients {
+            assert_eq!(client.get("/x.php").text(), "x");
+        }
+    }
+    // All at once: each has its turn.
+    for _ in 0..10 {
+        clients.iter_mut().for_each(|client| client.ask("GET", "/x.php", &[]));
+        for client in &mut clients {
+            assert_eq!(client.read(Content::Follows).text(), "x");
+        }
+    }
+    server.stops_clean();
+    server.says("php: 320 requests, 0 refused, 0 given up");
+}
+
+fn a_full_queue_refuses(io: Io) {
+    let site = site();
+    let go = writable(&site, "signals").join("go");
+    write(
+        &site,
+        "wait.php",
+        &format!(
+            "while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }} echo 'done';",
+            go.display()
+        ),
+    );
+    let Some(server) = serve(io, &site, &["--php-children", "1", "--php-queue", "1"]) else { return };
+    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.ask("GET", "/wait.php", &[]));
+    // One is served, one waits, one is refused: whichever it is.
+    let refused = until("one is refused", || clients.iter().position(Client::is_readable));
+    let response = clients.remove(refused).read(Content::Follows);
+    assert_eq!((response.status, response.field("retry-after")), (503, "1"));
+    // Files do not wait for PHP.
+    assert_eq!(server.get("/index.html").status, 200);
+    fs::write(go, "").expect("a file");
+    for mut client in clients {
+        assert_eq!(client.read(Content::Follows).text(), "done");
+    }
+}
+
+fn who_waits_too_long_is_told(io: Io) {
+    let site = site();
+    let go = writable(&site, "signals").join("go");
+    let wait = format!("while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }}", go.display());
+    write(&site, "wait.php", &format!("{wait} echo 'done';"));
+    let times = ["--php-children", "1", "--php-timeout", "500ms", "--php-queue-timeout", "100ms"];
+    let Some(server) = serve(io, &site, &times) else { return };
+    let mut first = server.client();
+    first.ask("GET", "/wait.php", &[]);
+    let mut second = server.client();
+    second.ask("GET", "/wait.php", &[]);
+    // One of them has the child and is late, the other never gets it.
+    let mut statuses = [first.read(Content::Follows).status, second.read(Content::Follows).status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [503, 504]);
+    fs::write(go, "").expect("a file");
+    assert_eq!(first.get("/index.html").status, 200, "the connection goes on");
+}
+
+/// A php-fpm that the test runs.
+struct Fpm(Child);
+
+impl Fpm {
+    fn start(site: &Site, listen: &str) -> Option<Self> {
+        let program = installed("php-fpm")?;
+        let file = site.outside("fpm.conf");
+        let user =
+            if rustix::process::geteuid().is_root() { "user = www-data\ngroup = www-data\n" } else { "" };
+        let text = format!(
+            "[global]\nerror_log = /dev/null\ndaemonize = no\n[test]\n{user}listen = {listen}\nlisten.mode = 0666\n\
+             pm = static\npm.max_children = 2\n"
+        );
+        fs::write(&file, text).expect("a file");
+        let mut command = Command::new(program);
+        command.args(["--nodaemonize", "--fpm-config"]).arg(file);
+        Some(Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("php-fpm starts")))
+    }
+}
+
+impl Drop for Fpm {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.0.id().cast_signed()).expect("a process");
+        // Its children end with it.
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+fn a_pool_of_others_is_used(io: Io) {
+    let site = site();
+    write(&site, "x.php", "echo 'x';");
+    let socket = writable(&site, "run").join("php.sock");
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("bound").port()
+    };
+    for (listen, option) in [
+        (socket.display().to_string(), format!("--php=unix:{}", socket.display())),
+        (format!("127.0.0.1:{port}"), format!("--php=127.0.0.1:{port}")),
+    ] {
+        let server = Server::start(io, &site, &[&option, "--php-children", "2"]);
+        // Nobody listens yet.
+        assert_eq!(server.get("/x.php").status, 502);
+        let Some(_fpm) = Fpm::start(&site, &listen) else {
+            return eprintln!("SKIPPED: no php-fpm on this machine");
+        };
+        let mut client = server.client();
+        until("it listens", || (client.get("/x.php").status == 200).then_some(()));
+        for _ in 0..50 {
+            assert_eq!(client.get("/x.php").text(), "x");
+        }
+        server.stops_clean();
+    }
+}
+
+fn nothing_is_left_behind(io: Io) {
+    let site = site();
+    write(&site, "x.php", "echo posix_getppid();");
+    if installed("php-fpm").is_none() {
+        return eprintln!("SKIPPED: no php-fpm on this machine");
+    }
+    let folder = writable(&site, "tmp");
+    let wrapper = format!("TMPDIR={}", folder.display());
+    let is_gone = |pid: i32| !Path::new(&format!("/proc/{pid}/cmdline")).exists();
+    let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
+    let mut client = server.client();
+    // Something is spooled.
+    client.ask("POST", "/x.php", &["Content-Length: 300000"]);
+    client.send(noise(1, 300_000));
+    let pool: i32 = client.read(Content::Follows).text().parse().expect("a number");
+    assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1);
+    server.stops_clean();
+    assert!(is_gone(pool), "the pool has ended");
+    assert_eq!(fs::read_dir(&folder).expect("listed").count(), 0);
+    // Also if it is killed, nothing goes on running.
+    let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
+    let pool: i32 = server.get("/x.php").text().parse().expect("a number");
+    server.signal(Signal::KILL);
+    until("the pool has ended too", || is_gone(pool).then_some(()));
+}
