@@ -3,8 +3,8 @@
 use crate::records::{Kind, RequestId};
 use thiserror::Error;
 
-/// Why a connection cannot go on: what its peer sent is not FastCGI, or not of this request. Nothing more can be read from
-/// it; close it.
+/// Why a connection cannot go on: what its peer sent is not FastCGI, or not of this request. Nothing more can be read
+/// from it; close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,8 +1,8 @@
 //! Records: the header of eight bytes, the content, the padding (§3.3).
 //!
-//! [`Reader`] cuts what arrives into records. Content of streams is given as it comes, in pieces; that of other kinds is
-//! given whole, within [`WHOLE_BYTES_MAX`]; that of unknown kinds is skipped. It holds no bytes: its user keeps what was not
-//! consumed and shows it again with more behind it. Tested through both roles.
+//! [`Reader`] cuts what arrives into records. Content of streams is given as it comes, in pieces; that of other kinds
+//! is given whole, within [`WHOLE_BYTES_MAX`]; that of unknown kinds is skipped. It holds no bytes: its user keeps what
+//! was not consumed and shows it again with more behind it. Tested through both roles.
 
 use crate::{Fault, limits::WHOLE_BYTES_MAX};
 use std::{fmt, num::NonZero, ops::Range};

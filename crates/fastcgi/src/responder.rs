@@ -1,8 +1,8 @@
 //! The application's side, as small as tests and benches need it: requests in, output out.
 //!
 //! [`Requests`] reads what a client says and holds the parameters until they are complete. Roles other than the
-//! responder's are reported, not refused: what to answer is its user's part. Tested in `responder/tests.rs`, together with
-//! what [`request`](crate::request) writes.
+//! responder's are reported, not refused: what to answer is its user's part. Tested in `responder/tests.rs`, together
+//! with what [`request`](crate::request) writes.
 
 use crate::{
     Fault,

@@ -1,8 +1,8 @@
 //! What a client hears back: output, error output, the end.
 //!
 //! [`Response`] reads the records of one request's answer and refuses what no application may send: another request's
-//! records, kinds that go the other way, output after its end. That any cut gives the same events, and that no bytes can
-//! make it panic, is tested in `response/tests.rs`.
+//! records, kinds that go the other way, output after its end. That any cut gives the same events, and that no bytes
+//! can make it panic, is tested in `response/tests.rs`.
 
 use crate::{
     Fault,

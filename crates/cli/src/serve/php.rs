@@ -15,10 +15,9 @@ use vermeil_server::php::{self, PhpOptions, PhpSource};
 pub(super) struct PhpArgs {
     /// Have files named *.php answered by PHP
     ///
-    /// `auto`, or nothing: a pool of our own, of the php-fpm or php-cgi that is found, ended with the server. A path: the
-    /// same, of that php-fpm or php-cgi.
-    /// unix:PATH or ADDRESS:PORT: a FastCGI pool that runs already. A folder without index.html is answered by its
-    /// index.php. Default: no PHP; such files are sent as they are.
+    /// `auto`, or nothing: a pool of our own, of the php-fpm or php-cgi that is found, ended with the server. A path:
+    /// the same, of that php-fpm or php-cgi. unix:PATH or ADDRESS:PORT: a FastCGI pool that runs already. A folder
+    /// without index.html is answered by its index.php. Default: no PHP; such files are sent as they are.
     #[arg(long, value_name = "auto|PATH|unix:PATH|ADDR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto")]
     php: Option<Where>,
@@ -72,8 +71,8 @@ pub(super) struct PhpArgs {
 
     /// A folder out of which PHP may have files sent; may be given several times
     ///
-    /// With X-Sendfile and a file's absolute path; with PREFIX= before it also with X-Accel-Redirect and a path that begins
-    /// so, such as /files=/srv/files. Default: none.
+    /// With X-Sendfile and a file's absolute path; with PREFIX= before it also with X-Accel-Redirect and a path that
+    /// begins so, such as /files=/srv/files. Default: none.
     #[arg(long, value_name = "[PREFIX=]DIR", requires = "php", value_parser = send_root)]
     php_send: Vec<SendRoot>,
 }

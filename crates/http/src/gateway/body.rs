@@ -1,8 +1,8 @@
 //! How a program's content is framed on its way to the client (RFC 9112 §6), and what of it is sent.
 //!
-//! A program that announced a length is held to it: what is more is dropped, what is less breaks the connection, since the
-//! client must not take a part for the whole. Without a length, HTTP/1.1 gets chunks, and HTTP/1.0 everything up to the end of
-//! the connection. Tested in `gateway/tests/bodies.rs`.
+//! A program that announced a length is held to it: what is more is dropped, what is less breaks the connection, since
+//! the client must not take a part for the whole. Without a length, HTTP/1.1 gets chunks, and HTTP/1.0 everything up to
+//! the end of the connection. Tested in `gateway/tests/bodies.rs`.
 
 use super::ResponseHead;
 use crate::request::Version;

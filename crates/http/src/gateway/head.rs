@@ -1,15 +1,16 @@
 //! The head of a program's answer (RFC 3875 §6.2, §6.3): read as it comes, checked line by line, within bounds.
 //!
-//! Lines end in LF or CRLF, as programs write them. Everything that is handed on is a token, a colon and text without control
-//! characters, so no program can write a line it did not mean to. What the server decides itself (`Connection`, `Date`,
-//! `Server`, framing) is dropped; `X-Accel-Redirect` and `X-Sendfile` are taken out, whoever allows them.
+//! Lines end in LF or CRLF, as programs write them. Everything that is handed on is a token, a colon and text without
+//! control characters, so no program can write a line it did not mean to. What the server decides itself (`Connection`,
+//! `Date`, `Server`, framing) is dropped; `X-Accel-Redirect` and `X-Sendfile` are taken out, whoever allows them.
 //! Tested in `gateway/tests/heads.rs`.
 
 use super::BadHead;
 use crate::response::Status;
 use crate::scan;
 
-/// Longest head, in bytes. PHP programs with many cookies have heads beyond 8 KiB, the buffer at which other servers stop.
+/// Longest head, in bytes. PHP programs with many cookies have heads beyond 8 KiB, the buffer at which other servers
+/// stop.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
 /// Most fields in a head. Guess: twice what a client may send by default, since each cookie takes a line.

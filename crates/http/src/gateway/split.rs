@@ -13,7 +13,8 @@ pub struct Cut<'a> {
 }
 
 /// The candidates of `path`, decoded, whose program's name ends in `extension` (such as `.php`), shortest first. A name
-/// that is the extension alone is none. Case does not matter: on file systems where it does not, `x.PHP` is the text of `x.php`.
+/// that is the extension alone is none. Case does not matter: on file systems where it does not, `x.PHP` is the text of
+/// `x.php`.
 pub fn candidates<'a>(path: &'a [u8], extension: &'a [u8]) -> impl Iterator<Item = Cut<'a>> {
     let ends = path.iter().enumerate().skip(1).filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
     ends.chain([path.len()]).filter_map(move |end| {

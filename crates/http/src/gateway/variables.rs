@@ -60,8 +60,8 @@ pub struct Invocation<'a> {
     pub script: Script<'a>,
     /// The connection it came by.
     pub link: Link,
-    /// Bytes of the content that the program will get; nothing if the request has none. Content that came in chunks must
-    /// have been counted before: programs read by length.
+    /// Bytes of the content that the program will get; nothing if the request has none. Content that came in chunks
+    /// must have been counted before: programs read by length.
     pub content_length: Option<u64>,
     /// Name and version of this server.
     pub software: &'a str,

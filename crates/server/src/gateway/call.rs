@@ -1,7 +1,7 @@
 //! A request that may be for a program, from its route to whatever becomes of it.
 //!
-//! What programs there are is asked here; running one is theirs. What comes back, a redirect, a file or a failure, is the same
-//! for all of them and becomes an answer here.
+//! What programs there are is asked here; running one is theirs. What comes back, a redirect, a file or a failure, is
+//! the same for all of them and becomes an answer here.
 
 use super::{
     Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName,

@@ -1,7 +1,7 @@
 //! What programs write to their error output: lines on standard error, each with its request.
 //!
-//! `vermeil: php 5f2a9c…: PHP Warning:  …`. A program may write without end, so a line has a longest length, and all programs
-//! together have a pace; what is beyond it is counted and told. Tested below.
+//! `vermeil: php 5f2a9c…: PHP Warning:  …`. A program may write without end, so a line has a longest length, and all
+//! programs together have a pace; what is beyond it is counted and told. Tested below.
 
 use crate::log::{NoticeKind, Notices};
 use std::sync::{
@@ -10,7 +10,8 @@ use std::sync::{
 };
 use std::time::Instant;
 
-/// Longest line, in bytes; more is cut. PHP cuts its own at 1,024 (`log_errors_max_len`), file name and time not counted.
+/// Longest line, in bytes; more is cut. PHP cuts its own at 1,024 (`log_errors_max_len`), file name and time not
+/// counted.
 const LINE_BYTES_MAX: usize = 2048;
 
 /// Lines said within a second, all programs together. Guess: more than a person reads, less than a disk fills with.

@@ -1,8 +1,8 @@
 //! One exchange with a program: its content goes in while its answer comes out, and the client gets it as it comes.
 //!
 //! The answer's head waits for the first pause in the program's output: a short answer is then known whole, and gets a
-//! length. From there on what comes is sent before more is read, so a client that takes slowly slows the program down, not
-//! the memory up. While the program is silent the client is watched: when it goes, so does the answer.
+//! length. From there on what comes is sent before more is read, so a client that takes slowly slows the program down,
+//! not the memory up. While the program is silent the client is watched: when it goes, so does the answer.
 
 use super::{
     Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble, Writer,

@@ -1,8 +1,9 @@
 //! Which requests are for programs, and for which file.
 //!
 //! [`may_concern`] is asked for every request where programs are served at all, and looks at the path's bytes alone.
-//! [`find`] then asks the file cache, as if the program were a file to be sent: it must be a regular file below the root, reached
-//! by allowed links, and no dotfile. A name with the extension is never sent as a file, also if it appears meanwhile.
+//! [`find`] then asks the file cache, as if the program were a file to be sent: it must be a regular file below the
+//! root, reached by allowed links, and no dotfile. A name with the extension is never sent as a file, also if it
+//! appears meanwhile.
 
 use super::Call;
 use crate::{
@@ -203,8 +204,8 @@ pub(super) fn encoded(path: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// What a path of `site`, as it would stand in a request, resolves to; a status if it names nothing, or nobody has time to
-/// look.
+/// What a path of `site`, as it would stand in a request, resolves to; a status if it names nothing, or nobody has time
+/// to look.
 pub(super) async fn look_up(
     connection: &mut Connection,
     site: &Arc<Site>,

@@ -1,8 +1,8 @@
-//! Files that programs have sent: `X-Sendfile` by their path in the file system, `X-Accel-Redirect` by a path under which
-//! a folder is known.
+//! Files that programs have sent: `X-Sendfile` by their path in the file system, `X-Accel-Redirect` by a path under
+//! which a folder is known.
 //!
-//! They come out of folders that were allowed for it, through the file cache, with ranges and conditions as any file. The
-//! program's own fields go with them, but for those that describe the file. Tested below and through the binary.
+//! They come out of folders that were allowed for it, through the file cache, with ranges and conditions as any file.
+//! The program's own fields go with them, but for those that describe the file. Tested below and through the binary.
 
 use super::{
     SendRoot,

@@ -1,5 +1,5 @@
-//! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started when
-//! it has given them up, ended with it.
+//! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started
+//! when it has given them up, ended with it.
 
 use super::{Shared, Workspace};
 use crate::{

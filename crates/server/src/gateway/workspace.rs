@@ -1,4 +1,5 @@
-//! The server's private folder: spooled content, and what a pool of our own needs. Made at the start, removed at the end.
+//! The server's private folder: spooled content, and what a pool of our own needs. Made at the start, removed at the
+//! end.
 //!
 //! ```text
 //! vermeil-1a2b…/          0711: its name cannot be guessed, and others may pass through

@@ -1,7 +1,7 @@
 //! The connections that one core keeps, and the task that lets them go.
 //!
-//! The count that decides who may have one stands in `pool.rs`; this is where they are. Used last, first: those that are not
-//! needed grow old and are closed.
+//! The count that decides who may have one stands in `pool.rs`; this is where they are. Used last, first: those that
+//! are not needed grow old and are closed.
 
 use super::{Php, stream::Connection};
 use crate::local;

@@ -2,14 +2,16 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-/// Requests that may wait for PHP unless told otherwise. Guess: with 2 ms for each and four children, half a second of work.
+/// Requests that may wait for PHP unless told otherwise. Guess: with 2 ms for each and four children, half a second of
+/// work.
 pub const QUEUE_MAX: usize = 1024;
 
-/// Children for each core unless told otherwise. Guess: as many as wait for a database while one computes, at 2 MB each.
+/// Children for each core unless told otherwise. Guess: as many as wait for a database while one computes, at 2 MB
+/// each.
 pub const CHILDREN_PER_CORE: usize = 4;
 
-/// Requests after which a child is replaced unless told otherwise, against what scripts leak. Guess, ten times php-cgi's own
-/// 500: a child costs 25 ms of processor time to start.
+/// Requests after which a child is replaced unless told otherwise, against what scripts leak. Guess, ten times
+/// php-cgi's own 500: a child costs 25 ms of processor time to start.
 pub const REQUESTS_PER_CHILD: u32 = 5000;
 
 /// PHP for one server.

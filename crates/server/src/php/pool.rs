@@ -1,8 +1,9 @@
-//! Who may use a connection to PHP, on all cores: as many connections as PHP has children, and a queue in front of them.
+//! Who may use a connection to PHP, on all cores: as many connections as PHP has children, and a queue in front of
+//! them.
 //!
-//! A child serves one connection at a time, for as long as it is open. So every open connection, busy or idle, holds one of
-//! the *places*, of which there are as many as children; a connection that is kept idle by one core while requests wait on
-//! another would starve them. Therefore:
+//! A child serves one connection at a time, for as long as it is open. So every open connection, busy or idle, holds
+//! one of the *places*, of which there are as many as children; a connection that is kept idle by one core while
+//! requests wait on another would starve them. Therefore:
 //!
 //! - requests wait in one queue for all cores and get their turn in its order; nobody overtakes;
 //! - a connection that becomes free goes to the first in the queue: as it is, if that waits on the same core, else it is closed

@@ -1,8 +1,8 @@
 //! One request to PHP: its content, its turn, its connection, its exchange.
 //!
 //! A kept connection may have been closed by its child at the same moment. If nothing came back on it and the method is
-//! safe, the request is repeated on a new one, once; anything else could be done twice. A client that goes while its request
-//! waits leaves the queue; one that goes later costs the connection, by whose end PHP notices.
+//! safe, the request is repeated on a new one, once; anything else could be done twice. A client that goes while its
+//! request waits leaves the queue; one that goes later costs the connection, by whose end PHP notices.
 
 use super::{
     Php,

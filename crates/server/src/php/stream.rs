@@ -1,8 +1,9 @@
 //! One connection to a FastCGI application, and one request on it.
 //!
-//! What goes out: the parameters, with the content behind them if there is little, else in pieces as the application takes
-//! them. What comes in is read through `vermeil_fastcgi::Response`. A connection is used again only if the last answer ended
-//! cleanly and nothing came behind it; each request has another number, so that late output is not taken for an answer.
+//! What goes out: the parameters, with the content behind them if there is little, else in pieces as the application
+//! takes them. What comes in is read through `vermeil_fastcgi::Response`. A connection is used again only if the last
+//! answer ended cleanly and nothing came behind it; each request has another number, so that late output is not taken
+//! for an answer.
 
 use crate::gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer};
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! A pool of our own: PHP found, configured, started by the spawner, and started again when it ends.
 //!
-//! php-fpm is preferred; with php-cgi the listening socket is ours and outlives it, so a restart refuses nobody. Both run as
-//! many children as configured, always, and replace them after so many requests. Tested in `own/tests.rs`, and through the
-//! binary with both.
+//! php-fpm is preferred; with php-cgi the listening socket is ours and outlives it, so a restart refuses nobody. Both
+//! run as many children as configured, always, and replace them after so many requests. Tested in `own/tests.rs`, and
+//! through the binary with both.
 
 mod find;
 mod plan;

@@ -1,7 +1,8 @@
 //! How the pool is started: its program, arguments, environment, configuration and socket.
 //!
 //! Pure but for [`Plan::write`] and [`Plan::listener`]. The pool is static: as many children as configured, started at
-//! once. The op-code cache is on. Bounds on uploads are those of the server, so that neither refuses what the other takes.
+//! once. The op-code cache is on. Bounds on uploads are those of the server, so that neither refuses what the other
+//! takes.
 
 use super::{Found, Kind};
 use crate::php::{PhpOptions, stream::Address};

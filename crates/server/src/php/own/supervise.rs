@@ -1,7 +1,9 @@
-//! The thread that keeps the pool running: it asks the spawner for it, hears what it says and how it ends, and asks again.
+//! The thread that keeps the pool running: it asks the spawner for it, hears what it says and how it ends, and asks
+//! again.
 //!
-//! Ends that follow each other quickly are followed by longer pauses. Children are the pool's own business: php-fpm and php-cgi
-//! replace those that end. The spawner ends the pool, with all its children, when the server ends, however that happens.
+//! Ends that follow each other quickly are followed by longer pauses. Children are the pool's own business: php-fpm and
+//! php-cgi replace those that end. The spawner ends the pool, with all its children, when the server ends, however that
+//! happens.
 
 use super::{PhpError, Plan, Prepared};
 use crate::{
@@ -33,7 +35,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// A pool that has lived so long is not what keeps ending: the next pause is the first again.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// How long the pool may take until it listens. php-fpm takes 50 ms here; a machine that starts may take a hundred times that.
+/// How long the pool may take until it listens. php-fpm takes 50 ms here; a machine that starts may take a hundred
+/// times that.
 const START: Duration = Duration::from_secs(20);
 
 /// How often it is looked whether it listens.
