@@ -3,6 +3,7 @@
 //!
 //! Leaves out serving. Tested in `serve/tests.rs`.
 
+mod cgi;
 mod limits;
 mod php;
 mod resolve;
@@ -13,6 +14,7 @@ mod tests;
 use crate::usage::UsageError;
 use crate::values::{Listen, parse_cores};
 use crate::{Exit, print};
+use cgi::CgiArgs;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
@@ -100,6 +102,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten, next_help_heading = "PHP")]
     php: PhpArgs,
+
+    #[command(flatten, next_help_heading = "CGI")]
+    cgi: CgiArgs,
 
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitArgs,

@@ -6,6 +6,7 @@ use crate::Exit;
 use crate::values::{Listen, Size};
 use std::io;
 use std::path::PathBuf;
+use vermeil_server::cgi::UserError;
 use vermeil_server::config::{AddressError, ConfigError};
 
 /// Why a command line cannot be carried out on this machine.
@@ -17,6 +18,8 @@ pub(crate) enum UsageError {
     Contradiction { inner: &'static str, inner_size: Size, outer: &'static str, outer_size: Size },
     #[error("--from {}: cannot read it: {source}; export a machine with `lstopo --of xml FILE.xml`", path.display())]
     MachineFile { path: PathBuf, source: io::Error },
+    #[error("--cgi-user: {0}")]
+    CgiUser(#[source] UserError),
     #[error("{0}")]
     Config(#[from] ConfigError),
     #[error("{0}")]
@@ -30,7 +33,7 @@ impl UsageError {
             Self::Address { .. } | Self::MachineFile { .. } => Exit::CannotStart,
             Self::Machine(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
-            Self::Config(_) | Self::Contradiction { .. } | Self::Machine(_) => Exit::Usage,
+            Self::CgiUser(_) | Self::Config(_) | Self::Contradiction { .. } | Self::Machine(_) => Exit::Usage,
         }
     }
 }

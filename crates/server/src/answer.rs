@@ -149,6 +149,7 @@ fn routed(
     let route = routes.iter().find(|route| route.matches(decoded))?;
     match &route.action {
         Action::Files => None,
+        Action::Cgi => Some(Answer::Slow(What::Program(Call::of_cgi(local, host, request)))),
         Action::Redirect { to, status } => {
             let path = Path { host: request.host, decoded, query: request.target.query };
             let (status, mut line) = (*status, b"Location: ".to_vec());

@@ -6,17 +6,19 @@
 use crate::{
     accept::accept,
     balance::{self, Watched},
+    cgi,
     files::CoreCache,
     gateway::{Programs, Shared},
     hosts::{CoreHosts, Hosts},
     listen::Listening,
     local::{self, Listener},
-    log::{CoreLog, Log},
+    log::{CoreLog, Log, Notices},
     php,
     server::Server,
 };
 use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+use vermeil_spawn::Channel;
 
 /// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
 /// across an ocean, twice.
@@ -55,19 +57,24 @@ pub(crate) fn open(
     handle: &Handle,
     server: &Arc<Server>,
     hosts: &Arc<Hosts>,
-    programs: Option<&Arc<Shared>>,
+    programs: Option<(&Arc<Shared>, Vec<Channel>)>,
+    notices: &Arc<Notices>,
     log: &Log,
     listening: Vec<Listening>,
 ) -> Result<(), CoreError> {
     let watched =
         Watched::of(&server.balancing, &listening).map_err(|source| CoreError { core: 0, source })?;
+    let (programs, channels) =
+        programs.map_or((None, Vec::new()), |(shared, channels)| (Some(shared), channels));
+    let mut channels = channels.into_iter();
     for (core, sockets) in handle.cores().zip(by_core(handle.cores().len(), listening)) {
         let failed = |source| CoreError { core: core.0, source };
         let changes = server.sites.store().notify_fd();
         let changes = changes.map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
         let hosts = CoreHosts::new(hosts.clone(), server.sites.clone());
         let (server, log, spawner) = (server.clone(), log.core(), handle.clone());
-        let programs = programs.map(|shared| Box::new(Programs::new(shared.clone())));
+        let programs =
+            programs.map(|shared| Box::new(Programs::new(shared.clone(), channels.next(), notices.clone())));
         // Installed before anything that uses it can be accepted.
         let opened = handle.spawn_on(&handle.color_on(core), async move {
             let cache = CoreCache::new(server.sites.store().clone());
@@ -86,6 +93,13 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     }
     background.push(handle.spawn_on(&handle.color_on(core), tick()));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
+    if let Some(readiness) = local::with(|local| {
+        let spawning = local.programs.as_ref().and_then(|programs| programs.spawning.as_ref());
+        spawning.map(|spawning| spawning.channel().readiness())
+    }) {
+        let watch = cgi::watch(Source::new(readiness?)?);
+        background.push(handle.spawn_on(&handle.color_on(core), watch));
+    }
     let php = local::with(|local| local.programs.as_ref().and_then(|programs| programs.shared.php.clone()));
     if let Some(php) = php {
         let watch = php::watch(php, core.0 as usize);

@@ -91,7 +91,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Local) -> R) -> R {
 }
 
 /// As [`with`], for destructors, which may run when the core has gone.
-fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
+pub(crate) fn try_with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
 }
 

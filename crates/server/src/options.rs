@@ -1,7 +1,10 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
-use crate::{files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions};
 use crate::balance::Balance;
+use crate::{
+    cgi::CgiOptions, files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget,
+    php::PhpOptions,
+};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
@@ -47,6 +50,8 @@ pub struct ServeOptions {
     pub gateway: GatewayOptions,
     /// PHP, if paths that name its programs are answered by it.
     pub php: Option<PhpOptions>,
+    /// CGI, for the paths that routes give to it.
+    pub cgi: CgiOptions,
 }
 
 /// How long a client may take. A connection that is late is closed; a late request is answered 408 if nothing of an

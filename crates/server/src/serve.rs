@@ -3,6 +3,7 @@
 //! Owns the order of things: everything that can be refused is refused before the first connection is accepted; at
 //! SIGTERM accepting ends first, then what is idle, then what is busy; the log is closed last. Tested through the binary.
 
+use crate::balance::Balancing;
 use crate::{
     cores::{self, CoreError},
     files::{SiteError, Store},
@@ -15,7 +16,6 @@ use crate::{
     sandbox::{self, Rights},
     server::Server,
 };
-use crate::balance::Balancing;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
@@ -101,11 +101,13 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
     let (runtime, sandbox) = launch(&options, &programs.as_ref().map(Setup::rights).unwrap_or_default())?;
-    let programs = programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
+    let mut programs =
+        programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
     let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
 
-    let shared = programs.as_ref().map(|programs| &programs.shared);
-    cores::open(&runtime.handle(), &server, &options.hosts, shared, &log, listening)
+    let on_cores =
+        programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
+    cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
     say_start(&options, &addrs, &runtime.handle(), &changes, &sandbox);
     say(format_args!("balance: {}", server.balancing.line));

@@ -9,7 +9,7 @@ use vermeil_http::limits;
 use vermeil_server::Timeouts;
 
 pub(super) const K: u64 = 1 << 10;
-const M: u64 = 1 << 20;
+pub(super) const M: u64 = 1 << 20;
 pub(super) const G: u64 = 1 << 30;
 const T: u64 = 1 << 40;
 

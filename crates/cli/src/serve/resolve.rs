@@ -23,7 +23,7 @@ impl ServeArgs {
         self.refuse_contradictions()?;
         let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
         let mut limits = Limits::from(self.limits);
-        if self.php.is_on() {
+        if self.php.is_on() || self.cgi.is_on() {
             // Whose content it is, is known only after its head: what is not PHP's is thrown away.
             limits.body_bytes = limits.body_bytes.max(self.php.gateway().content_bytes);
         }
@@ -31,6 +31,7 @@ impl ServeArgs {
             listen: addresses(&self.listen, around)?,
             gateway: self.php.gateway(),
             php: self.php.php(cpus.len()),
+            cgi: self.cgi.options()?,
             cpus,
             file: None,
             hosts: Hosts::single(&self.root, self.rules()).into(),
@@ -51,7 +52,7 @@ impl ServeArgs {
             listing: if self.no_listing { Listing::Off } else { Listing::On },
             ..SiteOptions::default()
         };
-        Rules { files, ..Rules::default() }
+        Rules { files, routes: self.cgi.routes() }
     }
 
     fn store(&self) -> StoreOptions {

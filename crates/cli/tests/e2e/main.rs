@@ -5,6 +5,7 @@
 
 mod balance;
 mod bounds;
+mod cgi;
 mod changes;
 mod conditions;
 mod config;

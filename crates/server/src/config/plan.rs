@@ -105,6 +105,7 @@ impl fmt::Display for Served<'_> {
                 [&route.prefix, &route.suffix].map(|part| part.as_deref().unwrap_or_default());
             let what = match &route.action {
                 Action::Files => "files".to_owned(),
+                Action::Cgi => "CGI".to_owned(),
                 Action::Redirect { to, status } => format!("{} to {to}", status.code()),
             };
             write!(f, "; {prefix}*{suffix}: {what}")?;

@@ -9,10 +9,11 @@ use super::{
     surroundings::Surroundings,
     values::{Listen, Size, Span},
 };
+use crate::cgi::CgiOptions;
 use crate::{
-    gateway::GatewayOptions,
     ServeOptions, Timeouts,
     files::{Listing, SiteOptions, StoreOptions},
+    gateway::GatewayOptions,
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
 };
@@ -55,6 +56,7 @@ pub(super) fn resolve(
     problems.append(&mut found.0);
     let cache = &document.cache;
     Some(ServeOptions {
+        cgi: CgiOptions::default(),
         file: None,
         gateway: GatewayOptions::default(),
         php: None,

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     answer::{self, Answer, Sent},
+    cgi::{self, Cgi, Spawning},
     connection::{Connection, Head, Lost},
     files::{Handle, SiteError, Store},
     hosts::HostId,
@@ -26,6 +27,7 @@ use vermeil_http::{
     gateway::{BadHead, redirect},
     response::Persistence,
 };
+use vermeil_spawn::Channel;
 
 /// What all cores share about programs.
 pub(crate) struct Shared {
@@ -33,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) spools: Arc<Spools>,
     pub(crate) errors: Arc<ErrorSink>,
     pub(crate) php: Option<Arc<Php>>,
+    pub(crate) cgi: Option<Arc<Cgi>>,
     pub(crate) send_sites: Vec<SendSite>,
 }
 
@@ -47,12 +50,14 @@ impl Shared {
         store: &Arc<Store>,
         notices: Arc<Notices>,
         php: Option<Arc<Php>>,
+        cgi: Option<Arc<Cgi>>,
     ) -> Result<Arc<Self>, SiteError> {
         let send_sites = options.send_roots.iter().map(|root| SendSite::open(root, store));
         Ok(Arc::new(Self {
             spools: Spools::new(spool_folder, options.spool_bytes),
             errors: ErrorSink::new(notices),
             php,
+            cgi,
             send_sites: send_sites.collect::<Result<_, _>>()?,
             options,
         }))
@@ -63,12 +68,15 @@ impl Shared {
 pub(crate) struct Programs {
     pub(crate) shared: Arc<Shared>,
     pub(crate) php: Option<PhpCore>,
+    /// Nothing without CGI.
+    pub(crate) spawning: Option<Spawning>,
 }
 
 impl Programs {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// `channel`: this core's own to the spawner, if there is CGI.
+    pub(crate) fn new(shared: Arc<Shared>, channel: Option<Channel>, notices: Arc<Notices>) -> Self {
         let php = shared.php.clone().map(PhpCore::new);
-        Self { shared, php }
+        Self { shared, php, spawning: channel.map(|channel| Spawning::new(channel, notices)) }
     }
 }
 
@@ -85,9 +93,14 @@ impl Call {
     /// Nothing if no program can be concerned.
     #[inline]
     pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
-        local.programs.as_ref()?;
+        local.programs.as_ref()?.php.as_ref()?;
         let reason = route::may_concern(request)?;
         Some(Self::new(local, host, request, reason))
+    }
+
+    /// The call for a path that a route gives to CGI.
+    pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Self {
+        Self::new(local, host, request, Reason::Cgi)
     }
 
     /// The call for a folder that has no page of its own; `handle` is what it resolved to.
@@ -97,7 +110,7 @@ impl Call {
         request: &Request<'_>,
         handle: &Handle,
     ) -> Option<Self> {
-        local.programs.as_ref()?;
+        local.programs.as_ref()?.php.as_ref()?;
         let is_left = route::is_left_to_program(request.target.path, handle);
         is_left.then(|| Self::new(local, host, request, Reason::Folder))
     }
@@ -134,6 +147,18 @@ pub(crate) async fn answer(
         Collected::Awaits => Head { persistence: Persistence::Close, ..head },
         Collected::Nothing | Collected::Follows => head,
     };
+    if call.reason == Reason::Cgi {
+        return match cgi::answer(connection, request, head, call).await? {
+            cgi::Answered::Yes(result) => {
+                OfProgram { program: "cgi", request, head, name: call.name }.outcome(connection, result).await
+            }
+            cgi::Answered::No(status) => {
+                connection.settle(file_head.persistence);
+                Ok(OfProgram { program: "cgi", request, head: file_head, name: call.name }
+                    .page(connection, status, file_head))
+            }
+        };
+    }
     let program = match route::find(connection, request, file_head, call).await? {
         Route::Program(program) => program,
         Route::File(answer) => {

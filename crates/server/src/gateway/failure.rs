@@ -4,6 +4,7 @@ use super::program::Trouble;
 use crate::{answer::Sent, connection::Lost};
 use thiserror::Error;
 use vermeil_http::{Rejection, Status, gateway::BadHead};
+use vermeil_spawn::{End, SpawnError};
 
 /// Why a request was not answered by its program.
 #[derive(Debug, Error)]
@@ -29,6 +30,15 @@ pub(crate) enum Failure {
     /// No connection.
     #[error("it cannot be reached: {0}")]
     Connect(std::io::Error),
+    /// No descriptors for it.
+    #[error("it cannot be connected to: {0} (raise the limit of open files?)")]
+    Pipes(std::io::Error),
+    /// It was not started.
+    #[error("{0}")]
+    Start(SpawnError),
+    /// It ended early, and how.
+    #[error("it ended with {} before its answer did", Ending(*.0))]
+    Exited(End),
     /// It failed.
     #[error("{0}")]
     Program(#[from] Trouble),
@@ -38,6 +48,19 @@ pub(crate) enum Failure {
     /// It answered, but not like a program.
     #[error("{}", .0.reason())]
     BadHead(#[from] BadHead),
+}
+
+/// How a program ended, in words.
+struct Ending(End);
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            End::Code(code) => write!(f, "code {code}"),
+            End::Signal(signal) => write!(f, "signal {signal}"),
+            End::Late => f.write_str("its time"),
+        }
+    }
 }
 
 impl From<Lost> for Failure {
@@ -53,6 +76,11 @@ impl Failure {
             Self::Client(_) => return None,
             Self::Content(rejection) => rejection.status(),
             Self::ContentLate => Status::RequestTimeout,
+            Self::Start(error) if error.is_missing() => Status::NotFound,
+            Self::Start(error) if error.is_refused() => Status::Forbidden,
+            Self::Start(error) if error.is_passing() => Status::ServiceUnavailable,
+            Self::Start(_) | Self::Exited(_) => Status::BadGateway,
+            Self::Pipes(_) => Status::ServiceUnavailable,
             Self::Spool(_) | Self::QueueFull(_) | Self::QueueLate => Status::ServiceUnavailable,
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
             Self::Connect(_) | Self::Program(_) | Self::BadHead(_) => Status::BadGateway,

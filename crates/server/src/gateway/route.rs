@@ -30,6 +30,8 @@ const INDEX: &[u8] = b"index.php";
 pub(crate) enum Reason {
     /// A segment of its path is named like one.
     Name,
+    /// A route says so; it is CGI's.
+    Cgi,
     /// It asks something of a folder that only a program can do, or that has no page of its own.
     Folder,
 }
@@ -105,6 +107,7 @@ pub(crate) async fn find(
     match call.reason {
         Reason::Name => search.by_name(decoded).await,
         Reason::Folder => search.by_folder(decoded).await,
+        Reason::Cgi => unreachable!("CGI finds its programs itself"),
     }
 }
 

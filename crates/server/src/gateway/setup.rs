@@ -3,6 +3,7 @@
 
 use super::{Shared, Workspace};
 use crate::{
+    cgi::{self, Cgi, CgiError},
     files::{SiteError, Store},
     log::Notices,
     options::ServeOptions,
@@ -32,6 +33,9 @@ pub enum SetupError {
     /// The spawner.
     #[error(transparent)]
     Spawner(#[from] vermeil_spawn::StartError),
+    /// CGI.
+    #[error(transparent)]
+    Cgi(#[from] CgiError),
     /// PHP.
     #[error(transparent)]
     Php(#[from] PhpError),
@@ -42,43 +46,63 @@ pub enum SetupError {
 
 /// Programs, prepared.
 pub(crate) struct Setup {
-    php: PhpOptions,
+    php: Option<PhpOptions>,
     own: Option<Own>,
+    cgi: Option<Arc<Cgi>>,
+    /// Of CGI, one for each core.
+    channels: Vec<Channel>,
+    /// Of the spawner, if there is one.
+    keeper: Option<Keeper>,
     workspace: Workspace,
 }
 
 struct Own {
     prepared: Prepared,
     channel: Channel,
-    keeper: Keeper,
 }
 
 impl Setup {
     /// Prepares what `options` ask for, if they ask for programs. To be called before the process has other threads.
     pub(crate) fn prepare(options: &ServeOptions) -> Result<Option<Self>, SetupError> {
-        let Some(php) = options.php.clone() else { return Ok(None) };
+        let has_cgi = cgi::is_wanted(options);
+        let php = options.php.clone();
+        if php.is_none() && !has_cgi {
+            return Ok(None);
+        }
         let folder = Workspace::parent();
         let workspace =
             Workspace::create(&folder).map_err(|source| SetupError::Workspace { folder, source })?;
-        let own = match php.source {
-            PhpSource::Own | PhpSource::Program(_) => {
-                let mut preparation = vermeil_spawn::start()?;
-                let content_bytes = options.gateway.content_bytes;
-                let prepared = php::prepare(&php, content_bytes, &workspace, &mut preparation)?;
-                let (keeper, mut channels) = preparation.serve(1)?;
-                let channel = channels.pop().expect("one was asked for");
-                Some(Own { prepared, channel, keeper })
-            }
-            PhpSource::Unix(_) | PhpSource::Tcp(_) => None,
-        };
-        Ok(Some(Self { php, own, workspace }))
+        let own_php =
+            php.as_ref().filter(|php| !matches!(php.source, PhpSource::Unix(_) | PhpSource::Tcp(_)));
+        if own_php.is_none() && !has_cgi {
+            return Ok(Some(Self {
+                php,
+                own: None,
+                cgi: None,
+                channels: Vec::new(),
+                keeper: None,
+                workspace,
+            }));
+        }
+        let mut preparation = vermeil_spawn::start()?;
+        let content_bytes = options.gateway.content_bytes;
+        let prepared =
+            own_php.map(|php| php::prepare(php, content_bytes, &workspace, &mut preparation)).transpose()?;
+        let cgi = has_cgi.then(|| cgi::prepare(options, &mut preparation)).transpose()?;
+        let of_cgi = if has_cgi { options.cpus.len() } else { 0 };
+        let (keeper, mut channels) = preparation.serve(of_cgi + usize::from(prepared.is_some()))?;
+        let own = prepared.map(|prepared| {
+            let channel = channels.pop().expect("one more was asked for");
+            Own { prepared, channel }
+        });
+        Ok(Some(Self { php, own, cgi, channels, keeper: Some(keeper), workspace }))
     }
 
     /// What must not be given up.
     pub(crate) fn rights(&self) -> Rights<'_> {
-        let connect_port = match self.php.source {
-            PhpSource::Tcp(addr) => Some(addr.port()),
-            PhpSource::Own | PhpSource::Program(_) | PhpSource::Unix(_) => None,
+        let connect_port = match self.php.as_ref().map(|php| &php.source) {
+            Some(PhpSource::Tcp(addr)) => Some(addr.port()),
+            _ => None,
         };
         Rights { workspace: Some(self.workspace.path()), connect_port }
     }
@@ -90,26 +114,29 @@ impl Setup {
         store: &Arc<Store>,
         notices: &Arc<Notices>,
     ) -> Result<RunningPrograms, SetupError> {
-        let Self { php, own, workspace } = self;
+        let Self { php, own, cgi, channels, keeper, workspace } = self;
         let cores = options.cpus.len();
-        let (php, supervisor, keeper) = match own {
-            None => (Php::of_others(&php, cores), None, None),
-            Some(Own { prepared, channel, keeper }) => {
+        let (php, supervisor) = match (php, own) {
+            (None, _) => (None, None),
+            (Some(php), None) => (Some(Php::of_others(&php, cores)), None),
+            (Some(php), Some(Own { prepared, channel })) => {
                 let restarts = Arc::new(AtomicU64::new(0));
                 let php = Php::own(&php, &prepared, restarts.clone(), cores);
                 let supervisor = Supervisor::start(prepared, channel, notices, restarts)?;
-                (php, Some(supervisor), Some(keeper))
+                (Some(php), Some(supervisor))
             }
         };
         let spool = workspace.spool();
-        let shared = Shared::new(options.gateway.clone(), spool, store, notices.clone(), Some(php))?;
-        Ok(RunningPrograms { shared, supervisor, keeper, workspace })
+        let shared = Shared::new(options.gateway.clone(), spool, store, notices.clone(), php, cgi)?;
+        Ok(RunningPrograms { shared, channels, supervisor, keeper, workspace })
     }
 }
 
 /// Programs that run.
 pub(crate) struct RunningPrograms {
     pub(crate) shared: Arc<Shared>,
+    /// Of CGI, for the cores to take.
+    pub(crate) channels: Vec<Channel>,
     supervisor: Option<Supervisor>,
     keeper: Option<Keeper>,
     workspace: Workspace,
@@ -127,7 +154,7 @@ impl RunningPrograms {
 
     /// Ends them: nobody starts anything again, then everything that runs, then what it left behind.
     pub(crate) fn stop(self) {
-        let Self { shared: _, supervisor, keeper, workspace } = self;
+        let Self { shared: _, channels: _, supervisor, keeper, workspace } = self;
         drop(supervisor);
         if let Some(keeper) = keeper {
             keeper.stop();

@@ -10,6 +10,7 @@ use rustix::{
 use std::{
     fs::File,
     io::{self, Write as _},
+    os::fd::OwnedFd,
     path::PathBuf,
     sync::{
         Arc,
@@ -66,6 +67,14 @@ impl Spool {
         }
         self.bytes += piece.len() as u64;
         self.file.write_all(piece)
+    }
+
+    /// The same file for a program, which reads it from wherever it is told to.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn reopen(&self) -> io::Result<OwnedFd> {
+        self.file.try_clone().map(OwnedFd::from)
     }
 
     /// Bytes in it.

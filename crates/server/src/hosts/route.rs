@@ -22,6 +22,8 @@ pub struct Route {
 pub enum Action {
     /// Files are served, as without a route.
     Files,
+    /// CGI programs answer.
+    Cgi,
     /// The client is sent elsewhere.
     Redirect {
         /// Where to.

@@ -41,11 +41,13 @@ pub enum NoticeKind {
     ProgramFailed,
     /// A program wrote to its error output.
     ProgramSaid,
+    /// The spawner was killed, or cannot be spoken to.
+    SpawnerTrouble,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
@@ -54,6 +56,7 @@ impl NoticeKind {
         Self::SiteTrouble,
         Self::ProgramFailed,
         Self::ProgramSaid,
+        Self::SpawnerTrouble,
     ];
 
     /// A name for people and for the status page.
@@ -67,6 +70,7 @@ impl NoticeKind {
             Self::SiteTrouble => "folder not served",
             Self::ProgramFailed => "program failed",
             Self::ProgramSaid => "program said",
+            Self::SpawnerTrouble => "spawner",
         }
     }
 }

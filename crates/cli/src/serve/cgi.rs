@@ -1,0 +1,129 @@
+//! The options of `vermeil serve` about CGI, and what they come to.
+
+use crate::usage::UsageError;
+use crate::values::{Size, Span, size_between};
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgAction, Args};
+use std::str::FromStr;
+use vermeil_server::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
+use vermeil_server::hosts::{Action, Route};
+
+use super::limits::{G, K, M};
+
+/// CGI.
+#[derive(Clone, Debug, Args)]
+pub(super) struct CgiArgs {
+    /// Have programs answer: below a folder (/cgi-bin/), or wherever a name ends so (.cgi); may be given several times
+    ///
+    /// Each request starts the program anew, through a small process that is started before the server grows. A program,
+    /// and every folder from DIR down to it, must belong to root or to the user it runs as, and be writable by nobody
+    /// else; links are not followed. Default: no programs.
+    #[arg(long, value_name = "/PATH/|.SUFFIX", action = ArgAction::Append)]
+    cgi: Vec<Which>,
+
+    /// The user that programs run as, with its groups
+    ///
+    /// Default: whoever started the server, unless that was root: then a user must be named.
+    #[arg(long, value_name = "USER", requires = "cgi")]
+    cgi_user: Option<String>,
+
+    /// Programs that run at once
+    ///
+    /// From 1 to 100000. Requests beyond that wait for one to end.
+    #[arg(long, value_name = "N", default_value_t = cgi::HOST_RUNNING_MAX, requires = "cgi")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    cgi_max: usize,
+
+    /// Requests that may wait for a program to end
+    ///
+    /// From 0 to 1000000. Beyond it: 503.
+    #[arg(long, value_name = "N", default_value_t = cgi::HOST_WAITING_MAX, requires = "cgi")]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
+    cgi_queue: usize,
+
+    /// How long a program may run, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Then it and all it started are killed: 504, or the answer is cut.
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(cgi::TIME_LIMIT), requires = "cgi")]
+    cgi_timeout: Span,
+
+    /// Address space that each process of a program may have, in bytes
+    ///
+    /// From 1M to 1T. Default: no bound.
+    #[arg(long, value_name = "SIZE", requires = "cgi", value_parser = size_between(M, K * G))]
+    cgi_memory: Option<Size>,
+
+    /// Let programs whose names begin with nph- write the whole answer themselves
+    ///
+    /// What they write goes to the client as it is, and the connection closes behind it. Default: they are
+    /// run as any other, and their status line is a bad answer.
+    #[arg(long, requires = "cgi")]
+    cgi_nph: bool,
+}
+
+/// Which paths are programs', as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Which {
+    Below(Box<str>),
+    EndingIn(Box<str>),
+}
+
+impl FromStr for Which {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let folder = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
+        if folder
+            .is_some_and(|folder| folder.split('/').all(|name| !name.is_empty() && !name.starts_with('.')))
+        {
+            return Ok(Self::Below(text.into()));
+        }
+        match text.strip_prefix('.') {
+            Some(name) if !name.is_empty() && !name.contains(['/', '.']) => Ok(Self::EndingIn(text.into())),
+            _ => Err("write a folder between slashes, such as /cgi-bin/, or the end of a name, such as .cgi"),
+        }
+    }
+}
+
+impl CgiArgs {
+    /// Whether there are programs.
+    pub(super) fn is_on(&self) -> bool {
+        !self.cgi.is_empty()
+    }
+
+    /// The paths that are programs'.
+    pub(super) fn routes(&self) -> Vec<Route> {
+        let route = |which: &Which| match which {
+            Which::Below(prefix) => Route { prefix: Some(prefix.clone()), suffix: None, action: Action::Cgi },
+            Which::EndingIn(suffix) => {
+                Route { prefix: None, suffix: Some(suffix.clone()), action: Action::Cgi }
+            }
+        };
+        self.cgi.iter().map(route).collect()
+    }
+
+    /// What programs run as and within.
+    ///
+    /// # Errors
+    /// An unknown user.
+    pub(super) fn options(&self) -> Result<CgiOptions, UsageError> {
+        let identity = self.cgi_user.as_deref().map(Identity::of_user).transpose();
+        let limits = ResourceLimits {
+            address_space_bytes: self.cgi_memory.map(|size| size.bytes),
+            ..ResourceLimits::default()
+        };
+        Ok(CgiOptions {
+            identity: identity.map_err(UsageError::CgiUser)?,
+            limits,
+            // There is one host.
+            bounds: ProgramBounds {
+                running_max: self.cgi_max,
+                host_running_max: self.cgi_max,
+                host_waiting_max: self.cgi_queue,
+            },
+            time_limit: self.cgi_timeout.into(),
+            nph: if self.cgi_nph { Nph::Allowed } else { Nph::Refused },
+            ..CgiOptions::default()
+        })
+    }
+}

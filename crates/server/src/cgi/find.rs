@@ -1,0 +1,124 @@
+//! Which file of a path is the program, and what is left for it as `PATH_INFO`.
+//!
+//! Names are looked up one by one below the folder of the site, links not followed, until one is a file. What it would
+//! be run with, and whether it may, is judged again by the spawner. A name that begins with a dot is never a program.
+//! Tested below.
+
+use crate::gateway::Program;
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
+    io::Errno,
+};
+use std::{fs::File, os::fd::AsFd as _, sync::Arc};
+
+/// What a path came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    Found(Program),
+    /// There is none.
+    Nothing,
+    /// Not all of it is in the kernel's caches: look where waiting is allowed.
+    MustWait,
+    /// The system does not let us look.
+    Refused,
+}
+
+/// Whether looking may wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
+
+/// A path to look up.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) root: Arc<File>,
+    /// Decoded, without dot segments and empty segments; starts with a slash.
+    pub(crate) path: Vec<u8>,
+    /// How the program's name ends, if that is what makes it one.
+    pub(crate) suffix: Option<Box<str>>,
+}
+
+impl Look {
+    /// Looks for the first file on the way.
+    pub(crate) fn now(&self, wait: Wait) -> Looked {
+        let ends = self.path.iter().enumerate().skip(1).filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
+        for end in ends.chain([self.path.len()]) {
+            let (script, path_info) = self.path.split_at(end);
+            let name = script.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+            if name.is_empty() || name.starts_with(b".") {
+                return Looked::Nothing;
+            }
+            match self.kind(&script[1..], wait) {
+                Ok(FileType::Directory) => {}
+                Ok(FileType::RegularFile) if self.may_be(name) => {
+                    return Looked::Found(Program { script: script.into(), path_info: path_info.into() });
+                }
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP) => {
+                    return Looked::Nothing;
+                }
+                Err(Errno::AGAIN) if wait == Wait::No => return Looked::MustWait,
+                Err(_) => return Looked::Refused,
+            }
+        }
+        Looked::Nothing
+    }
+
+    fn may_be(&self, name: &[u8]) -> bool {
+        self.suffix
+            .as_ref()
+            .is_none_or(|suffix| name.len() > suffix.len() && name.ends_with(suffix.as_bytes()))
+    }
+
+    fn kind(&self, path: &[u8], wait: Wait) -> Result<FileType, Errno> {
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        if wait == Wait::No {
+            resolve |= ResolveFlags::CACHED;
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let found = openat2(self.root.as_fd(), path, flags, Mode::empty(), resolve)?;
+        Ok(FileType::from_raw_mode(fstat(found)?.st_mode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    fn look(root: &tempfile::TempDir, path: &str, suffix: Option<&str>) -> Looked {
+        let root = Arc::new(File::open(root.path()).expect("a folder"));
+        Look { root, path: path.into(), suffix: suffix.map(Into::into) }.now(Wait::Yes)
+    }
+
+    fn found(script: &str, path_info: &str) -> Looked {
+        Looked::Found(Program { script: script.into(), path_info: path_info.into() })
+    }
+
+    #[test]
+    fn the_first_file_on_the_way_is_the_program() {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(root.path().join("cgi-bin/sub")).expect("folders");
+        for name in ["cgi-bin/hello", "cgi-bin/sub/deep.cgi", "cgi-bin/.hidden", "plain.txt"] {
+            fs::write(root.path().join(name), "").expect("written");
+        }
+        symlink("hello", root.path().join("cgi-bin/link")).expect("a link");
+        for (path, suffix, expected) in [
+            ("/cgi-bin/hello", None, found("/cgi-bin/hello", "")),
+            ("/cgi-bin/hello/", None, found("/cgi-bin/hello", "/")),
+            ("/cgi-bin/hello/a/b.cgi", None, found("/cgi-bin/hello", "/a/b.cgi")),
+            ("/cgi-bin/sub/deep.cgi/x", Some(".cgi"), found("/cgi-bin/sub/deep.cgi", "/x")),
+            ("/cgi-bin/sub", None, Looked::Nothing),
+            ("/cgi-bin/sub/", None, Looked::Nothing),
+            ("/cgi-bin/", None, Looked::Nothing),
+            ("/cgi-bin/missing", None, Looked::Nothing),
+            ("/cgi-bin/link", None, Looked::Nothing),
+            ("/cgi-bin/.hidden", None, Looked::Nothing),
+            ("/plain.txt/x.cgi", Some(".cgi"), Looked::Nothing),
+            ("/", None, Looked::Nothing),
+        ] {
+            assert_eq!(look(&root, path, suffix), expected, "{path}");
+        }
+    }
+}

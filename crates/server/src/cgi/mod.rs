@@ -1,0 +1,150 @@
+//! CGI (RFC 3875): programs that are started for one request each, through the spawner.
+//!
+//! ```text
+//! route (`Action::Cgi`) ─▶ find: which file is the program ─▶ run: content collected, a turn, started
+//!                                                                └─▶ gateway::relay: head checked, content out
+//! ```
+//!
+//! Reading order: [`CgiOptions`], `start` (what the spawner is told), `find`, `run`, `turns` (whose program may run),
+//! `spawning` (one core's line to the spawner), `pipes`. What CGI shares with PHP is in `gateway`. Leaves out the
+//! arguments of "indexed" queries (RFC 3875 §4.4): they let a client choose a program's options (CVE-2012-1823).
+//! Tested with real programs through the binary (`crates/cli/tests/e2e/cgi.rs`); pure parts beside their files.
+
+mod find;
+mod nph;
+mod options;
+mod pipes;
+mod run;
+mod spawning;
+mod start;
+mod turns;
+
+pub use options::{
+    CgiOptions, Confinement, HOST_RUNNING_MAX, HOST_WAITING_MAX, Identity, NewPrivileges, Nph, ProgramBounds,
+    RUNNING_MAX, ResourceLimits, TIME_LIMIT, UserError,
+};
+pub(crate) use spawning::{Spawning, watch};
+pub use start::CgiError;
+pub(crate) use start::{is_wanted, prepare};
+
+use crate::{
+    connection::{Connection, Head, Lost},
+    gateway::{Broken, Call, Relayed, Shared},
+    hosts::HostId,
+    local,
+};
+use bytes::Bytes;
+use find::{Look, Looked, Wait};
+use run::Run;
+use std::{collections::HashMap, fs::File, os::unix::ffi::OsStrExt as _, path::Path, sync::Arc};
+use turns::{HostNumber, Turns};
+use vermeil::{More, blocking};
+use vermeil_http::{Method, Request, Status, path};
+use vermeil_spawn::ProfileId;
+
+/// CGI, as all cores share it.
+#[derive(Debug)]
+pub(crate) struct Cgi {
+    options: CgiOptions,
+    turns: Arc<Turns>,
+    /// By the folder of a host, absolute.
+    sites: HashMap<Box<[u8]>, CgiSite>,
+    /// `/dev/null`, for programs without content.
+    null: File,
+}
+
+/// A folder whose programs may run.
+#[derive(Debug)]
+struct CgiSite {
+    /// Absolute, without a slash at its end.
+    root: Box<[u8]>,
+    folder: Arc<File>,
+    profile: ProfileId,
+    number: HostNumber,
+}
+
+/// What a request for a program came to.
+pub(crate) enum Answered {
+    /// There is no program, or it may not be asked.
+    No(Status),
+    /// It was asked.
+    Yes(Result<Relayed, Broken>),
+}
+
+/// Has `request` answered by the program its path names.
+pub(crate) async fn answer(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: Head,
+    call: &Call,
+) -> Result<Answered, Lost> {
+    if matches!(request.method, Method::Trace | Method::Connect) {
+        return Ok(Answered::No(Status::MethodNotAllowed));
+    }
+    let asked = match Asked::of(request, call.host) {
+        Ok(asked) => asked,
+        Err(status) => return Ok(Answered::No(status)),
+    };
+    // A folder that was not there when the spawner was started has no profile.
+    let Some(site) = asked.cgi.sites.get(&*asked.root) else {
+        return Ok(Answered::No(Status::ServiceUnavailable));
+    };
+    let look = Look { root: site.folder.clone(), path: asked.path, suffix: asked.suffix };
+    let looked = match look.now(Wait::No) {
+        Looked::MustWait => {
+            // Earlier answers of a pipeline need not wait.
+            connection.flush(Bytes::new(), More::No).await?;
+            match blocking(move || look.now(Wait::Yes)).await {
+                Ok(looked) => looked,
+                Err(_) => return Ok(Answered::No(Status::ServiceUnavailable)),
+            }
+        }
+        looked => looked,
+    };
+    let program = match looked {
+        Looked::Found(program) => program,
+        Looked::Nothing => return Ok(Answered::No(Status::NotFound)),
+        Looked::Refused | Looked::MustWait => return Ok(Answered::No(Status::Forbidden)),
+    };
+    let run = Run { cgi: &asked.cgi, shared: &asked.shared, site, request, call, program: &program, head };
+    Ok(Answered::Yes(run.run(connection).await))
+}
+
+/// What is known of a request before anything is looked up.
+struct Asked {
+    cgi: Arc<Cgi>,
+    shared: Arc<Shared>,
+    root: Box<[u8]>,
+    /// Decoded.
+    path: Vec<u8>,
+    /// Of the route that it came by.
+    suffix: Option<Box<str>>,
+}
+
+impl Asked {
+    fn of(request: &Request<'_>, host: HostId) -> Result<Self, Status> {
+        let mut decoded = Vec::new();
+        let path = path::decode(request.target.path, &mut decoded).map_err(|error| error.status())?;
+        let path = path.bytes;
+        local::with(|local| {
+            let programs = local.programs.as_ref().ok_or(Status::NotFound)?;
+            let cgi = programs.shared.cgi.clone().ok_or(Status::NotFound)?;
+            let host = local.hosts.hosts().host(host);
+            let route = host.rules.routes.iter().find(|route| route.matches(path));
+            Ok(Self {
+                cgi,
+                shared: programs.shared.clone(),
+                root: absolute(host.root.ok_or(Status::NotFound)?),
+                path: path.to_vec(),
+                suffix: route.and_then(|route| route.suffix.clone()),
+            })
+        })
+    }
+}
+
+/// The bytes of a folder's absolute path, without a slash at its end.
+fn absolute(folder: &Path) -> Box<[u8]> {
+    let absolute = std::path::absolute(folder);
+    let bytes = absolute.as_deref().unwrap_or(folder).as_os_str().as_bytes();
+    bytes.strip_suffix(b"/").unwrap_or(bytes).into()
+}

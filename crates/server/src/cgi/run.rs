@@ -1,0 +1,203 @@
+//! One request to a CGI program: its content, its turn, its process, its exchange.
+//!
+//! A program is killed with its process group when its client goes, when it is late, and when its answer is bad: what it
+//! would still do is for nobody. One that has been answered may go on within its time. Tested through the binary
+//! (`crates/cli/tests/e2e/cgi.rs`).
+
+use super::{
+    Cgi, CgiSite, Nph, nph,
+    pipes::{self, AllWritten, Output},
+    spawning::Program as Process,
+    turns::Turn,
+};
+use crate::{
+    connection::{Connection, Head, Lost},
+    gateway::{
+        Broken, Call, Content, ErrorLines, Exchange, Failure, Program, Read, Reader, Relayed, Shared,
+        Trouble, collect, relay,
+    },
+};
+use std::{
+    ffi::OsStr, future::poll_fn, os::unix::ffi::OsStrExt as _, path::Path, pin::pin, sync::Arc, task::Poll,
+    time::Duration,
+};
+use vermeil::Sleep;
+use vermeil_http::{
+    Request,
+    gateway::{BadHead, Invocation, Link, Script},
+};
+use vermeil_spawn::{End, Exit, Request as SpawnRequest, SpawnError};
+
+/// Where programs look for other programs.
+const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// How long a program's end is waited for, once its output has ended: as a rule the two come within a millisecond. A
+/// program that closes its output and goes on is taken for one that has answered.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a request is run with.
+pub(crate) struct Run<'a> {
+    pub(crate) cgi: &'a Arc<Cgi>,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) site: &'a CgiSite,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) call: &'a Call,
+    pub(crate) program: &'a Program,
+    pub(crate) head: Head,
+}
+
+impl Run<'_> {
+    /// Has the request answered by its program.
+    pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
+        let options = &self.shared.options;
+        let content = collect(connection, self.call.content, options, &self.shared.spools).await?;
+        let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
+        let turn = self.turn(connection, options.timeouts.queue).await?;
+        let (process, mut output) = self.start(&content, link, turn)?;
+        started(connection, &process, options.timeouts.connect).await?;
+        let mut errors = ErrorLines::new(self.shared.errors.clone(), "cgi", self.call.name);
+        let result = self.exchange(connection, &process, &mut output, &mut errors).await;
+        // Whatever it still says is said behind what it has said.
+        drop(errors);
+        match result {
+            Ok(relayed) => {
+                process.let_go();
+                Ok(relayed)
+            }
+            Err(broken) => Err(explained(broken, &process).await),
+        }
+    }
+
+    /// Waits for a turn, as long as the client does and it is not late.
+    async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<Turn, Failure> {
+        let mut waiting = self.cgi.turns.ask(self.site.number);
+        let full = |full: super::turns::WaitingFull| Failure::QueueFull(full.waiting);
+        // As a rule there is a turn at once, and no limit is needed.
+        let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
+        if let Poll::Ready(turn) = first {
+            return turn.map_err(full);
+        }
+        let watched = poll_fn(|context| {
+            if let Poll::Ready(turn) = waiting.poll(context) {
+                return Poll::Ready(turn.map_err(full));
+            }
+            connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
+        });
+        let mut limit = Sleep::unset();
+        limit.set(patience);
+        limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate))
+    }
+
+    fn start(&self, content: &Content, link: Link, turn: Turn) -> Result<(Process, Output), Failure> {
+        let Self { cgi, site, program, .. } = self;
+        let file = Path::new(OsStr::from_bytes(&program.script[1..]));
+        let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
+        request.time_limit(cgi.options.time_limit);
+        request.variable(b"PATH", SEARCH_PATH);
+        request.variable(b"UNIQUE_ID", self.call.name.to_string().as_bytes());
+        let invocation = Invocation {
+            request: self.request,
+            script: Script {
+                name: &program.script,
+                filename: &[&*site.root, &*program.script].concat(),
+                path_info: &program.path_info,
+                document_root: &site.root,
+            },
+            link,
+            content_length: content.bytes(),
+            software: "vermeil",
+        };
+        invocation.variables(|name, value| {
+            request.variable(name, value);
+        });
+        let (stdio, output) = pipes::open(content, &cgi.null).map_err(Failure::Pipes)?;
+        let process = Process::ask(request, stdio, turn).map_err(Failure::Start)?;
+        Ok((process, output))
+    }
+
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        process: &Process,
+        output: &mut Output,
+        errors: &mut ErrorLines,
+    ) -> Result<Relayed, Broken> {
+        let options = &self.shared.options;
+        if self.cgi.options.nph == Nph::Allowed && nph::is_one(&self.program.script) {
+            return nph::relay(connection, output, errors, options.timeouts.answer).await;
+        }
+        let exchange = Exchange {
+            head: self.head,
+            // The program has it already.
+            content: &Content::None,
+            head_limits: options.head,
+            timeouts: options.timeouts,
+        };
+        let mut output = Answer { output, process, end: None };
+        relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
+    }
+}
+
+/// Output that is complete only if the program was not killed: a part must not be taken for the whole.
+struct Answer<'a> {
+    output: &'a mut Output,
+    process: &'a Process,
+    /// Begins when the output has ended.
+    end: Option<Sleep>,
+}
+
+impl Reader for Answer<'_> {
+    async fn read(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Read, Trouble> {
+        if self.end.is_none() {
+            if self.output.read(output, errors).await? > 0 {
+                return Ok(Read::Some);
+            }
+            let mut limit = Sleep::unset();
+            limit.set(END_PATIENCE);
+            self.end = Some(limit);
+        }
+        let limit = self.end.as_mut().expect("set above");
+        match limit.limit(self.process.ended()).await {
+            Ok(Some(Exit { end: End::Code(_), .. })) | Err(_) => Ok(Read::End),
+            Ok(_) => Err(Trouble::Ended),
+        }
+    }
+}
+
+/// Waits until the program runs, as long as the client does.
+async fn started(connection: &mut Connection, process: &Process, patience: Duration) -> Result<(), Failure> {
+    let mut starting = pin!(process.started());
+    let watched = poll_fn(|context| {
+        if let Poll::Ready(started) = starting.as_mut().poll(context) {
+            return Poll::Ready(started.map_err(Failure::Start));
+        }
+        connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
+    });
+    let mut limit = Sleep::unset();
+    limit.set(patience);
+    limit.limit(watched).await.unwrap_or(Err(Failure::Late))
+}
+
+/// The failure with its reason, if the program's end is one: output that stops short says little.
+async fn explained(mut broken: Broken, process: &Process) -> Broken {
+    let is_short = matches!(
+        broken.failure,
+        Failure::BadHead(BadHead::Truncated) | Failure::Program(Trouble::Ended | Trouble::Connection(_))
+    );
+    if !is_short {
+        return broken;
+    }
+    let mut limit = Sleep::unset();
+    limit.set(END_PATIENCE);
+    match limit.limit(process.ended()).await {
+        Ok(Some(exit)) => match exit.end {
+            End::Late => broken.failure = Failure::Late,
+            End::Code(0) => {}
+            end @ (End::Code(_) | End::Signal(_)) => broken.failure = Failure::Exited(end),
+        },
+        Ok(None) => broken.failure = Failure::Start(SpawnError::Lost),
+        // It goes on without its output.
+        Err(_) => {}
+    }
+    broken
+}

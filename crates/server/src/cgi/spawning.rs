@@ -1,0 +1,220 @@
+//! Programs as one core asks for them: the channel to the spawner, and who waits for what on it.
+//!
+//! A program that nobody waits for any more is killed, unless it was let go; its turn is free when it has ended, not when
+//! it was answered. Leaves out what a program is started with. Tested through the binary
+//! (`crates/cli/tests/e2e/cgi.rs`).
+
+use super::turns::Turn;
+use crate::{
+    local,
+    log::{NoticeKind, Notices},
+};
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    mem,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+use vermeil::Source;
+use vermeil_spawn::{Channel, Event, Exit, JobId, Request, SpawnError, Stdio};
+
+/// One core's way to the spawner.
+pub(crate) struct Spawning {
+    channel: Channel,
+    slots: HashMap<JobId, Slot>,
+    notices: Arc<Notices>,
+}
+
+/// A program that was asked for.
+struct Slot {
+    state: State,
+    waker: Option<Waker>,
+    /// Whether somebody waits for it or uses what it writes.
+    is_awaited: bool,
+    _turn: Turn,
+}
+
+enum State {
+    Asked,
+    Running,
+    Ended(Exit),
+    Failed(SpawnError),
+}
+
+impl Spawning {
+    pub(crate) fn new(channel: Channel, notices: Arc<Notices>) -> Self {
+        Self { channel, slots: HashMap::new(), notices }
+    }
+
+    /// What [`watch`] waits on.
+    pub(crate) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Asks for a program.
+    fn ask(&mut self, request: Request, stdio: Stdio, turn: Turn) -> Result<JobId, SpawnError> {
+        let job = self.channel.spawn(request, stdio)?;
+        let slot = Slot { state: State::Asked, waker: None, is_awaited: true, _turn: turn };
+        self.slots.insert(job, slot);
+        Ok(job)
+    }
+
+    /// Takes what the spawner says.
+    fn take_events(&mut self) {
+        loop {
+            match self.channel.receive() {
+                Ok(Some(event)) => self.take(event),
+                Ok(None) => break,
+                Err(error) => {
+                    self.notices
+                        .say(NoticeKind::SpawnerTrouble, format_args!("hearing the spawner: {error}"));
+                    break;
+                }
+            }
+        }
+        if self.channel.is_gone() {
+            let line = format_args!("{}; CGI programs get 503 until then", SpawnError::Gone);
+            self.notices.say(NoticeKind::SpawnerTrouble, line);
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        let (job, state) = match event {
+            Event::Started { job, .. } => (job, State::Running),
+            Event::Exited { job, exit } => (job, State::Ended(exit)),
+            Event::Failed { job, error } => {
+                if matches!(error, SpawnError::Lost | SpawnError::Gone) {
+                    self.notices.say(NoticeKind::SpawnerTrouble, format_args!("{error}"));
+                }
+                (job, State::Failed(error))
+            }
+        };
+        let Some(slot) = self.slots.get_mut(&job) else { return };
+        let is_over = !matches!(state, State::Running);
+        if is_over && !slot.is_awaited {
+            self.slots.remove(&job);
+            return;
+        }
+        slot.state = state;
+        if let Some(waker) = slot.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Nobody waits for `job` any more; `kill` says whether it has to end.
+    fn leave(&mut self, job: JobId, fate: Fate) {
+        let Some(slot) = self.slots.get_mut(&job) else { return };
+        match (&slot.state, fate) {
+            (State::Ended(_) | State::Failed(_), _) => {
+                self.slots.remove(&job);
+            }
+            (State::Asked | State::Running, Fate::LetGo) => slot.is_awaited = false,
+            (State::Asked | State::Running, Fate::Kill) => {
+                slot.is_awaited = false;
+                self.channel.kill(job);
+                // It may have been withdrawn, which is said at once.
+                self.take_events();
+            }
+        }
+    }
+}
+
+/// What becomes of a program that nobody waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Kill,
+    LetGo,
+}
+
+/// Takes what the spawner says on this core, as long as there is one.
+pub(crate) async fn watch(readiness: Source) {
+    while readiness.readable().await.is_ok() {
+        let is_gone = with(|spawning| {
+            spawning.take_events();
+            spawning.channel.is_gone()
+        });
+        if is_gone {
+            return;
+        }
+    }
+}
+
+fn with<R>(f: impl FnOnce(&mut Spawning) -> R) -> R {
+    local::with(|local| {
+        let spawning = local.programs.as_mut().and_then(|programs| programs.spawning.as_mut());
+        f(spawning.expect("there are programs"))
+    })
+}
+
+/// A program that was asked for. Dropped, it is killed with its process group.
+pub(crate) struct Program {
+    job: JobId,
+    fate: Fate,
+}
+
+impl Program {
+    /// Asks for a program; `turn` is given back when it has ended.
+    pub(crate) fn ask(request: Request, stdio: Stdio, turn: Turn) -> Result<Self, SpawnError> {
+        with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: Fate::Kill })
+    }
+
+    /// Waits until it runs.
+    pub(crate) async fn started(&self) -> Result<(), SpawnError> {
+        self.when(|state| match mem::replace(state, State::Running) {
+            State::Asked => {
+                *state = State::Asked;
+                None
+            }
+            State::Running => Some(Ok(())),
+            State::Ended(exit) => {
+                *state = State::Ended(exit);
+                Some(Ok(()))
+            }
+            State::Failed(error) => Some(Err(error)),
+        })
+        .await
+    }
+
+    /// Waits until it has ended; nothing if that will never be known.
+    pub(crate) async fn ended(&self) -> Option<Exit> {
+        self.when(|state| match state {
+            State::Asked | State::Running => None,
+            State::Ended(exit) => Some(Some(*exit)),
+            State::Failed(_) => Some(None),
+        })
+        .await
+    }
+
+    /// It goes on by itself, within its time.
+    pub(crate) fn let_go(mut self) {
+        self.fate = Fate::LetGo;
+    }
+
+    async fn when<R>(&self, mut look: impl FnMut(&mut State) -> Option<R>) -> R {
+        poll_fn(|context| {
+            with(|spawning| {
+                let slot = spawning.slots.get_mut(&self.job).expect("it is kept as long as it is awaited");
+                match look(&mut slot.state) {
+                    Some(result) => Poll::Ready(result),
+                    None => {
+                        slot.waker = Some(context.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            })
+        })
+        .await
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let (job, fate) = (self.job, self.fate);
+        local::try_with(|local| {
+            if let Some(spawning) = local.programs.as_mut().and_then(|programs| programs.spawning.as_mut()) {
+                spawning.leave(job, fate);
+            }
+        });
+    }
+}

@@ -1,0 +1,216 @@
+//! Whose program may run: a bound for all, a bound for each host, and a bounded queue for each host in front of them.
+//!
+//! Hosts that wait are served in turn, whoever has how many requests waiting; within a host requests are served in order.
+//! So a host that is flooded fills its own bound and its own queue and delays others by one program at most. Shared by
+//! all cores: a program costs a thousand times what the lock does. Pure but for that and wakers.
+//! Tested in `turns/tests.rs`.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Waker},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// How many programs run, and how many requests wait for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramBounds {
+    /// Programs that run at once, of all hosts.
+    pub running_max: usize,
+    /// Programs that run at once, of one host.
+    pub host_running_max: usize,
+    /// Requests of one host that wait.
+    pub host_waiting_max: usize,
+}
+
+/// A host, by a number of the caller's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HostNumber(pub(crate) usize);
+
+/// What all cores share.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    bounds: ProgramBounds,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    /// Hosts that run or wait; no others.
+    hosts: HashMap<HostNumber, HostState>,
+    /// Hosts that wait, the next one first.
+    rotation: VecDeque<HostNumber>,
+    tickets: u64,
+}
+
+#[derive(Debug, Default)]
+struct HostState {
+    running: usize,
+    waiting: VecDeque<Ticket>,
+    /// Turns that were given and not yet taken.
+    granted: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Ticket {
+    number: u64,
+    waker: Waker,
+}
+
+/// As many requests of the host wait as may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitingFull {
+    /// How many.
+    pub(crate) waiting: usize,
+}
+
+impl Turns {
+    pub(crate) fn new(bounds: ProgramBounds) -> Arc<Self> {
+        Arc::new(Self { bounds, state: Mutex::default() })
+    }
+
+    /// A request of `host` asks for its turn; await it with [`Waiting::poll`].
+    pub(crate) fn ask(self: &Arc<Self>, host: HostNumber) -> Waiting {
+        Waiting { turns: self.clone(), host, ticket: None }
+    }
+
+    /// Programs that run now, and requests that wait.
+    #[cfg(test)]
+    fn now(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.running, state.hosts.values().map(|host| host.waiting.len()).sum())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl State {
+    /// Gives turns as long as there are any, to one host after the other.
+    fn dispatch(&mut self, bounds: ProgramBounds) {
+        let mut passed = 0;
+        while self.running < bounds.running_max && passed < self.rotation.len() {
+            let number = self.rotation.pop_front().expect("it is not empty");
+            let host = self.hosts.get_mut(&number).expect("a host that waits is known");
+            if host.running >= bounds.host_running_max {
+                self.rotation.push_back(number);
+                passed += 1;
+                continue;
+            }
+            let ticket = host.waiting.pop_front().expect("a host of the rotation waits");
+            host.granted.push(ticket.number);
+            host.running += 1;
+            self.running += 1;
+            if !host.waiting.is_empty() {
+                self.rotation.push_back(number);
+            }
+            passed = 0;
+            ticket.waker.wake();
+        }
+    }
+
+    /// A program of `host` has ended, or its turn was not used.
+    fn end(&mut self, number: HostNumber, bounds: ProgramBounds) {
+        self.running -= 1;
+        self.hosts.get_mut(&number).expect("it runs").running -= 1;
+        self.dispatch(bounds);
+        self.forget_idle(number);
+    }
+
+    fn forget_idle(&mut self, number: HostNumber) {
+        if self.hosts.get(&number).is_some_and(|host| host.running == 0 && host.waiting.is_empty()) {
+            self.hosts.remove(&number);
+        }
+    }
+}
+
+/// A request that waits for its turn. Dropped before, it leaves the queue.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    turns: Arc<Turns>,
+    host: HostNumber,
+    ticket: Option<u64>,
+}
+
+impl Waiting {
+    /// Ready with the turn, or because too many wait.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Turn, WaitingFull>> {
+        let turns = self.turns.clone();
+        let mut state = turns.lock();
+        let Some(number) = self.ticket else { return self.enter(&mut state, context.waker()) };
+        let host = state.hosts.get_mut(&self.host).expect("it waits or was given a turn");
+        if let Some(place) = host.granted.iter().position(|granted| *granted == number) {
+            host.granted.swap_remove(place);
+            self.ticket = None;
+            return Poll::Ready(Ok(self.turn()));
+        }
+        let ticket = host.waiting.iter_mut().find(|ticket| ticket.number == number);
+        ticket.expect("it waits").waker.clone_from(context.waker());
+        Poll::Pending
+    }
+
+    fn enter(&mut self, state: &mut State, waker: &Waker) -> Poll<Result<Turn, WaitingFull>> {
+        let bounds = self.turns.bounds;
+        let all_full = state.running >= bounds.running_max;
+        let host = state.hosts.entry(self.host).or_default();
+        // Whoever waits already goes first; of other hosts only those wait that may not run, unless all is full.
+        if host.waiting.is_empty() && host.running < bounds.host_running_max && !all_full {
+            host.running += 1;
+            state.running += 1;
+            return Poll::Ready(Ok(self.turn()));
+        }
+        let waiting = host.waiting.len();
+        if waiting >= bounds.host_waiting_max {
+            state.forget_idle(self.host);
+            return Poll::Ready(Err(WaitingFull { waiting }));
+        }
+        let number = state.tickets;
+        state.tickets += 1;
+        host.waiting.push_back(Ticket { number, waker: waker.clone() });
+        if waiting == 0 {
+            state.rotation.push_back(self.host);
+        }
+        self.ticket = Some(number);
+        Poll::Pending
+    }
+
+    fn turn(&self) -> Turn {
+        Turn { turns: self.turns.clone(), host: self.host }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(number) = self.ticket else { return };
+        let turns = self.turns.clone();
+        let mut state = turns.lock();
+        let host = state.hosts.get_mut(&self.host).expect("it waits or was given a turn");
+        if let Some(place) = host.granted.iter().position(|granted| *granted == number) {
+            host.granted.swap_remove(place);
+            return state.end(self.host, turns.bounds);
+        }
+        host.waiting.retain(|ticket| ticket.number != number);
+        if host.waiting.is_empty() {
+            let number = self.host;
+            state.rotation.retain(|waiting| *waiting != number);
+            state.forget_idle(number);
+        }
+    }
+}
+
+/// The right to run one program. Dropped when that has ended.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    turns: Arc<Turns>,
+    host: HostNumber,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.lock().end(self.host, self.turns.bounds);
+    }
+}

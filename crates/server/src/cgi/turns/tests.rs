@@ -1,0 +1,153 @@
+//! Bounds, order and fairness by cases, and random histories against a plain model.
+
+use super::*;
+use proptest::prelude::*;
+
+const BOUNDS: ProgramBounds = ProgramBounds { running_max: 4, host_running_max: 2, host_waiting_max: 3 };
+const A: HostNumber = HostNumber(0);
+const B: HostNumber = HostNumber(1);
+
+fn poll(waiting: &mut Waiting) -> Poll<Result<Turn, WaitingFull>> {
+    waiting.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn turn(turns: &Arc<Turns>, host: HostNumber) -> Turn {
+    match poll(&mut turns.ask(host)) {
+        Poll::Ready(Ok(turn)) => turn,
+        other => panic!("no turn: {other:?}"),
+    }
+}
+
+fn waiting(turns: &Arc<Turns>, host: HostNumber) -> Waiting {
+    let mut waiting = turns.ask(host);
+    assert!(poll(&mut waiting).is_pending());
+    waiting
+}
+
+fn has_turn(waiting: &mut Waiting) -> Option<Turn> {
+    match poll(waiting) {
+        Poll::Ready(turn) => Some(turn.expect("it was let in")),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_host_has_its_own_bound_and_its_own_queue() {
+    let turns = Turns::new(BOUNDS);
+    let running = [turn(&turns, A), turn(&turns, A)];
+    let mut queue = [waiting(&turns, A), waiting(&turns, A), waiting(&turns, A)];
+    assert!(matches!(poll(&mut turns.ask(A)), Poll::Ready(Err(WaitingFull { waiting: 3 }))));
+    let other = turn(&turns, B);
+    assert_eq!(turns.now(), (3, 3));
+    drop(running);
+    let granted: Vec<_> = queue.iter_mut().map(has_turn).collect();
+    assert_eq!(granted.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+    drop((granted, other));
+    assert!(has_turn(&mut queue[2]).is_some());
+    assert_eq!(turns.now(), (0, 0));
+    assert!(turns.lock().hosts.is_empty(), "nothing is kept of hosts that do nothing");
+}
+
+#[test]
+fn hosts_that_wait_take_turns() {
+    let turns = Turns::new(ProgramBounds { running_max: 1, ..BOUNDS });
+    let mut running = Some(turn(&turns, A));
+    let mut of_a = [waiting(&turns, A), waiting(&turns, A), waiting(&turns, A)];
+    let mut of_b = [waiting(&turns, B), waiting(&turns, B)];
+    let mut order = String::new();
+    while running.take().is_some() {
+        for (name, queue) in [('a', &mut of_a[..]), ('b', &mut of_b[..])] {
+            for waiting in queue.iter_mut().filter(|waiting| waiting.ticket.is_some()) {
+                if let Some(turn) = has_turn(waiting) {
+                    order.push(name);
+                    running = Some(turn);
+                }
+            }
+        }
+    }
+    assert_eq!(order, "ababa");
+}
+
+#[test]
+fn who_leaves_makes_room_and_gives_its_turn_on() {
+    let turns = Turns::new(ProgramBounds { running_max: 1, ..BOUNDS });
+    let running = turn(&turns, A);
+    let (first, second, mut third) = (waiting(&turns, A), waiting(&turns, B), waiting(&turns, A));
+    drop(second);
+    drop(running);
+    drop(first);
+    assert!(has_turn(&mut third).is_some(), "the first had been given it, and left");
+    assert_eq!(turns.now(), (0, 0));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Ask(usize),
+    /// Ends the running program at this place, modulo their number.
+    End(usize),
+    /// Drops the waiting request at this place.
+    Leave(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..5usize).prop_map(Step::Ask),
+        any::<usize>().prop_map(Step::End),
+        any::<usize>().prop_map(Step::Leave),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens(steps in steps()) {
+        let turns = Turns::new(BOUNDS);
+        let mut running: Vec<(usize, Turn)> = Vec::new();
+        let mut queue: Vec<(usize, Waiting)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Ask(host) => {
+                    let waits = queue.iter().filter(|(of, _)| *of == host).count();
+                    let mut waiting = turns.ask(HostNumber(host));
+                    match poll(&mut waiting) {
+                        Poll::Ready(Ok(turn)) => running.push((host, turn)),
+                        Poll::Ready(Err(full)) => prop_assert_eq!(full.waiting, BOUNDS.host_waiting_max),
+                        Poll::Pending => {
+                            prop_assert!(waits < BOUNDS.host_waiting_max);
+                            queue.push((host, waiting));
+                        }
+                    }
+                }
+                Step::End(place) if !running.is_empty() => drop(running.swap_remove(place % running.len())),
+                Step::Leave(place) if !queue.is_empty() => drop(queue.remove(place % queue.len())),
+                Step::End(_) | Step::Leave(_) => {}
+            }
+            // Everybody looks, in the order of asking.
+            let mut held_back = [false; 5];
+            let mut still = Vec::new();
+            for (host, mut waiting) in queue {
+                match poll(&mut waiting) {
+                    Poll::Ready(turn) => {
+                        prop_assert!(!held_back[host], "overtaken within its host");
+                        running.push((host, turn.expect("it was let in")));
+                    }
+                    Poll::Pending => {
+                        held_back[host] = true;
+                        still.push((host, waiting));
+                    }
+                }
+            }
+            queue = still;
+            let of = |host| running.iter().filter(|(of, _)| *of == host).count();
+            prop_assert!(running.len() <= BOUNDS.running_max);
+            prop_assert!((0..5).all(|host| of(host) <= BOUNDS.host_running_max));
+            // Nobody waits who could run.
+            let all_full = running.len() == BOUNDS.running_max;
+            let could_run = |host: usize| !all_full && of(host) < BOUNDS.host_running_max;
+            prop_assert!(!queue.iter().any(|(host, _)| could_run(*host)));
+            prop_assert_eq!(turns.now(), (running.len(), queue.len()));
+        }
+        drop((running, queue));
+        prop_assert!(turns.lock().hosts.is_empty() && turns.lock().rotation.is_empty());
+    }
+}
