@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) asleep: CachePadded<AtomicUsize>,
     /// A core was woken as a thief, or looks for work by itself: nobody else is woken meanwhile.
     pub(crate) searching: CachePadded<AtomicBool>,
+    /// A color that may be moved was queued at some time: before that there is nothing to watch.
+    pub(crate) something_moves: AtomicBool,
     /// The sleeping core that watches the busy ones, or `NOBODY`.
     pub(crate) sentinel: CachePadded<AtomicU32>,
     /// When a sentinel was called last, on the measuring clock.
@@ -143,6 +145,7 @@ impl Shared {
             board,
             asleep: CachePadded::default(),
             searching: CachePadded::default(),
+            something_moves: AtomicBool::new(false),
             sentinel: CachePadded::new(AtomicU32::new(NOBODY)),
             sentinel_called_ns: CachePadded::default(),
             blocking: pool,
@@ -244,6 +247,9 @@ impl Shared {
         if !self.stealing.is_on() || !color.about.may_move() {
             return None;
         }
+        if !self.something_moves.load(Ordering::Relaxed) {
+            self.something_moves.store(true, Ordering::Relaxed);
+        }
         let class = WorthClass::of(color.worth_ns());
         // Mely leaves what is worth too little; the others may take it yet, for its wait or without a reason.
         if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
@@ -284,7 +290,10 @@ impl Shared {
 
     /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
     fn consider_thief(&self, color: &Arc<Queue>, owner: u32) {
-        if self.asleep.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) {
+        if self.asleep.load(Ordering::Relaxed) == 0
+            || self.searching.load(Ordering::Relaxed)
+            || !color.about.may_move()
+        {
             return;
         }
         let asleep = |core: &&CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, **core);

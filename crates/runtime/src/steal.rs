@@ -22,6 +22,9 @@ struct Haul {
 impl Core {
     /// Looks for something to steal; whether anything was.
     pub(crate) fn search(&self) -> bool {
+        if !self.shared.something_moves.load(Ordering::Relaxed) {
+            return false;
+        }
         let mine = self.mine();
         add(&mine.counters.searches, 1);
         self.shared.searching.store(true, Ordering::Relaxed);
@@ -105,7 +108,8 @@ impl Core {
     /// there is nothing to watch.
     pub(crate) fn sentinel_timeout(&self) -> Option<Duration> {
         let shared = &self.shared;
-        if shared.stealing != Stealing::Learned || shared.sentinel.load(Ordering::Relaxed) != NOBODY {
+        let moves = shared.stealing == Stealing::Learned && shared.something_moves.load(Ordering::Relaxed);
+        if !moves || shared.sentinel.load(Ordering::Relaxed) != NOBODY {
             return None;
         }
         let now_ns = shared.clock.now_ns();
