@@ -1,11 +1,14 @@
 //! `cargo xtask bench NAME`: builds what the bench starts, runs it, prints it, and keeps the results.
 //!
-//! A run of all servers at full size appends to results/ and renews its section of docs/benchmarks.md. A run of some
-//! servers, or of the smoke size, only prints: half a comparison does not belong in the documentation.
+//! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
+//! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
+
+mod runtime;
 
 use std::time::Duration;
 
 use clap::ValueEnum;
+use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::serve::plan::Server;
 use vermeil_bench::serve::report::Report;
 use vermeil_bench::serve::{self, Options, Outputs, Size};
@@ -29,12 +32,18 @@ pub(crate) struct Args {
     /// Interleaved rounds.
     #[arg(long, value_name = "N", default_value_t = serve::ROUNDS, value_parser = at_least_one)]
     rounds: usize,
-    /// Seconds under load of each run; tenths count.
+    /// Of bench serve: seconds under load of each run; tenths count.
     #[arg(long, value_name = "S", default_value_t = serve::DURATION.as_secs_f64(), value_parser = seconds)]
     duration: f64,
-    /// Only these servers, by name, separated by commas; prints, but keeps nothing.
+    /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = server)]
     servers: Vec<Server>,
+    /// Of bench runtime: only these programs; prints, but keeps nothing.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = runtime::program)]
+    programs: Vec<Program>,
+    /// Of bench runtime: only these policies and peers; prints, but keeps nothing.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = runtime::variant)]
+    variants: Vec<Variant>,
 }
 
 /// The benches.
@@ -42,16 +51,19 @@ pub(crate) struct Args {
 pub(crate) enum Name {
     /// What one request costs, beside nginx, Apache and a floor.
     Serve,
+    /// Every program under every policy of the runtime, beside tokio, smol and rayon.
+    Runtime,
 }
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 1] = [Self::Serve];
+    pub(crate) const ALL: [Self; 2] = [Self::Serve, Self::Runtime];
 
     /// What the step that runs the smoke size is called.
     pub(crate) fn smoke_step(self) -> &'static str {
         match self {
             Self::Serve => "bench serve, smoke",
+            Self::Runtime => "bench runtime, smoke",
         }
     }
 }
@@ -61,7 +73,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.smoke {
         return smoke(args.name, &args.servers);
     }
-    let Name::Serve = args.name;
+    match args.name {
+        Name::Serve => serve(args),
+        Name::Runtime => runtime::run(args),
+    }
+}
+
+fn serve(args: &Args) -> Result<()> {
     let workspace = Workspace::load()?;
     let options = Options {
         size: Size::Full,
@@ -83,7 +101,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Runs the smoke size of one bench.
 pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
-    let Name::Serve = name;
+    match name {
+        Name::Serve => {}
+        Name::Runtime => return runtime::smoke(),
+    }
     let workspace = Workspace::load()?;
     let options = Options {
         size: Size::Smoke,
@@ -106,20 +127,30 @@ enum Profile {
     Release,
 }
 
+impl Profile {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Dev => &[],
+            Self::Release => &["--release"],
+        }
+    }
+
+    /// Where cargo puts what it builds, below the target folder.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
 /// Builds the binaries the bench starts, and the options that name them.
 fn options(workspace: &Workspace, profile: Profile, servers: &[Server]) -> Result<Options> {
     let mut build = cargo();
     build.args(["build", "--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"]);
-    build.current_dir(&workspace.root);
-    let folder = match profile {
-        Profile::Dev => "debug",
-        Profile::Release => {
-            build.arg("--release");
-            "release"
-        }
-    };
+    build.args(profile.flags()).current_dir(&workspace.root);
     run_command(&mut build)?;
-    let binaries = workspace.target.join(folder);
+    let binaries = workspace.target.join(profile.folder());
     Ok(Options {
         size: Size::Full,
         rounds: serve::ROUNDS,

@@ -21,7 +21,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 13] = [
+const NEEDS: [Need; 14] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
@@ -29,6 +29,7 @@ const NEEDS: [Need; 13] = [
     Need { program: "taskset", package: "util-linux", reason: "pins servers and load" },
     Need { program: "nsenter", package: "util-linux", reason: "starts servers in a namespace" },
     Need { program: "curl", package: "curl", reason: "end-to-end tests with a client we did not write" },
+    Need { program: "h2load", package: "nghttp2-client", reason: "loads axum on the runtime over HTTP/2" },
     Need { program: "wget", package: "wget", reason: "mirrors a site in the end-to-end tests" },
     Need { program: "php-fpm8.2", package: "php-fpm", reason: "PHP, end to end" },
     Need { program: "php-cgi", package: "php-cgi", reason: "PHP, end to end, the other way" },

@@ -49,17 +49,31 @@ pub fn report(handle: &Handle, outcome: &Outcome) -> String {
         outcome.checksum
     );
     text += &cores(handle);
+    text += &placements(handle);
     text
 }
 
-/// What each core has done since the start.
+/// What each core has done since the start; see docs/runtime.md.
 pub fn cores(handle: &Handle) -> String {
-    let head = ["core", "cpu", "events", "activations", "panics", "parks", "polls", "completions"];
+    let head = ["core", "cpu", "events", "activations", "panics", "parks", "completions", "steals", "woken"];
     let mut text = head.map(|name| format!("{name:>12}")).concat();
     for (index, core) in handle.snapshot().cores.into_iter().enumerate() {
-        let counts = [core.events, core.activations, core.panics, core.parks, core.polls, core.completions];
+        let done = [core.events, core.activations, core.panics, core.parks, core.completions];
+        let counts = done.into_iter().chain([core.steals, core.thieves_woken]);
         text += &format!("\n{index:>12}{:>12}", core.cpu);
         text.extend(counts.map(|count| format!("{count:>12}")));
     }
     text + "\n"
+}
+
+/// What the policy decided about handlers; nothing where it decides nothing.
+pub fn placements(handle: &Handle) -> String {
+    let placements = handle.placements();
+    let mut text = String::new();
+    if !placements.decisions.is_empty() {
+        let stand = placements.handlers.iter().map(|(name, core)| format!("{name} on {}", core.0));
+        text += &format!("\nhandlers: {}\n", stand.collect::<Vec<_>>().join(", "));
+        text += &format!("decisions:\n  {}\n", placements.decisions.join("\n  "));
+    }
+    text
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     Outcome, Tally,
-    kernel::image::{Filter, draw, sum},
+    kernel::image::{Filter, draw, pass_cost, sum},
     pipeline::Pipeline,
 };
 use std::sync::{
@@ -56,7 +56,7 @@ pub fn run(handle: &Handle, size: Size) -> Outcome {
             }
         }
     };
-    let pipeline = Pipeline::new(handle, "filter", size.stages, work, end);
+    let pipeline = Pipeline::new(handle, "filter", size.stages, pass_cost(size.image_bytes), work, end);
     for pixels in images.drain(..) {
         pipeline.start(pixels).expect("fewer images than a core's bound");
     }

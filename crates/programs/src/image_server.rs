@@ -8,7 +8,7 @@
 use crate::{
     Outcome,
     kernel::{
-        image::{Filter, draw, sum},
+        image::{Filter, draw, pass_cost, sum},
         netpbm::{gray_head, pixels_at},
     },
     net::{Load, listeners, read_http},
@@ -40,6 +40,8 @@ use vermeil::{
 
 /// Bytes of an image; a longer one is refused with 413.
 const IMAGE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a usual image: what the filters' costs are stated for.
+const EXPECTED_BYTES: usize = 700 << 10;
 /// Images in the pipeline; the next one is refused with 503.
 const IMAGES_MAX: usize = 64;
 /// How long accepting waits when it failed, for want of descriptors. As the web server's.
@@ -88,7 +90,7 @@ pub fn serve(handle: &Handle, stages: usize, addr: SocketAddr) -> io::Result<Soc
     };
     // Whoever sent it may have gone.
     let end = |_: &Pipeline<Picture>, picture: Picture| drop(picture.done.send(picture.bytes));
-    let pipeline = Pipeline::new(handle, "filter", stages, filter, end);
+    let pipeline = Pipeline::new(handle, "filter", stages, pass_cost(EXPECTED_BYTES), filter, end);
     let server = Arc::new(Server { pipeline, pictures: AtomicUsize::new(0) });
     let (addr, sockets) = listeners(handle, addr)?;
     for (core, socket) in handle.cores().zip(sockets) {

@@ -13,6 +13,11 @@ pub fn square_roots(count: u32, from: f64) -> f64 {
     (0..count).fold(from, |root, number| (root + f64::from(number)).sqrt())
 }
 
+/// About what `count` square roots take: some twenty cycles each, one after the other, on processors of the last years.
+pub fn square_roots_cost(count: u32) -> Duration {
+    Duration::from_nanos(7 * u64::from(count))
+}
+
 /// `rounds` rounds of mixing (the step of SplitMix64, one after the other) from `seed`: work without memory.
 pub fn mix(rounds: u64, seed: u64) -> u64 {
     (0..rounds).fold(seed, |state, _| {

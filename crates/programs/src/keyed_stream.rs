@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use vermeil::{Color, Colored, Handle, Handler};
+use vermeil::{Color, Colored, Handle, Handler, Spec};
 
 /// How much is processed.
 #[derive(Clone, Copy, Debug, PartialEq, clap::Args)]
@@ -49,6 +49,9 @@ impl Size {
 
 /// Records that a producer posts before others have their turn. A guess: some ten microseconds.
 pub const BATCH: usize = 64;
+
+/// What posting a batch is expected to take.
+const PRODUCE: Duration = Duration::from_micros(10);
 
 /// What a record adds to its key's sum.
 pub fn value(rounds: u64, producer: u32, number: u32) -> u64 {
@@ -122,7 +125,7 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> Outcome {
     let producers = (0..size.producers).map(|producer| (handle.color(), size.keys_of(&zipf, producer)));
     let producers = producers.collect();
     let tally = Arc::new(Tally::new(size.keys.into()));
-    let update = handle.handler("update", {
+    let update = handle.handler(Spec::new("update").cost(Duration::from_nanos(size.record_ns)), {
         let tally = tally.clone();
         move |record| match record {
             Record::Value { key, producer, number } => {
@@ -136,7 +139,7 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> Outcome {
         }
     });
     let stream = Arc::new(Stream { colors, producers, update, produce: OnceLock::new() });
-    let produce = handle.handler("produce", {
+    let produce = handle.handler(Spec::new("produce").cost(PRODUCE), {
         let stream = stream.clone();
         move |position| stream.produce(position)
     });

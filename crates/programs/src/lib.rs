@@ -27,3 +27,8 @@ mod outcome;
 mod tests;
 
 pub use outcome::{Outcome, Tally};
+
+/// The page about the runtime, whose code must run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/runtime.md")]
+pub struct Page;

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
-use vermeil::{Color, Colored, Handle, Handler};
+use vermeil::{Color, Colored, Handle, Handler, Spec};
 
 /// How much is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
@@ -116,6 +116,36 @@ struct Step {
     posted: Instant,
 }
 
+/// What the handlers share.
+struct Jobs {
+    colors: Arc<[Color]>,
+    progress: Arc<[Colored<Progress>]>,
+    tally: Tally,
+    /// Set before the first step.
+    steps: OnceLock<Steps>,
+}
+
+/// Short and long steps are handlers of their own, since they cost so differently.
+struct Steps {
+    short: Handler<Step>,
+    long: Handler<Step>,
+}
+
+impl Jobs {
+    fn step(&self, Step { chain, posted }: Step) {
+        let (more, result, is_short) = self.progress[chain]
+            .with(|progress| (progress.step(posted), progress.result(), progress.chain.is_short));
+        if more { self.go_on(chain, is_short) } else { self.tally.add(result) }
+    }
+
+    fn go_on(&self, chain: usize, is_short: bool) {
+        let steps = self.steps.get().expect("set before the first step");
+        let step = if is_short { steps.short } else { steps.long };
+        let posted = Instant::now();
+        step.post(&self.colors[chain], Step { chain, posted }).expect("one step for each chain");
+    }
+}
+
 /// Runs it; gives the delays of the short steps in nanoseconds too.
 ///
 /// # Panics
@@ -124,31 +154,24 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> (Outcome, Histogram<u64>)
     assert!(size.short_steps > 0 && size.long_steps > 0, "a chain has a step");
     let chains = size.chains(pace);
     let colors: Arc<[Color]> = chains.iter().map(|_| handle.color()).collect();
-    let progress = colors.iter().zip(chains.into_iter().enumerate());
+    let progress = colors.iter().zip(chains.iter().copied().enumerate());
     let progress: Arc<[_]> = progress
         .map(|(color, (number, chain))| Colored::new(color.id(), Progress::new(number, chain)))
         .collect();
-    let tally = Arc::new(Tally::new(colors.len() as u64));
-    let again: Arc<OnceLock<Handler<Step>>> = Arc::default();
-    let step = handle.handler("step", {
-        let (colors, progress, tally, again) =
-            (colors.clone(), progress.clone(), tally.clone(), again.clone());
-        move |Step { chain, posted }| {
-            let (more, result) = progress[chain].with(|progress| (progress.step(posted), progress.result()));
-            if !more {
-                return tally.add(result);
-            }
-            let step = again.get().expect("set before the first step");
-            step.post(&colors[chain], Step { chain, posted: Instant::now() })
-                .expect("one step for each chain");
-        }
-    });
-    assert!(again.set(step).is_ok(), "set once");
-    for (chain, color) in colors.iter().enumerate() {
-        step.post(color, Step { chain, posted: Instant::now() }).expect("one step for each chain");
+    let tally = Tally::new(colors.len() as u64);
+    let jobs = Arc::new(Jobs { colors, progress, tally, steps: OnceLock::new() });
+    let step = |name, us| {
+        let inside = jobs.clone();
+        let spec = Spec::new(name).cost(Duration::from_micros(us));
+        handle.handler(spec, move |step| inside.step(step))
+    };
+    let steps = Steps { short: step("short", size.short_us), long: step("long", size.long_us) };
+    assert!(jobs.steps.set(steps).is_ok(), "set once");
+    for (chain, &Chain { is_short, .. }) in chains.iter().enumerate() {
+        jobs.go_on(chain, is_short);
     }
-    let outcome = tally.wait(size.events());
-    (outcome, delays(handle, &colors, &progress))
+    let outcome = jobs.tally.wait(size.events());
+    (outcome, delays(handle, &jobs.colors, &jobs.progress))
 }
 
 /// The delays of all chains, each asked for on its color.

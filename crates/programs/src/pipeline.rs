@@ -3,7 +3,10 @@
 //! Each stage is a handler with a color of its own, so a stage never runs twice at once and items stay in order, while
 //! stages work on different items in parallel: the model of Genevès' thesis, in which whole handlers are placed.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use vermeil::{Exclusion, Full, Handle, Handler, Spec};
 
 /// A row of stages; items enter with [`start`](Self::start).
@@ -19,7 +22,7 @@ impl<T> Clone for Pipeline<T> {
 
 impl<T: Send + 'static> Pipeline<T> {
     /// `stages` handlers, called `name-1` and so on: each does its `work`, given its position, and hands the item on;
-    /// the last one hands it to `end`, on its own color.
+    /// a run is expected to take `cost`; the last one hands it to `end`, on its own color.
     ///
     /// # Panics
     /// Without stages.
@@ -27,6 +30,7 @@ impl<T: Send + 'static> Pipeline<T> {
         handle: &Handle,
         name: &str,
         stages: usize,
+        cost: Duration,
         work: impl Fn(usize, &mut T) + Send + Sync + 'static,
         end: impl Fn(&Self, T) + Send + Sync + 'static,
     ) -> Self {
@@ -35,7 +39,7 @@ impl<T: Send + 'static> Pipeline<T> {
         let (work, end) = (Arc::new(work), Arc::new(end));
         let made = (0..stages).map(|position| {
             let (pipeline, work, end) = (pipeline.clone(), work.clone(), end.clone());
-            let spec = Spec::new(format!("{name}-{}", position + 1)).exclusion(Exclusion::Handler);
+            let spec = Spec::new(format!("{name}-{}", position + 1)).exclusion(Exclusion::Handler).cost(cost);
             handle.handler(spec, move |mut item| {
                 work(position, &mut item);
                 if position + 1 < stages {

@@ -3,7 +3,11 @@
 //! The first benchmark of Genevès' thesis. Nothing is shared and nothing is large, so all placements that use every core
 //! are alike, and what is measured is how evenly the work is spread and what the runtime itself costs.
 
-use crate::{Outcome, Tally, kernel::square_roots, pipeline::Pipeline};
+use crate::{
+    Outcome, Tally,
+    kernel::{square_roots, square_roots_cost},
+    pipeline::Pipeline,
+};
 use std::sync::Arc;
 use vermeil::Handle;
 
@@ -32,7 +36,7 @@ pub fn run(handle: &Handle, size: Size) -> Outcome {
         let tally = tally.clone();
         move |_: &Pipeline<f64>, number: f64| tally.add(number.to_bits())
     };
-    let pipeline = Pipeline::new(handle, "roots", size.stages, work, end);
+    let pipeline = Pipeline::new(handle, "roots", size.stages, square_roots_cost(size.roots), work, end);
     for event in 0..size.events {
         pipeline.start(first(event)).expect("fewer events than a core's bound");
     }

@@ -1,0 +1,75 @@
+//! `cargo xtask bench runtime`: builds the binary of single runs, and has them run.
+
+use vermeil_bench::runtime::plan::{Program, Size, Variant};
+use vermeil_bench::runtime::report::Report;
+use vermeil_bench::runtime::{self, Options, Outputs};
+use vermeil_bench::stop::Stop;
+
+use super::{Args, Profile};
+use crate::error::Result;
+use crate::steps::run_command;
+use crate::workspace::{Workspace, cargo};
+
+/// The full size, of everything or of what was asked for.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::load()?;
+    let some = !args.programs.is_empty() || !args.variants.is_empty();
+    let or_all = |list: &[Program]| if list.is_empty() { Program::ALL.to_vec() } else { list.to_vec() };
+    let options = Options {
+        size: Size::Full,
+        rounds: args.rounds,
+        programs: or_all(&args.programs),
+        variants: if args.variants.is_empty() { Variant::ALL.to_vec() } else { args.variants.clone() },
+        runs: build(&workspace, Profile::Release)?,
+        repository: workspace.root.clone(),
+    };
+    let report = runtime::run(&options, &Stop::on_signals()?)?;
+    print(&report);
+    if some {
+        println!("\nnot kept: only some programs or variants ran");
+        return Ok(());
+    }
+    let outputs = Outputs::of(&workspace.root);
+    report.write(&outputs)?;
+    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
+    Ok(())
+}
+
+/// The smoke size.
+pub(super) fn smoke() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let options = Options {
+        size: Size::Smoke,
+        rounds: 1,
+        programs: Program::ALL.to_vec(),
+        variants: runtime::smoke_variants(),
+        runs: build(&workspace, Profile::Dev)?,
+        repository: workspace.root.clone(),
+    };
+    print(&runtime::smoke(&options, &Stop::on_signals()?)?);
+    Ok(())
+}
+
+fn print(report: &Report) {
+    println!("\n{}", report.to_text());
+}
+
+fn build(workspace: &Workspace, profile: Profile) -> Result<std::path::PathBuf> {
+    let mut build = cargo();
+    build.args(["build", "--package", "vermeil-bench", "--bin", "vermeil-runs"]);
+    build.args(profile.flags()).current_dir(&workspace.root);
+    run_command(&mut build)?;
+    Ok(workspace.target.join(profile.folder()).join("vermeil-runs"))
+}
+
+/// Reads the name of a program.
+pub(super) fn program(text: &str) -> std::result::Result<Program, String> {
+    let names = || Program::ALL.map(Program::name).join(", ");
+    Program::from_name(text).ok_or_else(|| format!("the programs are {}", names()))
+}
+
+/// Reads the name of a policy or peer.
+pub(super) fn variant(text: &str) -> std::result::Result<Variant, String> {
+    let names = || Variant::ALL.map(Variant::name).join(", ");
+    Variant::from_name(text).ok_or_else(|| format!("the policies and peers are {}", names()))
+}
