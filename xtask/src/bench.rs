@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     match args.name {
         Name::Serve => serve(args),
-        Name::Runtime => runtime::run(args),
+        Name::Runtime => runtime::run(args.rounds, &args.programs, &args.variants),
     }
 }
 

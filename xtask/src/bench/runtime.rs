@@ -5,21 +5,20 @@ use vermeil_bench::runtime::report::Report;
 use vermeil_bench::runtime::{self, Options, Outputs};
 use vermeil_bench::stop::Stop;
 
-use super::{Args, Profile};
+use super::Profile;
 use crate::error::Result;
 use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
 
-/// The full size, of everything or of what was asked for.
-pub(super) fn run(args: &Args) -> Result<()> {
+/// The full size of these programs and variants; of all where none are given.
+pub(super) fn run(rounds: usize, programs: &[Program], variants: &[Variant]) -> Result<()> {
     let workspace = Workspace::load()?;
-    let some = !args.programs.is_empty() || !args.variants.is_empty();
-    let or_all = |list: &[Program]| if list.is_empty() { Program::ALL.to_vec() } else { list.to_vec() };
+    let some = !programs.is_empty() || !variants.is_empty();
     let options = Options {
         size: Size::Full,
-        rounds: args.rounds,
-        programs: or_all(&args.programs),
-        variants: if args.variants.is_empty() { Variant::ALL.to_vec() } else { args.variants.clone() },
+        rounds,
+        programs: if programs.is_empty() { Program::ALL.to_vec() } else { programs.to_vec() },
+        variants: if variants.is_empty() { Variant::ALL.to_vec() } else { variants.to_vec() },
         runs: build(&workspace, Profile::Release)?,
         repository: workspace.root.clone(),
     };
