@@ -140,7 +140,16 @@ impl Run<'_> {
         let (mut writer, mut reader) = php.begin(self.php.persistence, |params| {
             let unique = self.call.name.to_string();
             params.pair(b"UNIQUE_ID", unique.as_bytes());
-            self.invocation(|invocation| invocation.variables(|name, value| params.pair(name, value)));
+            // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the program. Our own pool is
+            // told otherwise; of others we do not know.
+            let withheld: &[u8] = if self.php.restarts.is_some() { b"" } else { b"PATH_TRANSLATED" };
+            self.invocation(|invocation| {
+                invocation.variables(|name, value| {
+                    if name != withheld {
+                        params.pair(name, value);
+                    }
+                });
+            });
         });
         let exchange = Exchange {
             head: self.head,

@@ -169,7 +169,8 @@ impl Fpm {
         );
         fs::write(&file, text).expect("a file");
         let mut command = Command::new(program);
-        command.args(["--nodaemonize", "--fpm-config"]).arg(file);
+        // The setting under which php-fpm would run the file that PATH_TRANSLATED names.
+        command.args(["--nodaemonize", "-d", "cgi.fix_pathinfo=0", "--fpm-config"]).arg(file);
         Some(Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("php-fpm starts")))
     }
 }
@@ -186,6 +187,7 @@ impl Drop for Fpm {
 fn a_pool_of_others_is_used(io: Io) {
     let site = site();
     write(&site, "x.php", "echo 'x';");
+    write(&site, ".hidden/y.php", "echo 'harm';");
     let socket = writable(&site, "run").join("php.sock");
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -206,6 +208,7 @@ fn a_pool_of_others_is_used(io: Io) {
         for _ in 0..50 {
             assert_eq!(client.get("/x.php").text(), "x");
         }
+        assert_eq!(client.get("/x.php/.hidden/y.php").text(), "x", "only what was looked up is run");
         server.stops_clean();
     }
 }

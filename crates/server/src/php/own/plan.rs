@@ -91,9 +91,15 @@ impl Plan {
     }
 
     /// What of PHP's own settings the server decides.
-    fn settings(&self) -> [(&'static str, String); 3] {
+    fn settings(&self) -> [(&'static str, String); 4] {
         let bytes = self.content_bytes.to_string();
-        [("opcache.enable", "1".to_owned()), ("post_max_size", bytes.clone()), ("upload_max_filesize", bytes)]
+        [
+            ("opcache.enable", "1".to_owned()),
+            // Else php-fpm would run the file that PATH_TRANSLATED names.
+            ("cgi.fix_pathinfo", "1".to_owned()),
+            ("post_max_size", bytes.clone()),
+            ("upload_max_filesize", bytes),
+        ]
     }
 
     /// Arguments behind the program's own name.

@@ -71,7 +71,16 @@ fn php_cgi_is_told_by_arguments_and_environment() {
     let plan = Plan::new(found, &options, 5, "/run/v/php".into());
     assert_eq!(
         plan.arguments(),
-        ["-d", "opcache.enable=1", "-d", "post_max_size=5", "-d", "upload_max_filesize=5"]
+        [
+            "-d",
+            "opcache.enable=1",
+            "-d",
+            "cgi.fix_pathinfo=1",
+            "-d",
+            "post_max_size=5",
+            "-d",
+            "upload_max_filesize=5"
+        ]
     );
     let variables: Vec<_> =
         plan.variables().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
