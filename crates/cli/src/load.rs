@@ -50,7 +50,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(override_usage = "vermeil load [OPTIONS] [WORKLOAD] URL…\n       vermeil load files|backend …")]
+#[command(override_usage = "vermeil load [OPTIONS] [WORKLOAD] URL…\n       vermeil load files|backend|report …")]
 pub(crate) struct LoadArgs {
     #[command(subcommand)]
     beside: Option<Beside>,
@@ -109,6 +109,7 @@ pub(crate) struct LoadArgs {
 enum Beside {
     Files(files::FilesArgs),
     Backend(backend::BackendArgs),
+    Report(output::ReportArgs),
 }
 
 /// The I/O driver.
@@ -138,6 +139,7 @@ impl LoadArgs {
         match self.beside {
             Some(Beside::Files(args)) => return args.run(),
             Some(Beside::Backend(args)) => return args.run(),
+            Some(Beside::Report(args)) => return args.run(),
             None => {}
         }
         let (job, subject) = match self.resolve() {

@@ -72,6 +72,9 @@ impl Users {
         {
             return wrong("URLs of one run share scheme, host and port: give other addresses with --address");
         }
+        if first.scheme == crate::url::Scheme::Https {
+            return wrong("https is not spoken: load the server over http");
+        }
         if plan.connections == 0 || plan.pipeline == 0 {
             return wrong("at least one connection and one request at a time are needed");
         }

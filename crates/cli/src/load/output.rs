@@ -1,8 +1,10 @@
-//! What becomes of the results: a summary on standard output, and files.
+//! What becomes of the results: a summary on standard output, and files; `vermeil load report` makes them again from
+//! records.
 
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use vermeil_load::report::{self, Record};
 
 /// Where results go.
@@ -14,6 +16,24 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
+    /// Write a page with plots, in one file
+    ///
+    /// Default: not written.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
+    /// Write the course of the run, an interval per line
+    ///
+    /// Default: not written.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    csv: Option<PathBuf>,
+
+    /// Write the result in the OpenMetrics text format
+    ///
+    /// Default: not written.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    openmetrics: Option<PathBuf>,
+
     /// No live line
     ///
     /// Default: a line on standard error while the run lasts, if that is a terminal.
@@ -21,23 +41,72 @@ pub(super) struct OutputArgs {
     pub(super) quiet: bool,
 }
 
+/// Show results that were kept as JSON, several side by side.
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// Records of runs, as --json writes them
+    #[arg(value_name = "FILE.json", required = true, value_hint = ValueHint::FilePath)]
+    records: Vec<PathBuf>,
+
+    /// Write a page with plots of all of them, in one file
+    ///
+    /// Default: the summaries are printed.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+}
+
+impl ReportArgs {
+    /// Shows them.
+    pub(super) fn run(self) -> Exit {
+        let mut records = Vec::new();
+        for path in &self.records {
+            let read = fs::read_to_string(path).map_err(|error| error.to_string());
+            match read.and_then(|text| Record::from_json(&text)) {
+                Ok(record) => records.push(record),
+                Err(error) => {
+                    let why = format_args!("{}: {error}; write one with `vermeil load --json`", path.display());
+                    return print::failure(&why, Exit::CannotStart);
+                }
+            }
+        }
+        match &self.html {
+            Some(path) => to_file(path, &report::html(&records)),
+            None => print::result(&records.iter().map(report::summary).collect::<Vec<_>>().join("\n")),
+        }
+    }
+}
+
 /// Writes `record` to where it was asked for; a run that cannot be trusted has an exit code of its own.
 pub(super) fn write(output: &OutputArgs, record: &Record) -> Exit {
     let mut exit = Exit::Clean;
-    let mut to_stdout = false;
-    for (path, text) in output.json.iter().map(|path| (path, record.to_json())) {
-        if path.as_os_str() == "-" {
-            to_stdout = true;
-            exit = worse(exit, print::result(&text));
-        } else if let Err(error) = std::fs::write(path, text) {
-            let why = format_args!("cannot write {}: {error}", path.display());
-            exit = worse(exit, print::failure(&why, Exit::Failed));
-        }
+    let to_stdout = output.json.as_deref() == Some(Path::new("-"));
+    if to_stdout {
+        exit = worse(exit, print::result(&record.to_json()));
+    } else if let Some(path) = &output.json {
+        exit = worse(exit, to_file(path, &record.to_json()));
+    }
+    if let Some(path) = &output.html {
+        exit = worse(exit, to_file(path, &report::html(std::slice::from_ref(record))));
+    }
+    if let Some(path) = &output.csv {
+        exit = worse(exit, to_file(path, &report::csv(record)));
+    }
+    if let Some(path) = &output.openmetrics {
+        exit = worse(exit, to_file(path, &report::open_metrics(record)));
     }
     if !to_stdout {
         exit = worse(exit, print::result(&report::summary(record)));
     }
     if record.valid { exit } else { worse(exit, Exit::Doubtful) }
+}
+
+fn to_file(path: &Path, text: &str) -> Exit {
+    match fs::write(path, text) {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed)
+        }
+    }
 }
 
 fn worse(one: Exit, other: Exit) -> Exit {

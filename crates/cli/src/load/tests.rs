@@ -130,6 +130,7 @@ fn what_is_wrong_is_said() {
 fn the_commands_beside_it_parse() {
     for words in [
         &["files", "support", "dir", "--scale", "3", "--static"][..],
+        &["report", "one.json", "other.json", "--html", "page.html"],
         &["backend", "--delay", "exp:1ms", "--listen", "127.0.0.1:0"],
     ] {
         assert!(parse(words).beside.is_some());

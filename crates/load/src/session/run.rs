@@ -57,6 +57,9 @@ pub struct SessionPlan {
 /// When it cannot begin. What happens to requests is in the [`Outcome`].
 pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
     plan.model.check().map_err(|error| LoadError::Plan(error.to_string()))?;
+    if plan.url.scheme == crate::url::Scheme::Https {
+        return Err(LoadError::Plan("https is not spoken: load the server over http".to_owned()));
+    }
     if plan.users == 0 {
         return Err(LoadError::Plan("at least one user is needed".to_owned()));
     }

@@ -1,0 +1,159 @@
+//! `vermeil load` through its binary, against `vermeil serve`: every result form, a verified file set, a refused run, Ctrl-C.
+//!
+//! What is counted is tested with planted servers in `vermeil-load`; here it is the way from the command line and back.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn vermeil(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil"));
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+fn output(words: &[&str]) -> Output {
+    vermeil(words).output().expect("the binary runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// A server of a folder; ends when dropped.
+struct Served {
+    child: Child,
+    url: String,
+}
+
+impl Served {
+    fn start(root: &Path) -> Self {
+        let root = root.to_str().expect("a path of text");
+        let mut child = vermeil(&["serve", "--listen", "127.0.0.1:0", "--log", "off", root])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let (mut said, mut line) = (String::new(), String::new());
+        let url = loop {
+            line.clear();
+            assert!(stderr.read_line(&mut line).expect("text") > 0, "the server ended: {said}");
+            said += &line;
+            if let Some(at) = line.find("http://127.0.0.1:") {
+                break line[at..].split_whitespace().next().expect("a URL").to_owned();
+            }
+        };
+        // Nobody reads on, and the server does not mind: it says little.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Self { child, url }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+#[test]
+fn a_run_comes_back_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("page"), "content").unwrap();
+    let served = Served::start(folder.path());
+    let url = format!("{}page", served.url);
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let forms = [path("run.json"), path("run.html"), path("run.csv"), path("run.txt")];
+    let run = output(&[
+        "load",
+        &url,
+        "-c",
+        "4",
+        "-n",
+        "500",
+        "--json",
+        &forms[0],
+        "--html",
+        &forms[1],
+        "--csv",
+        &forms[2],
+        "--openmetrics",
+        &forms[3],
+    ]);
+    assert!(matches!(run.status.code(), Some(0 | 5)), "{run:?}");
+    assert!(stdout(&run).contains("500 good") && stdout(&run).contains("2xx 500"), "{}", stdout(&run));
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(&forms[0]).unwrap()).unwrap();
+    assert_eq!((json["good"].as_u64(), json["failed"].as_u64()), (Some(500), Some(0)));
+    assert_eq!(json["content_bytes"].as_u64(), Some(500 * 7));
+    assert!(fs::read_to_string(&forms[1]).unwrap().contains("<svg"));
+    assert!(fs::read_to_string(&forms[2]).unwrap().starts_with("begins_s,"));
+    assert!(fs::read_to_string(&forms[3]).unwrap().contains("vermeil_load_good_total 500\n"));
+    let beside = path("both.html");
+    assert!(output(&["load", "report", &forms[0], &forms[0], "--html", &beside]).status.success());
+    assert!(fs::read_to_string(&beside).unwrap().contains("2 runs of vermeil load"));
+}
+
+#[test]
+fn files_are_written_served_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("site");
+    let written = output(&["load", "files", "webstone", root.to_str().unwrap()]);
+    assert!(written.status.success(), "{written:?}");
+    let served = Served::start(&root);
+    let run = output(&["load", "webstone", &served.url, "-c", "4", "-n", "300", "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_str(&stdout(&run)).expect("a record");
+    assert_eq!((json["good"].as_u64(), json["failed"].as_u64()), (Some(300), Some(0)), "{json}");
+    let changed = root.join("webstone/dir0000000000/class1_0");
+    let mut bytes = fs::read(&changed).unwrap();
+    bytes[4_000] ^= 1;
+    fs::write(&changed, bytes).unwrap();
+    let run = output(&["load", "webstone", &served.url, "-c", "4", "-n", "300", "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_str(&stdout(&run)).expect("a record");
+    assert_eq!(json["faults"][0][0].as_str(), Some("wrong_bytes"), "{json}");
+    assert_eq!((json["valid"].as_bool(), run.status.code()), (Some(false), Some(5)));
+}
+
+#[test]
+fn what_cannot_be_loaded_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path());
+    let cases: [(&[&str], i32, &str); 3] = [
+        (&["load", "localhost:80"], 2, "neither a URL nor a workload"),
+        (&["load", "support", &served.url], 3, "vermeil load files support"),
+        (&["load", "https://127.0.0.1:1/"], 3, "https is not spoken"),
+    ];
+    for (words, code, said) in cases {
+        let run = output(words);
+        let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.code() == Some(code) && stderr.contains(said), "{words:?}: {run:?}");
+    }
+    let refused = output(&["load", "http://127.0.0.1:1/", "-n", "3", "-c", "1"]);
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(stdout(&refused).contains("3 connection refused"), "{}", stdout(&refused));
+}
+
+#[test]
+fn an_interrupt_ends_a_run_with_its_results() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("page"), "content").unwrap();
+    let served = Served::start(folder.path());
+    // Ends by itself if no signal comes, so that a failure does not hang.
+    let child = vermeil(&["load", &format!("{}page", served.url), "-c", "2", "-d", "20s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = Pid::from_child(&child);
+    // The ears are there once the cores have their threads.
+    let threads = format!("/proc/{}/task", child.id());
+    let begun = || fs::read_dir(&threads).is_ok_and(|tasks| tasks.count() > 1);
+    while !begun() {
+        std::thread::yield_now();
+    }
+    kill_process(pid, Signal::INT).unwrap();
+    let run = child.wait_with_output().unwrap();
+    assert_eq!(run.status.code(), Some(5), "{run:?}");
+    assert!(stdout(&run).contains("ended early"), "{}", stdout(&run));
+}

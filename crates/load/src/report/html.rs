@@ -1,0 +1,272 @@
+//! Results as one page for people: plots, tables, and the records themselves, in a single file without scripts.
+//!
+//! Several runs stand side by side, in one colour each. Tested here.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::plot::{Line, Plot, Scale, escape};
+use super::record::Record;
+use super::text::{bytes, grouped, rate, time};
+
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
+h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto}\
+td,th{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}\
+svg{width:100%;height:auto;margin:1em 0}svg text{font:12px system-ui,sans-serif;fill:#333}svg .t{font-weight:600;font-size:13px}\
+.g{stroke:#e4e4e4}.bad{background:#fdecea;border-left:4px solid #b3261e;padding:.6em 1em}\
+.fine{background:#e8f5ec;border-left:4px solid #00703c;padding:.6em 1em}pre{overflow-x:auto;font-size:12px}";
+
+/// A page about `records`, of which there is at least one.
+pub fn html(records: &[Record]) -> String {
+    let title = match records {
+        [one] => one.subject.title.clone(),
+        many => format!("{} runs of vermeil load", many.len()),
+    };
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\n",
+        escape(&title)
+    );
+    for (index, record) in records.iter().enumerate() {
+        verdict(&mut page, &name(records, index), record);
+    }
+    overview(&mut page, records);
+    plots(&mut page, records);
+    for (index, record) in records.iter().enumerate() {
+        parts(&mut page, &name(records, index), record);
+        search(&mut page, &name(records, index), record);
+    }
+    page.push_str("<h2>Records</h2>\n");
+    for (index, record) in records.iter().enumerate() {
+        let _infallible = writeln!(
+            page,
+            "<details><summary>{}, as JSON</summary><pre>{}</pre></details>",
+            escape(&name(records, index)),
+            escape(&record.to_json())
+        );
+    }
+    page + "</body></html>\n"
+}
+
+/// What a run is called beside others.
+fn name(records: &[Record], index: usize) -> String {
+    let record = &records[index];
+    match records.len() {
+        1 => record.subject.target.clone(),
+        _ => format!("{}: {}, {} users", index + 1, record.subject.target, record.users),
+    }
+}
+
+fn verdict(page: &mut String, name: &str, record: &Record) {
+    let subject = &record.subject;
+    let _infallible = writeln!(
+        page,
+        "<p><b>{}</b><br>{}; {}; {:.1?} measured</p>",
+        escape(name),
+        escape(&subject.workload),
+        escape(&subject.pace),
+        record.window()
+    );
+    if record.valid {
+        page.push_str("<p class=\"fine\">Valid: nothing but the server set the pace, as far as the injector can see.</p>\n");
+    }
+    for doubt in &record.doubts {
+        let _infallible = writeln!(page, "<p class=\"bad\">Invalid: {}</p>", escape(doubt));
+    }
+}
+
+/// A row of the overview: what it is, and how a record says it.
+type Row = (&'static str, fn(&Record) -> String);
+
+fn overview(page: &mut String, records: &[Record]) {
+    fn at(record: &Record, percent: f64) -> String {
+        if record.response.supports(percent) {
+            time(record.response.percentile(percent))
+        } else {
+            "–".to_owned()
+        }
+    }
+    const ROWS: [Row; 13] = [
+        ("good answers", |record| grouped(record.good)),
+        ("per second", |record| rate(record.rate)),
+        ("failed", |record| grouped(record.failed)),
+        ("received", |record| bytes(record.bytes as f64)),
+        ("p50", |record| at(record, 50.0)),
+        ("p90", |record| at(record, 90.0)),
+        ("p99", |record| at(record, 99.0)),
+        ("p99.9", |record| at(record, 99.9)),
+        ("p99.99", |record| at(record, 99.99)),
+        ("max", |record| time(Duration::from_nanos(record.response.max_ns))),
+        ("good quality", |record| {
+            record.quality.as_ref().map_or("–".into(), |q| format!("{:.2} %", q.good_share * 100.0))
+        }),
+        ("injector cpu", |record| time(Duration::from_nanos(record.injector.cpu_ns))),
+        ("injector delay p99", |record| time(record.injector.delay.percentile(99.0))),
+    ];
+    page.push_str("<h2>Overview</h2>\n<table><tr><th></th>");
+    for index in 0..records.len() {
+        let _infallible = write!(page, "<th>{}</th>", escape(&name(records, index)));
+    }
+    page.push_str("</tr>\n");
+    for (what, said) in ROWS {
+        let _infallible = write!(page, "<tr><td>{what}</td>");
+        for record in records {
+            let _infallible = write!(page, "<td>{}</td>", escape(&said(record)));
+        }
+        page.push_str("</tr>\n");
+    }
+    let _infallible =
+        writeln!(page, "</table>\n<p>Times from {}.</p>", escape(&records[0].subject.times_from));
+}
+
+fn seconds(value: f64) -> String {
+    if value == 0.0 { "0".to_owned() } else { time(Duration::try_from_secs_f64(value).unwrap_or_default()) }
+}
+
+fn plots(page: &mut String, records: &[Record]) {
+    let place = |value: f64| format!("{value:.0} s");
+    let lines = |pick: &dyn Fn(&super::record::Course) -> f64| -> Vec<Line> {
+        let line = |(index, record): (usize, &Record)| Line {
+            name: name(records, index),
+            points: record
+                .course
+                .iter()
+                .map(|course| (course.begins_s + course.lasts_s, pick(course)))
+                .collect(),
+        };
+        records.iter().enumerate().map(line).collect()
+    };
+    let time_axis = || ("time".to_owned(), Scale::Linear);
+    page.push_str("<h2>Course</h2>\n");
+    let throughput = Plot {
+        title: "Good answers per second".into(),
+        x: time_axis(),
+        y: (String::new(), Scale::Linear),
+        lines: lines(&|course| course.rate),
+        value: rate,
+        place,
+    };
+    page.push_str(&throughput.svg());
+    for (title, at) in
+        [("Response times, median of each interval", 0), ("Response times, 99 % of each interval", 2)]
+    {
+        let plot = Plot {
+            title: title.into(),
+            x: time_axis(),
+            y: (String::new(), Scale::Log),
+            lines: lines(&|course| course.percentiles_ns[at] as f64 / 1e9),
+            value: seconds,
+            place,
+        };
+        page.push_str(&plot.svg());
+    }
+    page.push_str("<h2>Response times</h2>\n");
+    page.push_str(&distribution(records).svg());
+}
+
+/// How long the slowest part took: the share that was slower, by powers of ten, against the time.
+fn distribution(records: &[Record]) -> Plot {
+    let line = |(index, record): (usize, &Record)| {
+        let (mut seen, count) = (0, record.response.count);
+        let points = record.response.buckets.iter().filter_map(|&(ns, of)| {
+            seen += of;
+            let beyond = count.saturating_sub(seen).max(1) as f64 / count as f64;
+            (seen < count || of > 0).then_some((1.0 / beyond, ns as f64 / 1e9))
+        });
+        Line { name: name(records, index), points: points.collect() }
+    };
+    Plot {
+        title: "Distribution".into(),
+        x: ("percentile".into(), Scale::Log),
+        y: (String::new(), Scale::Log),
+        lines: records.iter().enumerate().map(line).collect(),
+        value: seconds,
+        place: |value| format!("{} %", (100.0 - 100.0 / value) as f32),
+    }
+}
+
+fn parts(page: &mut String, run: &str, record: &Record) {
+    for (what, parts) in [("Pages", &record.pages), ("Sets of addresses", &record.sets)] {
+        if parts.is_empty() {
+            continue;
+        }
+        let _infallible = write!(
+            page,
+            "<h2>{what} of {}</h2>\n<table><tr><th></th><th>good</th><th>failed</th><th>share</th><th>of good quality</th>\
+             <th>tolerable</th><th>p50</th><th>p95</th><th>p99</th></tr>\n",
+            escape(run)
+        );
+        for part in parts {
+            let of = |count: u64| count as f64 / (part.good + part.failed).max(1) as f64 * 100.0;
+            let _infallible = writeln!(
+                page,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} %</td><td>{:.2} %</td><td>{:.2} %</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escape(&part.name),
+                grouped(part.good),
+                grouped(part.failed),
+                part.share * 100.0,
+                of(part.within[0]),
+                of(part.within[1]),
+                time(part.response.percentile(50.0)),
+                time(part.response.percentile(95.0)),
+                time(part.response.percentile(99.0))
+            );
+        }
+        page.push_str("</table>\n");
+    }
+}
+
+/// Users against the quality they got.
+fn search(page: &mut String, run: &str, record: &Record) {
+    let Some(search) = &record.search else { return };
+    let mut trials: Vec<_> = search.trials.iter().collect();
+    trials.sort_by_key(|trial| trial.users);
+    let line = |name: &str, pick: fn(&super::record::TrialResult) -> f64| Line {
+        name: name.to_owned(),
+        points: trials.iter().map(|trial| (trial.users as f64, pick(trial) * 100.0)).collect(),
+    };
+    let plot = Plot {
+        title: "Pages of good and of tolerable quality, by users".into(),
+        x: ("users".into(), Scale::Linear),
+        y: ("%".into(), Scale::Linear),
+        lines: vec![line("good", |trial| trial.good_share), line("tolerable", |trial| trial.tolerable_share)],
+        value: |value| format!("{value:.0} %"),
+        place: |value| format!("{value:.0}"),
+    };
+    let _infallible = write!(
+        page,
+        "<h2>Most users of {}: {}</h2>\n<p>{}</p>\n{}",
+        escape(run),
+        grouped(search.users as u64),
+        escape(&search.confidence),
+        plot.svg()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::sample;
+    use super::super::record::{SearchResult, TrialResult};
+    use super::*;
+
+    #[test]
+    fn runs_stand_side_by_side() {
+        let mut other = sample("<script>", 500);
+        other.search = Some(SearchResult {
+            users: 70,
+            trials: vec![TrialResult { users: 70, good_share: 0.96, ..TrialResult::default() }],
+            ..SearchResult::default()
+        });
+        let page = html(&[sample("a run", 2000), other]);
+        assert_eq!(page.matches("<svg").count(), 5);
+        assert!(page.contains("2 runs of") && page.contains("Most users of 2: "));
+        assert!(!page.contains("<script") && !page.contains("http://www") && !page.contains("NaN"));
+        assert!(page.contains("<th>1: ") && page.contains("<th>2: ") && page.contains("class=\"bad\""));
+    }
+
+    #[test]
+    fn a_page_of_a_run_without_answers() {
+        let page = html(&[sample("nothing", 0)]);
+        assert!(page.contains("<svg") && !page.contains("NaN") && !page.contains("inf"), "{page}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Line plots as inline SVG: axes, grid, lines, legend. Nothing that needs a script or a network.
+//!
+//! Tested here.
+
+use std::fmt::Write as _;
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Scale {
+    /// Evenly, from zero.
+    Linear,
+    /// By powers of ten.
+    Log,
+}
+
+/// A line of a plot.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub(super) struct Plot {
+    pub(super) title: String,
+    pub(super) x: (String, Scale),
+    pub(super) y: (String, Scale),
+    pub(super) lines: Vec<Line>,
+    /// How values of the vertical axis are written.
+    pub(super) value: fn(f64) -> String,
+    /// How values of the horizontal axis are written.
+    pub(super) place: fn(f64) -> String,
+}
+
+const SIZE: (f64, f64) = (860.0, 300.0);
+/// Left, top, right, bottom.
+const MARGIN: [f64; 4] = [86.0, 34.0, 16.0, 44.0];
+/// Colours that differ for most kinds of colour vision (Okabe and Ito, 2008).
+const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
+/// Divisions of a linear axis.
+const STEPS: usize = 5;
+
+impl Plot {
+    /// The plot as an SVG element.
+    pub(super) fn svg(&self) -> String {
+        let (width, height) = SIZE;
+        let mut svg = format!(
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}\"><text class=\"t\" x=\"{1}\" y=\"18\">{0}</text>",
+            escape(&self.title),
+            MARGIN[0]
+        );
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        if points().next().is_none() {
+            return svg + "<text x=\"90\" y=\"150\">nothing to show</text></svg>";
+        }
+        let x = Axis::new(points().map(|point| point.0), self.x.1, (MARGIN[0], width - MARGIN[2]));
+        let y = Axis::new(points().map(|point| point.1), self.y.1, (height - MARGIN[3], MARGIN[1]));
+        self.grid(&mut svg, &x, &y);
+        for (index, line) in self.lines.iter().enumerate() {
+            let color = COLORS[index % COLORS.len()];
+            let path: String =
+                line.points.iter().map(|&(px, py)| format!("{:.1},{:.1} ", x.at(px), y.at(py))).collect();
+            let _infallible = write!(
+                svg,
+                "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.6\" points=\"{path}\"/>"
+            );
+            if line.points.len() <= 40 {
+                for &(px, py) in &line.points {
+                    let _infallible = write!(
+                        svg,
+                        "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>",
+                        x.at(px),
+                        y.at(py)
+                    );
+                }
+            }
+            let _infallible = write!(
+                svg,
+                "<text x=\"{}\" y=\"{}\" fill=\"{color}\" text-anchor=\"end\">{}</text>",
+                width - MARGIN[2],
+                18 + 14 * index,
+                escape(&line.name)
+            );
+        }
+        svg + "</svg>"
+    }
+
+    fn grid(&self, svg: &mut String, x: &Axis, y: &Axis) {
+        let (width, height) = SIZE;
+        for value in y.ticks() {
+            let at = y.at(value);
+            let _infallible = write!(
+                svg,
+                "<line class=\"g\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                MARGIN[0],
+                width - MARGIN[2],
+                MARGIN[0] - 6.0,
+                at + 4.0,
+                escape(&(self.value)(value))
+            );
+        }
+        for value in x.ticks() {
+            let _infallible = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                x.at(value),
+                height - 26.0,
+                escape(&(self.place)(value))
+            );
+        }
+        let _infallible = write!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text><text x=\"4\" y=\"18\">{}</text>",
+            width / 2.0,
+            height - 8.0,
+            escape(&self.x.0),
+            escape(&self.y.0)
+        );
+    }
+}
+
+/// From values to places.
+struct Axis {
+    low: f64,
+    high: f64,
+    scale: Scale,
+    ends: (f64, f64),
+}
+
+impl Axis {
+    fn new(values: impl Iterator<Item = f64> + Clone, scale: Scale, ends: (f64, f64)) -> Self {
+        let high = values.clone().fold(f64::MIN, f64::max);
+        let (low, high) = match scale {
+            Scale::Linear => (0.0, if high > 0.0 { high * 1.05 } else { 1.0 }),
+            Scale::Log => {
+                let low = values.filter(|value| *value > 0.0).fold(f64::MAX, f64::min).min(high).max(1e-12);
+                (10f64.powf(low.log10().floor()), 10f64.powf(high.max(low * 1.01).log10().ceil()))
+            }
+        };
+        Self { low, high, scale, ends }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let share = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+        };
+        self.ends.0 + share * (self.ends.1 - self.ends.0)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        match self.scale {
+            Scale::Linear => (0..=STEPS).map(|step| self.high / 1.05 * step as f64 / STEPS as f64).collect(),
+            Scale::Log => {
+                let decades = (self.high / self.low).log10().round() as i32;
+                (0..=decades).map(|decade| self.low * 10f64.powi(decade)).collect()
+            }
+        }
+    }
+}
+
+/// Text for an element or an attribute.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(y: Scale, points: &[(f64, f64)]) -> String {
+        let line = Line { name: "a<b".into(), points: points.to_vec() };
+        let number = |value: f64| format!("{value:.1}");
+        let (value, place) = (number as fn(f64) -> String, number as fn(f64) -> String);
+        let x = ("time".to_owned(), Scale::Linear);
+        Plot { title: "t".into(), x, y: ("s".into(), y), lines: vec![line], value, place }.svg()
+    }
+
+    #[test]
+    fn points_lie_within_the_frame() {
+        for scale in [Scale::Linear, Scale::Log] {
+            let svg = plot(scale, &[(0.0, 0.002), (5.0, 30.0), (10.0, 1.0)]);
+            let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+            for point in points.split_whitespace() {
+                let (x, y) = point.split_once(',').unwrap();
+                let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
+                assert!((86.0..=844.0).contains(&x) && (34.0..=256.0).contains(&y), "{point}");
+            }
+            assert!(svg.contains("a&lt;b") && !svg.contains("NaN"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_of_nothing() {
+        assert!(plot(Scale::Log, &[]).contains("nothing to show"));
+        assert!(!plot(Scale::Log, &[(0.0, 0.0)]).contains("NaN"));
+    }
+}
