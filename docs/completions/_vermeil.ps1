@@ -119,6 +119,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated')
             [CompletionResult]::new('--choice', '--choice', [CompletionResultType]::ParameterName, 'How a connection finds its set')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write the whole result as JSON; - is standard output, without the summary')
+            [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots, in one file')
+            [CompletionResult]::new('--csv', '--csv', [CompletionResultType]::ParameterName, 'Write the course of the run, an interval per line')
+            [CompletionResult]::new('--openmetrics', '--openmetrics', [CompletionResultType]::ParameterName, 'Write the result in the OpenMetrics text format')
             [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
             [CompletionResult]::new('--find-max', '--find-max', [CompletionResultType]::ParameterName, 'Search the most users that hold the quality of service: run after run, with more and with fewer')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'No live line')
@@ -127,6 +130,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -149,9 +153,16 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;load;report' {
+            [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots of all of them, in one file')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;load;help' {
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -159,6 +170,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;load;help;backend' {
+            break
+        }
+        'vermeil;load;help;report' {
             break
         }
         'vermeil;load;help;help' {
@@ -218,12 +232,16 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;help;load' {
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             break
         }
         'vermeil;help;load;files' {
             break
         }
         'vermeil;help;load;backend' {
+            break
+        }
+        'vermeil;help;load;report' {
             break
         }
         'vermeil;help;topo' {

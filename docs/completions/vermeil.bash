@@ -70,6 +70,9 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__load,files)
                 cmd="vermeil__subcmd__help__subcmd__load__subcmd__files"
                 ;;
+            vermeil__subcmd__help__subcmd__load,report)
+                cmd="vermeil__subcmd__help__subcmd__load__subcmd__report"
+                ;;
             vermeil__subcmd__load,backend)
                 cmd="vermeil__subcmd__load__subcmd__backend"
                 ;;
@@ -79,6 +82,9 @@ _vermeil() {
             vermeil__subcmd__load,help)
                 cmd="vermeil__subcmd__load__subcmd__help"
                 ;;
+            vermeil__subcmd__load,report)
+                cmd="vermeil__subcmd__load__subcmd__report"
+                ;;
             vermeil__subcmd__load__subcmd__help,backend)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__backend"
                 ;;
@@ -87,6 +93,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__load__subcmd__help,help)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__help"
+                ;;
+            vermeil__subcmd__load__subcmd__help,report)
+                cmd="vermeil__subcmd__load__subcmd__help__subcmd__report"
                 ;;
             *)
                 ;;
@@ -223,7 +232,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__load)
-            opts="files backend"
+            opts="files backend report"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -251,6 +260,20 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__load__subcmd__files)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__load__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -321,7 +344,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load)
-            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --quiet --help files backend help"
+            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --html --csv --openmetrics --quiet --help files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -486,6 +509,51 @@ _vermeil() {
                     fi
                     return 0
                     ;;
+                --html)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --csv)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --openmetrics)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -554,7 +622,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load__subcmd__help)
-            opts="files backend help"
+            opts="files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -602,6 +670,49 @@ _vermeil() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__load__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__load__subcmd__report)
+            opts="-h --html --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --html)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

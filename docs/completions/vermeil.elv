@@ -113,6 +113,9 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --address 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated'
             cand --choice 'How a connection finds its set'
             cand --json 'Write the whole result as JSON; - is standard output, without the summary'
+            cand --html 'Write a page with plots, in one file'
+            cand --csv 'Write the course of the run, an interval per line'
+            cand --openmetrics 'Write the result in the OpenMetrics text format'
             cand --no-keepalive 'A new connection for each request'
             cand --find-max 'Search the most users that hold the quality of service: run after run, with more and with fewer'
             cand -q 'No live line'
@@ -121,6 +124,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;load;files'= {
@@ -140,14 +144,22 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;load;report'= {
+            cand --html 'Write a page with plots of all of them, in one file'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;load;help'= {
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;load;help;files'= {
         }
         &'vermeil;load;help;backend'= {
+        }
+        &'vermeil;load;help;report'= {
         }
         &'vermeil;load;help;help'= {
         }
@@ -198,10 +210,13 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;load'= {
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand report 'Show results that were kept as JSON, several side by side'
         }
         &'vermeil;help;load;files'= {
         }
         &'vermeil;help;load;backend'= {
+        }
+        &'vermeil;help;load;report'= {
         }
         &'vermeil;help;topo'= {
         }
