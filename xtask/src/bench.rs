@@ -5,9 +5,11 @@
 
 mod runtime;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use vermeil_bench::cgi;
 use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::serve::plan::Server;
 use vermeil_bench::serve::report::Report;
@@ -29,12 +31,12 @@ pub(crate) struct Args {
     /// The size the tests run: one short round of what is installed, kept nowhere.
     #[arg(long)]
     smoke: bool,
-    /// Interleaved rounds.
-    #[arg(long, value_name = "N", default_value_t = serve::ROUNDS, value_parser = at_least_one)]
-    rounds: usize,
-    /// Of bench serve: seconds under load of each run; tenths count.
-    #[arg(long, value_name = "S", default_value_t = serve::DURATION.as_secs_f64(), value_parser = seconds)]
-    duration: f64,
+    /// Interleaved rounds. Default: what the bench says of itself.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    rounds: Option<usize>,
+    /// Of bench serve and cgi: seconds under load of each run; tenths count. Default: what the bench says of itself.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = server)]
     servers: Vec<Server>,
@@ -53,17 +55,20 @@ pub(crate) enum Name {
     Serve,
     /// Every program under every policy of the runtime, beside tokio, smol and rayon.
     Runtime,
+    /// What starting a program costs a large process, and CGI whole servers.
+    Cgi,
 }
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 2] = [Self::Serve, Self::Runtime];
+    pub(crate) const ALL: [Self; 3] = [Self::Serve, Self::Runtime, Self::Cgi];
 
     /// What the step that runs the smoke size is called.
     pub(crate) fn smoke_step(self) -> &'static str {
         match self {
             Self::Serve => "bench serve, smoke",
             Self::Runtime => "bench runtime, smoke",
+            Self::Cgi => "bench cgi, smoke",
         }
     }
 }
@@ -73,19 +78,38 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.smoke {
         return smoke(args.name, &args.servers);
     }
+    let workspace = Workspace::load()?;
     match args.name {
-        Name::Serve => serve(args),
-        Name::Runtime => runtime::run(args.rounds, &args.programs, &args.variants),
+        Name::Serve => run_serve(args, &workspace),
+        Name::Runtime => {
+            let rounds = args.rounds.unwrap_or(vermeil_bench::runtime::ROUNDS);
+            runtime::run(rounds, &args.programs, &args.variants)
+        }
+        Name::Cgi => run_cgi(args, &workspace),
     }
 }
 
-fn serve(args: &Args) -> Result<()> {
-    let workspace = Workspace::load()?;
+fn run_cgi(args: &Args, workspace: &Workspace) -> Result<()> {
+    let options = cgi::Options {
+        size: cgi::Size::Full,
+        rounds: args.rounds.unwrap_or(cgi::ROUNDS),
+        duration: args.duration.map_or(cgi::DURATION, Duration::from_secs_f64),
+        ..cgi_options(workspace, Profile::Release)?
+    };
+    let report = cgi::run(&options, &Stop::on_signals()?)?;
+    println!("\n{}", report.to_text());
+    let outputs = cgi::report::Outputs::of(&workspace.root);
+    report.write(&outputs)?;
+    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
+    Ok(())
+}
+
+fn run_serve(args: &Args, workspace: &Workspace) -> Result<()> {
     let options = Options {
         size: Size::Full,
-        rounds: args.rounds,
-        duration: Duration::from_secs_f64(args.duration),
-        ..options(&workspace, Profile::Release, &args.servers)?
+        rounds: args.rounds.unwrap_or(serve::ROUNDS),
+        duration: args.duration.map_or(serve::DURATION, Duration::from_secs_f64),
+        ..options(workspace, Profile::Release, &args.servers)?
     };
     let report = serve::run(&options, &Stop::on_signals()?)?;
     print(&report);
@@ -101,11 +125,15 @@ fn serve(args: &Args) -> Result<()> {
 
 /// Runs the smoke size of one bench.
 pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
-    match name {
-        Name::Serve => {}
-        Name::Runtime => return runtime::smoke(),
-    }
     let workspace = Workspace::load()?;
+    if name == Name::Runtime {
+        return runtime::smoke();
+    }
+    if name == Name::Cgi {
+        let options = cgi_options(&workspace, Profile::Dev)?;
+        println!("\n{}", cgi::smoke(&options, &Stop::on_signals()?)?.to_text());
+        return Ok(());
+    }
     let options = Options {
         size: Size::Smoke,
         rounds: 1,
@@ -144,13 +172,31 @@ impl Profile {
     }
 }
 
-/// Builds the binaries the bench starts, and the options that name them.
-fn options(workspace: &Workspace, profile: Profile, servers: &[Server]) -> Result<Options> {
+/// The options of the smoke size of `cgi`, with binaries of `profile`.
+fn cgi_options(workspace: &Workspace, profile: Profile) -> Result<cgi::Options> {
+    let binaries = build(workspace, profile)?;
+    Ok(cgi::Options {
+        size: cgi::Size::Smoke,
+        rounds: 1,
+        duration: SMOKE_DURATION,
+        vermeil: binaries.join("vermeil"),
+        starts: binaries.join("vermeil-starts"),
+        repository: workspace.root.clone(),
+    })
+}
+
+/// Builds the binaries that benches start; gives their folder.
+fn build(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"]);
     build.args(profile.flags()).current_dir(&workspace.root);
     run_command(&mut build)?;
-    let binaries = workspace.target.join(profile.folder());
+    Ok(workspace.target.join(profile.folder()))
+}
+
+/// The options of `serve`, with binaries of `profile`.
+fn options(workspace: &Workspace, profile: Profile, servers: &[Server]) -> Result<Options> {
+    let binaries = build(workspace, profile)?;
     Ok(Options {
         size: Size::Full,
         rounds: serve::ROUNDS,

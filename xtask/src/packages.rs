@@ -21,7 +21,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 14] = [
+const NEEDS: [Need; 17] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
@@ -33,6 +33,9 @@ const NEEDS: [Need; 14] = [
     Need { program: "wget", package: "wget", reason: "mirrors a site in the end-to-end tests" },
     Need { program: "php-fpm8.2", package: "php-fpm", reason: "PHP, end to end" },
     Need { program: "php-cgi", package: "php-cgi", reason: "PHP, end to end, the other way" },
+    Need { program: "cc", package: "gcc", reason: "the programs of bench cgi" },
+    Need { program: "lighttpd", package: "lighttpd", reason: "a peer of bench cgi" },
+    Need { program: "fcgiwrap", package: "fcgiwrap", reason: "a peer of bench cgi, behind nginx" },
     Need { program: "strace", package: "strace", reason: "counts system calls per request" },
     Need { program: "clang-14", package: "clang-14", reason: "compares kernel programs with their sources" },
     Need { program: "python3", package: "python3", reason: "changes files through a mapping" },

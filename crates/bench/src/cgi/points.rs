@@ -1,0 +1,75 @@
+//! Measured numbers, round after round, and their summaries in the order in which they first came.
+
+use crate::rows::{Origin, Row};
+use crate::stats::Summary;
+
+/// What a number is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// What was run.
+    pub program: String,
+    /// What it was run on.
+    pub variant: String,
+    /// What was measured.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+/// Numbers of some rounds.
+#[derive(Clone, Debug, Default)]
+pub struct Points(Vec<(Key, Vec<f64>)>);
+
+impl Points {
+    /// Adds a number of one round.
+    pub fn push(&mut self, key: Key, value: f64) {
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => self.0.push((key, vec![value])),
+        }
+    }
+
+    /// The summary of one number.
+    pub fn summary(&self, program: &str, variant: &str, metric: &str) -> Option<Summary> {
+        let is_it = |key: &Key| key.program == program && key.variant == variant && key.metric == metric;
+        self.0.iter().find(|(key, _)| is_it(key)).and_then(|(_, values)| Summary::of(values))
+    }
+
+    /// Every program with every variant that it was run on.
+    pub fn cells(&self) -> Vec<(&str, &str)> {
+        let mut cells: Vec<(&str, &str)> = Vec::new();
+        for (key, _) in &self.0 {
+            if !cells.contains(&(&key.program, &key.variant)) {
+                cells.push((&key.program, &key.variant));
+            }
+        }
+        cells
+    }
+
+    /// All of them as rows.
+    pub fn rows(&self, origin: &Origin) -> Vec<Row> {
+        let row = |(key, values): &(Key, Vec<f64>)| {
+            let summary = Summary::of(values)?;
+            Some(origin.row(&key.program, &key.variant, key.metric, key.unit, summary))
+        };
+        self.0.iter().filter_map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_of_one_number_are_summarized() {
+        let key = |metric| Key { program: "p".into(), variant: "v".into(), metric, unit: "us" };
+        let mut points = Points::default();
+        for value in [3.0, 1.0, 2.0] {
+            points.push(key("a"), value);
+            points.push(key("b"), value * 10.0);
+        }
+        assert_eq!(points.summary("p", "v", "b").map(|summary| summary.median), Some(20.0));
+        assert_eq!(points.summary("p", "v", "c"), None);
+        assert_eq!(points.cells(), [("p", "v")]);
+    }
+}

@@ -1,0 +1,425 @@
+//! Whole servers running the same program by CGI: Vermeil, Apache in two ways, lighttpd, and nginx with fcgiwrap.
+//!
+//! Each has one cpu for itself and its programs, the load the other. *Thin* is a server as it starts; *fat* is one that
+//! holds gigabytes on 4 KB pages and thousands of descriptors, as a server does that has cached and served for a while: a
+//! preloaded library fills the master of those whose workers would inherit it, and Vermeil after its start, since it
+//! starts its spawner first. What is counted is the time that cpu was not idle: programs that have ended are in no
+//! process's account.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use super::points::{Key, Points};
+use super::programs::Programs;
+use super::{CONNECTIONS, Options, Size};
+use crate::machine::Cpus;
+use crate::measure::CoreTime;
+use crate::network::Network;
+use crate::peers::find_program;
+use crate::peers::process::Process;
+use crate::probe::Target;
+use crate::stop::Stop;
+use crate::wrk::{Load, Wrk};
+use crate::{Error, Result};
+
+/// Load before the measured part of a run.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// What a fat server holds, in MB and descriptors.
+const FAT_MB: usize = 4096;
+const FAT_SOCKETS: usize = 19_000;
+/// Filling gigabytes takes a second or two on an idle machine.
+const FAT_MAX: Duration = Duration::from_secs(60);
+/// Where Debian keeps Apache's modules.
+const MODULES: &str = "/usr/lib/apache2/modules";
+/// Processes that wait for requests, where a server has a fixed number: more than there are connections, since those are
+/// kept alive.
+const WORKERS: usize = 8;
+
+/// A server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Vermeil, through its spawner.
+    Vermeil,
+    /// Apache with prefork and mod_cgi: a worker forks.
+    ApacheCgi,
+    /// Apache with prefork and mod_cgid: a daemon forks, itself forked from the master.
+    ApacheCgid,
+    /// lighttpd with mod_cgi.
+    Lighttpd,
+    /// nginx, with fcgiwrap behind it.
+    Fcgiwrap,
+}
+
+impl Server {
+    /// Every server, in the order of the tables.
+    pub const ALL: [Self; 5] =
+        [Self::Vermeil, Self::ApacheCgi, Self::ApacheCgid, Self::Lighttpd, Self::Fcgiwrap];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vermeil => "vermeil",
+            Self::ApacheCgi => "apache-cgi",
+            Self::ApacheCgid => "apache-cgid",
+            Self::Lighttpd => "lighttpd",
+            Self::Fcgiwrap => "nginx-fcgiwrap",
+        }
+    }
+
+    /// Programs it needs, and the Debian packages that hold them.
+    fn needs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Vermeil => &[],
+            Self::ApacheCgi | Self::ApacheCgid => &[("apache2", "apache2-bin")],
+            Self::Lighttpd => &[("lighttpd", "lighttpd")],
+            Self::Fcgiwrap => &[("nginx", "nginx"), ("fcgiwrap", "fcgiwrap")],
+        }
+    }
+}
+
+/// How much a server holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    Thin,
+    Fat,
+}
+
+/// What a row calls its program, its path, and what the server holds.
+const RUNS: [(&str, &str, Weight); 3] = [
+    ("hello thin", "/cgi-bin/hello", Weight::Thin),
+    ("hello fat", "/cgi-bin/hello", Weight::Fat),
+    ("phpinfo thin", "/cgi-bin/info.php", Weight::Thin),
+];
+
+/// Runs every program on every server, round after round.
+pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &mut Points) -> Result<()> {
+    if find_program("wrk").is_none() {
+        return Err(Error::Missing { program: "wrk", package: "wrk" });
+    }
+    let cpus = Cpus::allowed()?;
+    let bench =
+        Bench { options, programs, cpus, wrk: Wrk::new(&programs.state_folder("load")?, cpus.client)?, stop };
+    let servers = servers_here(options.size)?;
+    let runs = RUNS.iter().filter(|(_, path, weight)| match options.size {
+        Size::Full => true,
+        Size::Smoke => {
+            *weight == Weight::Thin && (!path.ends_with(".php") || find_program("php-cgi").is_some())
+        }
+    });
+    for round in 0..options.rounds {
+        for &(program, path, weight) in runs.clone() {
+            let mut order = servers.clone();
+            order.rotate_left(round % servers.len());
+            for server in order {
+                let sample = bench.sample(server, path, weight)?;
+                eprintln!(
+                    "round {}/{}  {program:<13} {:<15} {:>8.0} requests per cpu second  {:>8.0} req/s",
+                    round + 1,
+                    options.rounds,
+                    server.name(),
+                    1e6 / sample.cpu_us,
+                    sample.per_s
+                );
+                sample.keep(program, server, points);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The servers that are installed; in a full run all must be.
+fn servers_here(size: Size) -> Result<Vec<Server>> {
+    let mut here = Vec::new();
+    for server in Server::ALL {
+        match server.needs().iter().find(|(program, _)| find_program(program).is_none()) {
+            None => here.push(server),
+            Some(&(program, package)) if size == Size::Full => {
+                return Err(Error::Missing { program, package });
+            }
+            Some(_) => eprintln!("SKIPPED: {} is not installed", server.name()),
+        }
+    }
+    Ok(here)
+}
+
+/// What one run measured.
+struct Sample {
+    cpu_us: f64,
+    per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+impl Sample {
+    fn keep(&self, program: &str, server: Server, points: &mut Points) {
+        for (metric, unit, value) in [
+            ("per_cpu_s", "req/cpu s", 1e6 / self.cpu_us),
+            ("per_s", "req/s", self.per_s),
+            ("p50_us", "us", self.p50_us),
+            ("p99_us", "us", self.p99_us),
+        ] {
+            let key = Key { program: program.into(), variant: server.name().into(), metric, unit };
+            points.push(key, value);
+        }
+    }
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    programs: &'a Programs,
+    cpus: Cpus,
+    wrk: Wrk,
+    stop: &'a Stop,
+}
+
+impl Bench<'_> {
+    /// One run: start, make it large, check, warm up, measure, stop.
+    fn sample(&self, server: Server, path: &str, weight: Weight) -> Result<Sample> {
+        let network = Network::Loopback;
+        let address = network.free_address()?;
+        let state = self.programs.state_folder(server.name())?;
+        let behind = self.start_behind(server, &state)?;
+        let command = self.command(server, weight, address, &state)?;
+        let process = Process::start(server.name(), command, &state)?;
+        process.wait_until_listening(&network, address)?;
+        if weight == Weight::Fat {
+            self.fatten(server, &process)?;
+        }
+        let target = Target { path: path.into(), if_none_match: None };
+        let drive = |duration| {
+            let load = Load { connections: CONNECTIONS, duration };
+            self.wrk.run(&network, address, &target, load, self.stop)
+        };
+        let warm = drive(WARM_UP.min(self.options.duration))?;
+        let before = CoreTime::of(self.cpus.server)?;
+        let outcome = drive(self.options.duration)?;
+        let busy = CoreTime::of(self.cpus.server)?.busy_since(&before);
+        // The slowest answer so few requests in a short run that none need be whole.
+        let problem = warm.problem(200).filter(|_| warm.requests > 0).or_else(|| outcome.problem(200));
+        if let Some(problem) = problem {
+            return Err(process.failure(&format!("under load of {path}: {problem}")));
+        }
+        process.stop()?;
+        if let Some(behind) = behind {
+            behind.stop()?;
+        }
+        Ok(Sample {
+            cpu_us: busy.as_secs_f64() * 1e6 / outcome.requests as f64,
+            per_s: outcome.per_second(),
+            p50_us: outcome.p50_us as f64,
+            p99_us: outcome.p99_us as f64,
+        })
+    }
+
+    /// Waits until the server holds what a fat one holds.
+    fn fatten(&self, server: Server, process: &Process) -> Result<()> {
+        if server == Server::Vermeil {
+            kill_process(process.group(), Signal::USR2)
+                .map_err(|errno| Error::thing("signal", server.name())(errno.into()))?;
+        }
+        let deadline = Instant::now() + FAT_MAX;
+        let status = format!("/proc/{}/status", process.group().as_raw_nonzero());
+        let is_fat = || {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok());
+            kb.is_some_and(|kb| kb / 1024 >= FAT_MB)
+        };
+        while !is_fat() {
+            self.stop.check()?;
+            if Instant::now() > deadline {
+                return Err(process.failure("does not grow"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// What runs behind a server that starts no programs itself.
+    fn start_behind(&self, server: Server, state: &Path) -> Result<Option<Process>> {
+        if server != Server::Fcgiwrap {
+            return Ok(None);
+        }
+        let socket = state.join("fcgiwrap.sock");
+        let _gone_already = fs::remove_file(&socket);
+        let folder = self.programs.state_folder("fcgiwrap")?;
+        let mut command = Network::Loopback.server_command("sh", self.cpus.server);
+        // Whoever nginx runs as must be able to connect.
+        command.arg("-c").arg(format!("umask 0; exec fcgiwrap -c {WORKERS} -s unix:{}", socket.display()));
+        let process = Process::start("fcgiwrap", command, &folder)?;
+        let deadline = Instant::now() + FAT_MAX;
+        while !socket.exists() {
+            if Instant::now() > deadline {
+                return Err(process.failure("makes no socket"));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(Some(process))
+    }
+
+    fn command(&self, server: Server, weight: Weight, address: SocketAddr, state: &Path) -> Result<Command> {
+        let mut command = Network::Loopback.server_command("env", self.cpus.server);
+        if weight == Weight::Fat {
+            let when = if server == Server::Vermeil { "signal" } else { "start" };
+            command.arg(format!("LD_PRELOAD={}", self.programs.fat().display()));
+            command.args([format!("FAT_MB={FAT_MB}"), format!("FAT_SOCKETS={FAT_SOCKETS}")]);
+            command.arg(format!("FAT_WHEN={when}"));
+        }
+        let root = self.programs.root();
+        let place = Place { root: &root, state, address };
+        let configured = |name: &str, text: String| {
+            let path = state.join(name);
+            fs::write(&path, text).map_err(Error::path("write", &path))?;
+            Ok::<_, Error>(path)
+        };
+        let program = |name| find_program(name).unwrap_or_else(|| name.into());
+        match server {
+            Server::Vermeil => {
+                command.arg(&self.options.vermeil).arg("serve").arg(&root);
+                command.args(["--listen", &address.to_string(), "--log", "off", "--cgi", "/cgi-bin/"]);
+                let cpu = self.cpus.server;
+                command.args(["--cores", &format!("{cpu}-{cpu}")]);
+                if is_root() {
+                    command.args(["--cgi-user", "nobody"]);
+                }
+            }
+            Server::ApacheCgi | Server::ApacheCgid => {
+                let conf = configured("apache.conf", apache(server, place))?;
+                command.arg(program("apache2")).arg("-f").arg(conf).args(["-D", "FOREGROUND"]);
+            }
+            Server::Lighttpd => {
+                let conf = configured("lighttpd.conf", lighttpd(place))?;
+                command.arg(program("lighttpd")).arg("-D").arg("-f").arg(conf);
+            }
+            Server::Fcgiwrap => {
+                let conf = configured("nginx.conf", nginx(place))?;
+                command.arg(program("nginx")).arg("-p").arg(state).arg("-c").arg(conf);
+                command.arg("-e").arg(state.join("error.log"));
+            }
+        }
+        Ok(command)
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Where a server finds and leaves things.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    root: &'a Path,
+    state: &'a Path,
+    address: SocketAddr,
+}
+
+fn apache(server: Server, Place { root, state, address }: Place<'_>) -> String {
+    let (root, state) = (root.display(), state.display());
+    let load = |name: &str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
+    let module = if server == Server::ApacheCgid { "cgid" } else { "cgi" };
+    let loads: String = ["mpm_prefork", "authz_core", module].map(load).concat();
+    let socket = match server {
+        Server::ApacheCgid => format!("ScriptSock {state}/cgid.sock\n"),
+        _ => String::new(),
+    };
+    // Only root may change the user, and Apache refuses to serve as root.
+    let user = if is_root() { "User nobody\nGroup nogroup\n" } else { "" };
+    format!(
+        "{loads}{user}{socket}ServerRoot {state}
+DefaultRuntimeDir {state}
+PidFile {state}/apache.pid
+ServerName localhost
+Listen {address}
+ErrorLog {state}/error.log
+LogLevel crit
+StartServers {WORKERS}
+MinSpareServers {WORKERS}
+MaxSpareServers {WORKERS}
+MaxRequestWorkers {WORKERS}
+MaxConnectionsPerChild 0
+KeepAlive On
+MaxKeepAliveRequests 0
+DocumentRoot {root}
+<Directory />
+    AllowOverride None
+    Require all granted
+</Directory>
+<Directory {root}/cgi-bin>
+    Options ExecCGI
+    SetHandler cgi-script
+</Directory>
+"
+    )
+}
+
+fn lighttpd(Place { root, state, address }: Place<'_>) -> String {
+    let user = if is_root() { "server.username = \"nobody\"\nserver.groupname = \"nogroup\"\n" } else { "" };
+    format!(
+        "{user}server.document-root = \"{}\"
+server.bind = \"{}\"
+server.port = {}
+server.errorlog = \"{}/error.log\"
+server.modules = ( \"mod_cgi\" )
+server.max-keep-alive-requests = 1000000000
+$HTTP[\"url\"] =~ \"^/cgi-bin/\" {{
+    cgi.assign = ( \"\" => \"\" )
+}}
+",
+        root.display(),
+        address.ip(),
+        address.port(),
+        state.display()
+    )
+}
+
+fn nginx(Place { root, state, address }: Place<'_>) -> String {
+    let (root, state) = (root.display(), state.display());
+    format!(
+        "daemon off;
+worker_processes 1;
+pid {state}/nginx.pid;
+error_log {state}/error.log crit;
+events {{
+    worker_connections 20000;
+}}
+http {{
+    access_log off;
+    keepalive_requests 1000000000;
+    client_body_temp_path {state}/body;
+    proxy_temp_path {state}/proxy;
+    fastcgi_temp_path {state}/fastcgi;
+    uwsgi_temp_path {state}/uwsgi;
+    scgi_temp_path {state}/scgi;
+    server {{
+        listen {address};
+        root {root};
+        location /cgi-bin/ {{
+            fastcgi_pass unix:{state}/fcgiwrap.sock;
+            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+            fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+            fastcgi_param DOCUMENT_ROOT $document_root;
+            fastcgi_param QUERY_STRING $query_string;
+            fastcgi_param REQUEST_METHOD $request_method;
+            fastcgi_param CONTENT_LENGTH $content_length;
+            fastcgi_param CONTENT_TYPE $content_type;
+            fastcgi_param REQUEST_URI $request_uri;
+            fastcgi_param SERVER_PROTOCOL $server_protocol;
+            fastcgi_param GATEWAY_INTERFACE CGI/1.1;
+            fastcgi_param SERVER_SOFTWARE nginx;
+            fastcgi_param REMOTE_ADDR $remote_addr;
+            fastcgi_param REMOTE_PORT $remote_port;
+            fastcgi_param SERVER_ADDR $server_addr;
+            fastcgi_param SERVER_PORT $server_port;
+            fastcgi_param SERVER_NAME $server_name;
+        }}
+    }}
+}}
+"
+    )
+}
