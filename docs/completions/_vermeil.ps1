@@ -57,6 +57,12 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--php-body-bytes', '--php-body-bytes', [CompletionResultType]::ParameterName, 'The longest request body for PHP, in bytes')
             [CompletionResult]::new('--php-user', '--php-user', [CompletionResultType]::ParameterName, 'The user that our own pool runs as, when the server is started by the superuser')
             [CompletionResult]::new('--php-send', '--php-send', [CompletionResultType]::ParameterName, 'A folder out of which PHP may have files sent; may be given several times')
+            [CompletionResult]::new('--cgi', '--cgi', [CompletionResultType]::ParameterName, 'Have programs answer: below a folder (/cgi-bin/), or wherever a name ends so (.cgi); may be given several times')
+            [CompletionResult]::new('--cgi-user', '--cgi-user', [CompletionResultType]::ParameterName, 'The user that programs run as, with its groups')
+            [CompletionResult]::new('--cgi-max', '--cgi-max', [CompletionResultType]::ParameterName, 'Programs that run at once')
+            [CompletionResult]::new('--cgi-queue', '--cgi-queue', [CompletionResultType]::ParameterName, 'Requests that may wait for a program to end')
+            [CompletionResult]::new('--cgi-timeout', '--cgi-timeout', [CompletionResultType]::ParameterName, 'How long a program may run, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--cgi-memory', '--cgi-memory', [CompletionResultType]::ParameterName, 'Address space that each process of a program may have, in bytes')
             [CompletionResult]::new('--connections-max', '--connections-max', [CompletionResultType]::ParameterName, 'Connections held at once, on each core')
             [CompletionResult]::new('--request-line-bytes', '--request-line-bytes', [CompletionResultType]::ParameterName, 'The longest request line, in bytes')
             [CompletionResult]::new('--header-count', '--header-count', [CompletionResultType]::ParameterName, 'The most header fields of a request')
@@ -70,6 +76,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--write-timeout', '--write-timeout', [CompletionResultType]::ParameterName, 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--no-listing', '--no-listing', [CompletionResultType]::ParameterName, 'Answer 403 for a folder without index.html instead of listing it')
+            [CompletionResult]::new('--cgi-nph', '--cgi-nph', [CompletionResultType]::ParameterName, 'Let programs whose names begin with nph- write the whole answer themselves')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -119,9 +126,6 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated')
             [CompletionResult]::new('--choice', '--choice', [CompletionResultType]::ParameterName, 'How a connection finds its set')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write the whole result as JSON; - is standard output, without the summary')
-            [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots, in one file')
-            [CompletionResult]::new('--csv', '--csv', [CompletionResultType]::ParameterName, 'Write the course of the run, an interval per line')
-            [CompletionResult]::new('--openmetrics', '--openmetrics', [CompletionResultType]::ParameterName, 'Write the result in the OpenMetrics text format')
             [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
             [CompletionResult]::new('--find-max', '--find-max', [CompletionResultType]::ParameterName, 'Search the most users that hold the quality of service: run after run, with more and with fewer')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'No live line')
@@ -130,7 +134,6 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
-            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -153,16 +156,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
-        'vermeil;load;report' {
-            [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots of all of them, in one file')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
         'vermeil;load;help' {
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
-            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -170,9 +166,6 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;load;help;backend' {
-            break
-        }
-        'vermeil;load;help;report' {
             break
         }
         'vermeil;load;help;help' {
@@ -232,16 +225,12 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;help;load' {
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
-            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             break
         }
         'vermeil;help;load;files' {
             break
         }
         'vermeil;help;load;backend' {
-            break
-        }
-        'vermeil;help;load;report' {
             break
         }
         'vermeil;help;topo' {

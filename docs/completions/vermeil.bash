@@ -70,9 +70,6 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__load,files)
                 cmd="vermeil__subcmd__help__subcmd__load__subcmd__files"
                 ;;
-            vermeil__subcmd__help__subcmd__load,report)
-                cmd="vermeil__subcmd__help__subcmd__load__subcmd__report"
-                ;;
             vermeil__subcmd__load,backend)
                 cmd="vermeil__subcmd__load__subcmd__backend"
                 ;;
@@ -82,9 +79,6 @@ _vermeil() {
             vermeil__subcmd__load,help)
                 cmd="vermeil__subcmd__load__subcmd__help"
                 ;;
-            vermeil__subcmd__load,report)
-                cmd="vermeil__subcmd__load__subcmd__report"
-                ;;
             vermeil__subcmd__load__subcmd__help,backend)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__backend"
                 ;;
@@ -93,9 +87,6 @@ _vermeil() {
                 ;;
             vermeil__subcmd__load__subcmd__help,help)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__help"
-                ;;
-            vermeil__subcmd__load__subcmd__help,report)
-                cmd="vermeil__subcmd__load__subcmd__help__subcmd__report"
                 ;;
             *)
                 ;;
@@ -232,7 +223,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__load)
-            opts="files backend report"
+            opts="files backend"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -260,20 +251,6 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__load__subcmd__files)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        vermeil__subcmd__help__subcmd__load__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -344,7 +321,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load)
-            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --html --csv --openmetrics --quiet --help files backend report help"
+            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --quiet --help files backend help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -509,51 +486,6 @@ _vermeil() {
                     fi
                     return 0
                     ;;
-                --html)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                --csv)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                --openmetrics)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -622,7 +554,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load__subcmd__help)
-            opts="files backend report help"
+            opts="files backend help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -677,49 +609,6 @@ _vermeil() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        vermeil__subcmd__load__subcmd__help__subcmd__report)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        vermeil__subcmd__load__subcmd__report)
-            opts="-h --html --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --html)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         vermeil__subcmd__man)
             opts="-h --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -735,7 +624,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-c -l -h --config --listen --cores --balance --io --log --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --connections-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
+            opts="-c -l -h --config --listen --cores --balance --io --log --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -855,6 +744,30 @@ _vermeil() {
                     return 0
                     ;;
                 --php-send)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi-user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi-max)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi-memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -53,6 +53,12 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --php-body-bytes 'The longest request body for PHP, in bytes'
             cand --php-user 'The user that our own pool runs as, when the server is started by the superuser'
             cand --php-send 'A folder out of which PHP may have files sent; may be given several times'
+            cand --cgi 'Have programs answer: below a folder (/cgi-bin/), or wherever a name ends so (.cgi); may be given several times'
+            cand --cgi-user 'The user that programs run as, with its groups'
+            cand --cgi-max 'Programs that run at once'
+            cand --cgi-queue 'Requests that may wait for a program to end'
+            cand --cgi-timeout 'How long a program may run, in seconds or with a unit: ms, s, m, h'
+            cand --cgi-memory 'Address space that each process of a program may have, in bytes'
             cand --connections-max 'Connections held at once, on each core'
             cand --request-line-bytes 'The longest request line, in bytes'
             cand --header-count 'The most header fields of a request'
@@ -66,6 +72,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --write-timeout 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h'
             cand --drain-timeout 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h'
             cand --no-listing 'Answer 403 for a folder without index.html instead of listing it'
+            cand --cgi-nph 'Let programs whose names begin with nph- write the whole answer themselves'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -113,9 +120,6 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --address 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated'
             cand --choice 'How a connection finds its set'
             cand --json 'Write the whole result as JSON; - is standard output, without the summary'
-            cand --html 'Write a page with plots, in one file'
-            cand --csv 'Write the course of the run, an interval per line'
-            cand --openmetrics 'Write the result in the OpenMetrics text format'
             cand --no-keepalive 'A new connection for each request'
             cand --find-max 'Search the most users that hold the quality of service: run after run, with more and with fewer'
             cand -q 'No live line'
@@ -124,7 +128,6 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-            cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;load;files'= {
@@ -144,22 +147,14 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
-        &'vermeil;load;report'= {
-            cand --html 'Write a page with plots of all of them, in one file'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
-        }
         &'vermeil;load;help'= {
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-            cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;load;help;files'= {
         }
         &'vermeil;load;help;backend'= {
-        }
-        &'vermeil;load;help;report'= {
         }
         &'vermeil;load;help;help'= {
         }
@@ -210,13 +205,10 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;load'= {
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-            cand report 'Show results that were kept as JSON, several side by side'
         }
         &'vermeil;help;load;files'= {
         }
         &'vermeil;help;load;backend'= {
-        }
-        &'vermeil;help;load;report'= {
         }
         &'vermeil;help;topo'= {
         }

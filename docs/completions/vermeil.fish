@@ -59,6 +59,12 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-requests -
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-body-bytes -d 'The longest request body for PHP, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-user -d 'The user that our own pool runs as, when the server is started by the superuser' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-send -d 'A folder out of which PHP may have files sent; may be given several times' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi -d 'Have programs answer: below a folder (/cgi-bin/), or wherever a name ends so (.cgi); may be given several times' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-user -d 'The user that programs run as, with its groups' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-max -d 'Programs that run at once' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-queue -d 'Requests that may wait for a program to end' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-timeout -d 'How long a program may run, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-memory -d 'Address space that each process of a program may have, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Connections held at once, on each core' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l request-line-bytes -d 'The longest request line, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-count -d 'The most header fields of a request' -r
@@ -72,56 +78,53 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l keep-alive-tim
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l write-timeout -d 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l drain-timeout -d 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 'Answer 403 for a folder without index.html instead of listing it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-nph -d 'Let programs whose names begin with nph- write the whole answer themselves'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s X -l method -d 'The method' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l body -d 'The content of every request; @FILE reads it from a file' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l think -d 'How long users think between an answer and the next request' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good-share -d 'Share of pages that must be good' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l failed-share -d 'Share of pages that is too much to fail' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good-rate -d 'Bytes per second of a good download' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l users-from -d 'Users that are tried first' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l users-max -d 'Most users that are tried' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l confirm -d 'Runs by which the result is confirmed' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s X -l method -d 'The method' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l body -d 'The content of every request; @FILE reads it from a file' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l think -d 'How long users think between an answer and the next request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good-share -d 'Share of pages that must be good' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l failed-share -d 'Share of pages that is too much to fail' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good-rate -d 'Bytes per second of a good download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l users-from -d 'Users that are tried first' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l users-max -d 'Most users that are tried' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l confirm -d 'Runs by which the result is confirmed' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
 round-robin\t'Connections take turns'
 least-pending\t'The set with the fewest requests of this injector under way'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l html -d 'Write a page with plots, in one file' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l csv -d 'Write the course of the run, an interval per line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l no-keepalive -d 'A new connection for each request'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s q -l quiet -d 'No live line'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "files" -d 'Write the files that a workload asks for'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "report" -d 'Show results that were kept as JSON, several side by side'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l no-keepalive -d 'A new connection for each request'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s q -l quiet -d 'No live line'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "files" -d 'Write the files that a workload asks for'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l scale -d 'For so many users (support), or expected operations a second (specweb96)' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l max-bytes -d 'The most that is written in directories, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l backend -d 'Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it' -r
@@ -134,11 +137,8 @@ uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -l delay -d 'How long every answer takes: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from report" -l html -d 'Write a page with plots of all of them, in one file' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "report" -d 'Show results that were kept as JSON, several side by side'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
@@ -168,4 +168,3 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_see
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "report" -d 'Show results that were kept as JSON, several side by side'
