@@ -34,6 +34,9 @@ jobs are handlers and colors on Vermeil, tasks and channels on the peers; the ot
 any other, `ncopy` has one node and is stealing within it, and every plan is one of few. Servers and their clients share the \
 cores. Where policies differ by less than the spread, they do not differ here; machines with more cores are simulated.";
 
+/// A larger share of the machine for other programs spoils a run: as for bench serve.
+const OTHERS_SHARE_MAX: f64 = 0.03;
+
 /// The finished bench.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -295,7 +298,14 @@ fn parameters(options: &Options, origin: &Origin, cells: &Cells, mhz: f64) -> Ve
         ("threads", format!("{cpus}, one for each cpu")),
         ("work", format!("{:.0} rounds of mixing in a microsecond", cells.pace.rounds_per_us)),
         ("frequency", format!("{mhz:.0} MHz, for cycles")),
+        ("others", others(cells.others_share)),
     ]
+}
+
+/// What other programs took of the machine, with a warning where it spoils the numbers.
+fn others(share: f64) -> String {
+    let warning = if share > OTHERS_SHARE_MAX { ": TOO BUSY, distrust every number here" } else { "" };
+    format!("{:.1} % of the machine{warning}", share * 100.0)
 }
 
 #[cfg(test)]
@@ -318,12 +328,18 @@ mod tests {
         let cell = |variant, rounds: [u64; 2]| ((Program::Spawn, variant), rounds.map(sample).to_vec());
         let ended = [cell(one, [100, 50]), cell(two, [80, 100]), cell(Variant::Tokio, [200, 100])].into();
         let pace = Pace { rounds_per_us: 1.0 };
-        let cells = Cells { ended, settling: BTreeMap::new(), pace };
+        let cells = Cells { ended, settling: BTreeMap::new(), pace, others_share: 0.0 };
         assert_eq!(median(&cells, one, Metric::OfBestPolicy), Some(0.75));
         assert_eq!(median(&cells, one, Metric::OfBestPeer), Some(0.5));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.5));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPeer), None);
         assert_eq!(median(&cells, one, Metric::StealCycles), Some(1500.0));
         assert_eq!(median(&cells, one, Metric::SettleMs), None);
+    }
+
+    #[test]
+    fn a_busy_machine_is_called_busy() {
+        assert_eq!(others(0.01), "1.0 % of the machine");
+        assert!(others(0.5).contains("TOO BUSY"));
     }
 }

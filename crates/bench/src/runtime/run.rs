@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use vermeil_programs::kernel::Pace;
 
+use crate::measure::{CpuTime, MachineTime};
 use crate::runtime::Options;
 use crate::runtime::child::{Sample, Watch};
 use crate::runtime::plan::{Program, Size, Variant};
@@ -33,6 +34,8 @@ pub struct Cells {
     pub settling: BTreeMap<(Program, Variant), Vec<Sample>>,
     /// The pace of the work.
     pub pace: Pace,
+    /// The share of the machine, from 0 to 1, that other programs took meanwhile.
+    pub others_share: f64,
 }
 
 /// Runs everything, round after round.
@@ -45,7 +48,8 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
         // Work of next to no length.
         Size::Smoke => Pace { rounds_per_us: 1.0 },
     };
-    let mut cells = Cells { ended: BTreeMap::new(), settling: BTreeMap::new(), pace };
+    let mut cells = Cells { ended: BTreeMap::new(), settling: BTreeMap::new(), pace, others_share: 0.0 };
+    let (machine, own) = (MachineTime::now()?, CpuTime::of_self()?);
     for round in 0..options.rounds {
         for &program in &options.programs {
             let mut order: Vec<Variant> =
@@ -64,6 +68,8 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
             }
         }
     }
+    let own = CpuTime::of_self()? - own;
+    cells.others_share = MachineTime::now()?.others_since(&machine, own.run);
     same_results(&cells.ended)?;
     Ok(cells)
 }
