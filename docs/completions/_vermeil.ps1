@@ -27,6 +27,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools')
+            [CompletionResult]::new('reload', 'reload', [CompletionResultType]::ParameterValue, 'Have a server that runs read its configuration again')
             [CompletionResult]::new('load', 'load', [CompletionResultType]::ParameterValue, 'Load a server, and say whether the answer can be trusted')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
@@ -44,6 +46,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--balance', '--balance', [CompletionResultType]::ParameterName, 'How new connections find their cores')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
+            [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'Where the control socket is, by which status and reload reach the server: a path, or off')
             [CompletionResult]::new('--follow-symlinks', '--follow-symlinks', [CompletionResultType]::ParameterName, 'Which symbolic links below DIR are followed')
             [CompletionResult]::new('--cache-bytes', '--cache-bytes', [CompletionResultType]::ParameterName, 'Memory for file contents, all cores together, in bytes')
             [CompletionResult]::new('--cache-entries', '--cache-entries', [CompletionResultType]::ParameterName, 'Paths remembered, all cores together')
@@ -88,6 +91,19 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;status' {
+            [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'The server''s control socket')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;reload' {
+            [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'The server''s control socket')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;load' {
             [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Users; without WORKLOAD connections, each with one request under way')
             [CompletionResult]::new('--connections', '--connections', [CompletionResultType]::ParameterName, 'Users; without WORKLOAD connections, each with one request under way')
@@ -126,6 +142,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated')
             [CompletionResult]::new('--choice', '--choice', [CompletionResultType]::ParameterName, 'How a connection finds its set')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write the whole result as JSON; - is standard output, without the summary')
+            [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots, in one file')
+            [CompletionResult]::new('--csv', '--csv', [CompletionResultType]::ParameterName, 'Write the course of the run, an interval per line')
+            [CompletionResult]::new('--openmetrics', '--openmetrics', [CompletionResultType]::ParameterName, 'Write the result in the OpenMetrics text format')
             [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
             [CompletionResult]::new('--find-max', '--find-max', [CompletionResultType]::ParameterName, 'Search the most users that hold the quality of service: run after run, with more and with fewer')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'No live line')
@@ -134,6 +153,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -156,9 +176,16 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;load;report' {
+            [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots of all of them, in one file')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;load;help' {
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -166,6 +193,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;load;help;backend' {
+            break
+        }
+        'vermeil;load;help;report' {
             break
         }
         'vermeil;load;help;help' {
@@ -208,6 +238,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;help' {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a folder')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read a configuration and say what it would do, or all that is wrong with it')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools')
+            [CompletionResult]::new('reload', 'reload', [CompletionResultType]::ParameterValue, 'Have a server that runs read its configuration again')
             [CompletionResult]::new('load', 'load', [CompletionResultType]::ParameterValue, 'Load a server, and say whether the answer can be trusted')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
@@ -222,15 +254,25 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;help;check' {
             break
         }
+        'vermeil;help;status' {
+            break
+        }
+        'vermeil;help;reload' {
+            break
+        }
         'vermeil;help;load' {
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             break
         }
         'vermeil;help;load;files' {
             break
         }
         'vermeil;help;load;backend' {
+            break
+        }
+        'vermeil;help;load;report' {
             break
         }
         'vermeil;help;topo' {

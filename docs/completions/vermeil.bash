@@ -31,8 +31,14 @@ _vermeil() {
             vermeil,man)
                 cmd="vermeil__subcmd__man"
                 ;;
+            vermeil,reload)
+                cmd="vermeil__subcmd__reload"
+                ;;
             vermeil,serve)
                 cmd="vermeil__subcmd__serve"
+                ;;
+            vermeil,status)
+                cmd="vermeil__subcmd__status"
                 ;;
             vermeil,steer)
                 cmd="vermeil__subcmd__steer"
@@ -55,8 +61,14 @@ _vermeil() {
             vermeil__subcmd__help,man)
                 cmd="vermeil__subcmd__help__subcmd__man"
                 ;;
+            vermeil__subcmd__help,reload)
+                cmd="vermeil__subcmd__help__subcmd__reload"
+                ;;
             vermeil__subcmd__help,serve)
                 cmd="vermeil__subcmd__help__subcmd__serve"
+                ;;
+            vermeil__subcmd__help,status)
+                cmd="vermeil__subcmd__help__subcmd__status"
                 ;;
             vermeil__subcmd__help,steer)
                 cmd="vermeil__subcmd__help__subcmd__steer"
@@ -70,6 +82,9 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__load,files)
                 cmd="vermeil__subcmd__help__subcmd__load__subcmd__files"
                 ;;
+            vermeil__subcmd__help__subcmd__load,report)
+                cmd="vermeil__subcmd__help__subcmd__load__subcmd__report"
+                ;;
             vermeil__subcmd__load,backend)
                 cmd="vermeil__subcmd__load__subcmd__backend"
                 ;;
@@ -78,6 +93,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__load,help)
                 cmd="vermeil__subcmd__load__subcmd__help"
+                ;;
+            vermeil__subcmd__load,report)
+                cmd="vermeil__subcmd__load__subcmd__report"
                 ;;
             vermeil__subcmd__load__subcmd__help,backend)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__backend"
@@ -88,6 +106,9 @@ _vermeil() {
             vermeil__subcmd__load__subcmd__help,help)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__help"
                 ;;
+            vermeil__subcmd__load__subcmd__help,report)
+                cmd="vermeil__subcmd__load__subcmd__help__subcmd__report"
+                ;;
             *)
                 ;;
         esac
@@ -95,7 +116,7 @@ _vermeil() {
 
     case "${cmd}" in
         vermeil)
-            opts="-h -V --help --version serve check load topo steer completions man help"
+            opts="-h -V --help --version serve check status reload load topo steer completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -167,7 +188,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help)
-            opts="serve check load topo steer completions man help"
+            opts="serve check status reload load topo steer completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -223,7 +244,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__load)
-            opts="files backend"
+            opts="files backend report"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -264,6 +285,20 @@ _vermeil() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        vermeil__subcmd__help__subcmd__load__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         vermeil__subcmd__help__subcmd__man)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -278,7 +313,35 @@ _vermeil() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        vermeil__subcmd__help__subcmd__reload)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         vermeil__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__status)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -321,7 +384,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load)
-            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --quiet --help files backend help"
+            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --html --csv --openmetrics --quiet --help files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -486,6 +549,51 @@ _vermeil() {
                     fi
                     return 0
                     ;;
+                --html)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --csv)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --openmetrics)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -554,7 +662,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load__subcmd__help)
-            opts="files backend help"
+            opts="files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -609,6 +717,49 @@ _vermeil() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        vermeil__subcmd__load__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__load__subcmd__report)
+            opts="-h --html --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --html)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         vermeil__subcmd__man)
             opts="-h --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -623,8 +774,37 @@ _vermeil() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        vermeil__subcmd__reload)
+            opts="-h --control --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         vermeil__subcmd__serve)
-            opts="-c -l -h --config --listen --cores --balance --io --log --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
+            opts="-c -l -h --config --listen --cores --balance --io --log --control --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -681,6 +861,21 @@ _vermeil() {
                     return 0
                     ;;
                 --log)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --control)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -817,6 +1012,35 @@ _vermeil() {
                     ;;
                 --drain-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__status)
+            opts="-h --control --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --control)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 *)

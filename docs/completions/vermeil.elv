@@ -24,6 +24,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --version 'Print version'
             cand serve 'Serve a folder'
             cand check 'Read a configuration and say what it would do, or all that is wrong with it'
+            cand status 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools'
+            cand reload 'Have a server that runs read its configuration again'
             cand load 'Load a server, and say whether the answer can be trusted'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
@@ -40,6 +42,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --balance 'How new connections find their cores'
             cand --io 'How the kernel is asked for input and output'
             cand --log 'Where the access log goes: - (standard output), a file, or off'
+            cand --control 'Where the control socket is, by which status and reload reach the server: a path, or off'
             cand --follow-symlinks 'Which symbolic links below DIR are followed'
             cand --cache-bytes 'Memory for file contents, all cores together, in bytes'
             cand --cache-entries 'Paths remembered, all cores together'
@@ -82,6 +85,17 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;status'= {
+            cand --control 'The server''s control socket'
+            cand --json 'Write JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;reload'= {
+            cand --control 'The server''s control socket'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;load'= {
             cand -c 'Users; without WORKLOAD connections, each with one request under way'
             cand --connections 'Users; without WORKLOAD connections, each with one request under way'
@@ -120,6 +134,9 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --address 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated'
             cand --choice 'How a connection finds its set'
             cand --json 'Write the whole result as JSON; - is standard output, without the summary'
+            cand --html 'Write a page with plots, in one file'
+            cand --csv 'Write the course of the run, an interval per line'
+            cand --openmetrics 'Write the result in the OpenMetrics text format'
             cand --no-keepalive 'A new connection for each request'
             cand --find-max 'Search the most users that hold the quality of service: run after run, with more and with fewer'
             cand -q 'No live line'
@@ -128,6 +145,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;load;files'= {
@@ -147,14 +165,22 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;load;report'= {
+            cand --html 'Write a page with plots of all of them, in one file'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;load;help'= {
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;load;help;files'= {
         }
         &'vermeil;load;help;backend'= {
+        }
+        &'vermeil;load;help;report'= {
         }
         &'vermeil;load;help;help'= {
         }
@@ -191,6 +217,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help'= {
             cand serve 'Serve a folder'
             cand check 'Read a configuration and say what it would do, or all that is wrong with it'
+            cand status 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools'
+            cand reload 'Have a server that runs read its configuration again'
             cand load 'Load a server, and say whether the answer can be trusted'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
@@ -202,13 +230,20 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;help;check'= {
         }
+        &'vermeil;help;status'= {
+        }
+        &'vermeil;help;reload'= {
+        }
         &'vermeil;help;load'= {
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+            cand report 'Show results that were kept as JSON, several side by side'
         }
         &'vermeil;help;load;files'= {
         }
         &'vermeil;help;load;backend'= {
+        }
+        &'vermeil;help;load;report'= {
         }
         &'vermeil;help;topo'= {
         }

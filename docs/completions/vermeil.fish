@@ -28,6 +28,8 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -s h -l help -d 'Print hel
 complete -c vermeil -n "__fish_vermeil_needs_command" -s V -l version -d 'Print version'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "serve" -d 'Serve a folder'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "status" -d 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "reload" -d 'Have a server that runs read its configuration again'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
@@ -44,6 +46,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'How the
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, or off' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l control -d 'Where the control socket is, by which status and reload reach the server: a path, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l follow-symlinks -d 'Which symbolic links below DIR are followed' -r -f -a "within\t'Relative ones that stay below DIR at every step'
 all\t'All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read'
 none\t'None'"
@@ -82,49 +85,58 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-nph -d 'Le
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l control -d 'The server\'s control socket' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l json -d 'Write JSON'
+complete -c vermeil -n "__fish_vermeil_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand reload" -l control -d 'The server\'s control socket' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s X -l method -d 'The method' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l body -d 'The content of every request; @FILE reads it from a file' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l think -d 'How long users think between an answer and the next request' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good-share -d 'Share of pages that must be good' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l failed-share -d 'Share of pages that is too much to fail' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l good-rate -d 'Bytes per second of a good download' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l users-from -d 'Users that are tried first' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l users-max -d 'Most users that are tried' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l confirm -d 'Runs by which the result is confirmed' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s X -l method -d 'The method' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l body -d 'The content of every request; @FILE reads it from a file' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l think -d 'How long users think between an answer and the next request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good-share -d 'Share of pages that must be good' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l failed-share -d 'Share of pages that is too much to fail' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good-rate -d 'Bytes per second of a good download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l users-from -d 'Users that are tried first' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l users-max -d 'Most users that are tried' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l confirm -d 'Runs by which the result is confirmed' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
 round-robin\t'Connections take turns'
 least-pending\t'The set with the fewest requests of this injector under way'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l no-keepalive -d 'A new connection for each request'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s q -l quiet -d 'No live line'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "files" -d 'Write the files that a workload asks for'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l html -d 'Write a page with plots, in one file' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l csv -d 'Write the course of the run, an interval per line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l no-keepalive -d 'A new connection for each request'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s q -l quiet -d 'No live line'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "files" -d 'Write the files that a workload asks for'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "report" -d 'Show results that were kept as JSON, several side by side'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l scale -d 'For so many users (support), or expected operations a second (specweb96)' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l max-bytes -d 'The most that is written in directories, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l backend -d 'Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it' -r
@@ -137,8 +149,11 @@ uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -l delay -d 'How long every answer takes: 2ms, exp:2ms, uniform:1ms:3ms, lognormal:2ms:1' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from report" -l html -d 'Write a page with plots of all of them, in one file' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "report" -d 'Show results that were kept as JSON, several side by side'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
@@ -158,13 +173,16 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l json -d 'Write
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "serve" -d 'Serve a folder'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check load topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "status" -d 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "reload" -d 'Have a server that runs read its configuration again'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "report" -d 'Show results that were kept as JSON, several side by side'

@@ -21,7 +21,8 @@ const GENERATED: [(&str, Generate); 2] =
     [("man", vermeil_cli::man_pages), ("completions", vermeil_cli::completions)];
 
 /// What is generated as one page of `docs` each.
-const PAGES: [(&str, fn() -> String); 1] = [("configuration.md", vermeil_cli::configuration_page)];
+const PAGES: [(&str, fn() -> String); 2] =
+    [("configuration.md", vermeil_cli::configuration_page), ("status.md", vermeil_cli::status_page)];
 
 /// The arguments of `docs`.
 #[derive(Debug, clap::Args)]

@@ -11,7 +11,9 @@ mod exit;
 mod load;
 mod man;
 mod print;
+mod reload;
 mod serve;
+mod status;
 mod steer;
 mod topo;
 mod usage;
@@ -28,6 +30,7 @@ pub use completions::completions;
 pub use exit::Exit;
 pub use man::man_pages;
 pub use vermeil_server::config::reference_page as configuration_page;
+pub use vermeil_server::status::reference_page as status_page;
 
 /// For the help and the man page.
 const EXAMPLES: &[&str] = &["vermeil serve /srv/www", "vermeil help serve"];
@@ -51,6 +54,8 @@ struct Cli {
 enum Command {
     Serve(Box<serve::ServeArgs>),
     Check(check::CheckArgs),
+    Status(status::StatusArgs),
+    Reload(reload::ReloadArgs),
     Load(Box<load::LoadArgs>),
     Topo(topo::TopoArgs),
     Steer(steer::SteerArgs),
@@ -91,6 +96,8 @@ impl Command {
         match self {
             Self::Serve(args) => args.run(),
             Self::Check(args) => args.run(),
+            Self::Status(args) => args.run(),
+            Self::Reload(args) => args.run(),
             Self::Load(args) => args.run(),
             Self::Topo(args) => args.run(),
             Self::Steer(args) => args.run(),

@@ -60,6 +60,8 @@ pub(crate) fn pages() -> Vec<Page> {
         let examples = match command.get_name() {
             "serve" => crate::serve::EXAMPLES,
             "check" => crate::check::EXAMPLES,
+            "status" => crate::status::EXAMPLES,
+            "reload" => crate::reload::EXAMPLES,
             "load" => crate::load::EXAMPLES,
             "topo" => crate::topo::EXAMPLES,
             "steer" => crate::steer::EXAMPLES,

@@ -20,6 +20,7 @@ use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use std::path::PathBuf;
 use vermeil_server::config::{self, Surroundings};
+use vermeil_server::control::ControlTarget;
 use vermeil_server::log::LogTarget;
 use vermeil_server::{Ended, ServeOptions};
 use vermeil_topology::CoreSelection;
@@ -86,6 +87,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "-|FILE|off", default_value_t = LogTarget::Stdout)]
     #[arg(value_hint = ValueHint::FilePath)]
     log: LogTarget,
+
+    /// Where the control socket is, by which status and reload reach the server: a path, or off
+    ///
+    /// Only the user that starts the server can open it, and the superuser. Default: a private folder of this user,
+    /// $XDG_RUNTIME_DIR/vermeil, /run/vermeil or /tmp/vermeil-UID, where `vermeil status` finds it by itself.
+    #[arg(long, value_name = "PATH|off", value_hint = ValueHint::FilePath)]
+    control: Option<ControlTarget>,
 
     /// Answer 403 for a folder without index.html instead of listing it
     ///

@@ -95,7 +95,15 @@ fn every_option_and_every_exit_code_is_on_its_man_page() {
 #[test]
 fn every_exit_code_and_every_example_is_in_the_help() {
     let helps = [(command(), EXAMPLES)];
-    let examples = [serve::EXAMPLES, check::EXAMPLES, load::EXAMPLES, topo::EXAMPLES, steer::EXAMPLES];
+    let examples = [
+        serve::EXAMPLES,
+        check::EXAMPLES,
+        status::EXAMPLES,
+        reload::EXAMPLES,
+        load::EXAMPLES,
+        topo::EXAMPLES,
+        steer::EXAMPLES,
+    ];
     for (command, examples) in helps.into_iter().chain(commands().into_iter().zip(examples)) {
         let help = long_help(&command);
         for exit in Exit::ALL {
@@ -112,6 +120,8 @@ fn examples_parse() {
         .iter()
         .chain(serve::EXAMPLES)
         .chain(check::EXAMPLES)
+        .chain(status::EXAMPLES)
+        .chain(reload::EXAMPLES)
         .chain(load::EXAMPLES)
         .chain(topo::EXAMPLES)
         .chain(steer::EXAMPLES)
@@ -142,7 +152,9 @@ fn the_generated_files() {
         [
             "vermeil-check.1",
             "vermeil-load.1",
+            "vermeil-reload.1",
             "vermeil-serve.1",
+            "vermeil-status.1",
             "vermeil-steer.1",
             "vermeil-topo.1",
             "vermeil.1"

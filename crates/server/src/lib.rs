@@ -11,6 +11,7 @@ pub mod cgi;
 mod close;
 pub mod config;
 mod connection;
+pub mod control;
 mod cores;
 pub mod files;
 pub mod gateway;
@@ -26,6 +27,7 @@ mod sandbox;
 mod serve;
 mod server;
 mod slow;
+pub mod status;
 
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts};

@@ -196,6 +196,11 @@ impl Connections {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Has those that wait for room look again.
     pub(crate) fn wake_waiting(&mut self) {
         for accepting in mem::take(&mut self.waiting) {

@@ -2,8 +2,8 @@
 
 use crate::balance::Balance;
 use crate::{
-    cgi::CgiOptions, files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget,
-    php::PhpOptions,
+    cgi::CgiOptions, control::ControlTarget, files::StoreOptions, gateway::GatewayOptions, hosts::Hosts,
+    log::LogTarget, php::PhpOptions,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
@@ -23,6 +23,8 @@ pub const SITES_OPEN_MAX: usize = 1024;
 pub struct ServeOptions {
     /// The file that the rest is from, to be read again by a reload; nothing if it is from a command line.
     pub file: Option<PathBuf>,
+    /// Where the control socket is.
+    pub control: ControlTarget,
     /// What is served under which name.
     pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.

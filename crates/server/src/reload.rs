@@ -9,23 +9,26 @@ use crate::{
     config::{self, ConfigError, Surroundings},
     cores::{self, Change, CoreError, NewLog},
     files::SiteError,
+    gateway::Shared,
     hosts::Folder,
     listen::{ListenError, listen_on},
     log::{Log, LogCounts, LogError, Notices},
     options::ServeOptions,
-    serve::connections_that_fit,
+    serve::{connections_that_fit, say},
     server::Server,
+    status::{self, Life, Sources, Status},
 };
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Instant,
 };
 use vermeil::Handle;
 use vermeil_io::CacheOnly;
 
 /// Why a reload was refused. The server goes on as before.
 #[derive(Debug, thiserror::Error)]
-pub enum ReloadError {
+pub(crate) enum ReloadError {
     /// There is nothing to load.
     #[error("it was started from a command line; only a server with --config FILE can be reloaded")]
     NoFile,
@@ -51,9 +54,22 @@ pub enum ReloadError {
 
 /// A server that runs, for whoever watches over it: the thread of the signals and that of the control socket.
 pub(crate) struct Running {
-    pub(crate) handle: Handle,
+    handle: Handle,
     notices: Arc<Notices>,
+    programs: Option<Arc<Shared>>,
+    since: Instant,
     present: Mutex<Present>,
+}
+
+/// What [`Running`] is made of.
+pub(crate) struct Started {
+    pub(crate) handle: Handle,
+    pub(crate) options: ServeOptions,
+    pub(crate) server: Arc<Server>,
+    pub(crate) log: Log,
+    pub(crate) notices: Arc<Notices>,
+    pub(crate) programs: Option<Arc<Shared>>,
+    pub(crate) bound: Vec<(SocketAddr, SocketAddr)>,
 }
 
 /// What is served at present.
@@ -62,20 +78,46 @@ struct Present {
     server: Arc<Server>,
     /// Nothing once it was closed.
     log: Option<Log>,
+    /// What became of the records of logs that another configuration has ended.
+    past_log: LogCounts,
+    /// Addresses as they were asked for and as they are bound.
+    bound: Vec<(SocketAddr, SocketAddr)>,
     /// How often another configuration was taken.
     reloads: u64,
 }
 
+impl Present {
+    /// What became of all records, with those of the present log.
+    fn log_counts(&self, present: LogCounts) -> LogCounts {
+        let LogCounts { written, dropped } = self.past_log;
+        LogCounts { written: written + present.written, dropped: dropped + present.dropped }
+    }
+}
+
 impl Running {
-    pub(crate) fn new(
-        handle: Handle,
-        options: ServeOptions,
-        server: Arc<Server>,
-        log: Log,
-        notices: Arc<Notices>,
-    ) -> Self {
-        let present = Present { options, server, log: Some(log), reloads: 0 };
-        Self { handle, notices, present: Mutex::new(present) }
+    pub(crate) fn new(started: Started) -> Self {
+        let Started { handle, options, server, log, notices, programs, bound } = started;
+        let present =
+            Present { options, server, log: Some(log), past_log: LogCounts::default(), bound, reloads: 0 };
+        Self { handle, notices, programs, since: Instant::now(), present: Mutex::new(present) }
+    }
+
+    /// What it does, did and holds; takes a fifth of a second, in which no reload begins.
+    pub(crate) fn status(&self) -> Status {
+        let present = self.present();
+        status::collect(&Sources {
+            handle: &self.handle,
+            options: &present.options,
+            server: &present.server,
+            log: present.log_counts(present.log.as_ref().map(Log::counts).unwrap_or_default()),
+            notices: &self.notices,
+            programs: self.programs.as_deref(),
+            life: Life {
+                since: self.since,
+                reloads: present.reloads,
+                listening: present.bound.iter().map(|(_, bound)| *bound).collect(),
+            },
+        })
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -97,14 +139,28 @@ impl Running {
     /// Closes the log; to be called when no core writes to it any more. What became of its records.
     pub(crate) fn close_log(&self) -> LogCounts {
         let log = self.present().log.take();
-        log.map(Log::close).unwrap_or_default()
+        let counts = log.map(Log::close).unwrap_or_default();
+        self.present().log_counts(counts)
     }
 
-    /// Takes the configuration from its file again; what it came to, in lines.
+    /// Takes the configuration from its file again; what it came to, in lines, which are also said.
     ///
     /// # Errors
-    /// Why it was refused; nothing has changed then.
-    pub(crate) fn reload(&self) -> Result<Vec<String>, ReloadError> {
+    /// Why it was refused, which is said too; nothing has changed then.
+    pub(crate) fn reload_and_say(&self) -> Result<Vec<String>, ReloadError> {
+        let result = self.reload();
+        match &result {
+            Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
+            // Whoever asked may not have known; nobody else need be told.
+            Err(ReloadError::NoFile) => {}
+            Err(why) => {
+                say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
+            }
+        }
+        result
+    }
+
+    fn reload(&self) -> Result<Vec<String>, ReloadError> {
         let mut present = self.present();
         let file = present.options.file.clone().ok_or(ReloadError::NoFile)?;
         if present.server.is_draining() || present.log.is_none() {
@@ -150,6 +206,8 @@ impl Running {
             None => NewLog::Same,
             Some(log) => NewLog::Other(self.handle.cores().map(|_| log.core()).collect()),
         };
+        present.bound.retain(|(asked, _)| !removed.contains(asked));
+        present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
         let change = Change { server: server.clone(), hosts: hosts.clone(), added, removed, log: new_log };
         if let Err(CoreError { core, source }) = cores::change(&self.handle, change) {
@@ -160,10 +218,11 @@ impl Running {
             None => self.reopen(present),
             Some(log) => {
                 let old = present.log.replace(log);
-                drop(old.map(Log::close));
+                present.past_log = present.log_counts(old.map(Log::close).unwrap_or_default());
             }
         }
-        *present = Present { options, server, log: present.log.take(), reloads: present.reloads + 1 };
+        (present.options, present.server) = (options, server);
+        present.reloads += 1;
         said
     }
 
@@ -185,12 +244,14 @@ struct Prepared {
 /// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.
 fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
     let changed = [
+        ("control", old.control != new.control),
         ("cores", old.cpus != new.cpus),
         ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
         ("cache", old.store != new.store),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
     ];
+    new.control.clone_from(&old.control);
     new.cpus.clone_from(&old.cpus);
     new.balance = old.balance;
     new.io = old.io;

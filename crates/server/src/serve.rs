@@ -5,6 +5,7 @@
 
 use crate::balance::Balancing;
 use crate::{
+    control::{Control, PlaceError},
     cores::{self, CoreError},
     files::{SiteError, Store},
     gateway::{Setup, SetupError},
@@ -12,7 +13,7 @@ use crate::{
     listen::{ListenError, listen_on},
     log::{Log, LogError, Notices},
     options::ServeOptions,
-    reload::{ReloadError, Running},
+    reload::{Running, Started},
     sandbox::{self, Rights},
     server::Server,
 };
@@ -52,6 +53,9 @@ pub enum ServeError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] PlaceError),
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -96,10 +100,11 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
     };
     let balancing = Arc::new(Balancing::choose(options.balance, &options.cpus));
     let listening = listen_on(&options.listen, &options.cpus, balancing.steering, &[])?;
-    let addrs: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
+    let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
+    let control = Control::open(&options.control)?;
     let (runtime, sandbox) = launch(&options, &programs.as_ref().map(Setup::rights).unwrap_or_default())?;
     let mut programs =
         programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
@@ -109,11 +114,26 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
     cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
-    say_start(&options, &addrs, &runtime.handle(), &changes, &sandbox);
+    say_start(&options, &bound, &runtime.handle(), &changes, &sandbox);
     say(format_args!("balance: {}", server.balancing.line));
+    let control = watch_over(control);
     let patience = options.timeouts.drain;
-    let running = Running::new(runtime.handle(), options, server, log, notices.clone());
+    let running = Arc::new(Running::new(Started {
+        handle: runtime.handle(),
+        options,
+        server,
+        log,
+        notices: notices.clone(),
+        programs: programs.as_ref().map(|programs| programs.shared.clone()),
+        bound,
+    }));
+    if let Some(control) = &control {
+        control.watch(running.clone());
+    }
     let ended = run(runtime, &running, signals, patience);
+    if let Some(control) = control {
+        control.close();
+    }
 
     if let Some(programs) = programs {
         if let Some(counts) = programs.describe() {
@@ -181,12 +201,32 @@ pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
     fit
 }
 
-fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, changes: &str, sandbox: &str) {
+/// Says where the control socket is, or why it is not.
+fn watch_over(control: Result<Control, String>) -> Option<Control> {
+    match control {
+        Ok(control) => {
+            say(format_args!("control: {}", control.path().display()));
+            Some(control)
+        }
+        Err(why) => {
+            say(format_args!("control: {why}"));
+            None
+        }
+    }
+}
+
+fn say_start(
+    options: &ServeOptions,
+    bound: &[(SocketAddr, SocketAddr)],
+    handle: &Handle,
+    changes: &str,
+    sandbox: &str,
+) {
     let snapshot = handle.snapshot();
     let io = snapshot.cores.first().map_or("", |core| core.io.as_str());
     let cpus: vermeil_topology::CpuSet = options.cpus.iter().copied().collect();
     let what = options.hosts.describe();
-    for addr in addrs {
+    for (_, addr) in bound {
         say(format_args!("serving {what} at {}", url(*addr)));
     }
     say(format_args!("io: {io}"));
@@ -195,7 +235,7 @@ fn say_start(options: &ServeOptions, addrs: &[SocketAddr], handle: &Handle, chan
 }
 
 /// One line for whoever started the server; a closed standard error is no reason to stop.
-fn say(line: fmt::Arguments<'_>) {
+pub(crate) fn say(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "vermeil: {line}");
 }
 
@@ -253,12 +293,7 @@ fn watch_for_second(signals: &mut Signals, running: &Running, impatient: &Atomic
 
 /// SIGHUP: another configuration if there is a file, and the log anew in any case.
 fn hang_up(running: &Running) {
-    match running.reload() {
-        Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
-        Err(ReloadError::NoFile) => running.reopen_log(),
-        Err(why) => {
-            say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
-            running.reopen_log();
-        }
+    if running.reload_and_say().is_err() {
+        running.reopen_log();
     }
 }

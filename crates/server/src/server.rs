@@ -113,6 +113,11 @@ impl Server {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Requests counted on one core, by its index.
+    pub(crate) fn requests_of(&self, core: usize) -> u64 {
+        self.life.counters[core].requests.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn totals(&self) -> Totals {
         let sum = |of: fn(&Counters) -> &AtomicU64| {
             self.life.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()

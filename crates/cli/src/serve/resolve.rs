@@ -34,6 +34,7 @@ impl ServeArgs {
             cgi: self.cgi.options()?,
             cpus,
             file: None,
+            control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules()).into(),
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,

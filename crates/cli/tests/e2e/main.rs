@@ -19,4 +19,5 @@ mod ranges;
 mod reload;
 mod requests;
 mod resources;
+mod status;
 mod support;

@@ -152,7 +152,7 @@ fn limits_and_the_log_change(io: Io) {
     let text = fs::read_to_string(&file).unwrap().replace("log = \"off\"", "log = \"access.log\"");
     fs::write(&file, text).unwrap();
     server.signal(Signal::HUP);
-    until("the log is there", || fs::metadata(site.outside("access.log")).ok());
+    until("it has reloaded", || (server.stderr().matches("vermeil: reloaded: ").count() == 2).then_some(()));
     server.get("/logged");
     until("a line is there", || {
         fs::read_to_string(site.outside("access.log")).unwrap().contains("GET /logged").then_some(())

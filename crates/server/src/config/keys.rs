@@ -11,6 +11,7 @@ use super::{
 use crate::{
     CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts,
     balance::Balance,
+    control::ControlTarget,
     files::{FollowSymlinks, SiteOptions, StoreOptions},
     hosts::Unknown,
     log::LogTarget,
@@ -36,6 +37,9 @@ table! {
         io: IoChoice = IoChoice::Auto,
         /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
         log: LogTarget = LogTarget::Stdout,
+        /// Where the control socket is, by which `vermeil status` and `vermeil reload` reach the server: a path, or `"off"`. Without
+        /// it: a private folder of the user, so that the commands find it by themselves.
+        control: ControlTarget = ControlTarget::Default,
         /// Where to listen. Without one: 127.0.0.1, port 8080.
         listener: Vec<ListenerTable> = Vec::new(),
         /// Bounds of what clients may send.

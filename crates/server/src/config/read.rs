@@ -8,6 +8,7 @@ use super::{
     report::{Problem, suggestion},
     values::{Listen, Size, Span},
 };
+use crate::control::ControlTarget;
 use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
 use toml::{Spanned, de::DeValue};
 use vermeil_topology::CoreSelection;
@@ -353,6 +354,21 @@ texts! {
     PathBuf: Kind::Path, |path| path.display().to_string();
     Listen: Kind::Address, |listen| listen.to_string();
     crate::log::LogTarget: Kind::Log, |target| target.to_string();
+}
+
+impl Setting for ControlTarget {
+    fn kind() -> Kind {
+        Kind::Path
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let text = reader.text(node, &Kind::Path)?;
+        reader.parsed(node, text)
+    }
+
+    fn shown(&self) -> Option<String> {
+        (*self != Self::Default).then(|| format!("{:?}", self.to_string()))
+    }
 }
 
 impl Setting for CoreSelection {

@@ -12,6 +12,7 @@ use super::{
 use crate::cgi::CgiOptions;
 use crate::{
     ServeOptions, Timeouts,
+    control::ControlTarget,
     files::{Listing, SiteOptions, StoreOptions},
     gateway::GatewayOptions,
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
@@ -58,6 +59,10 @@ pub(super) fn resolve(
     Some(ServeOptions {
         cgi: CgiOptions::default(),
         file: None,
+        control: match document.control {
+            ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
+            other => other,
+        },
         gateway: GatewayOptions::default(),
         php: None,
         hosts: hosts?.into(),

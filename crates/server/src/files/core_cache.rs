@@ -69,6 +69,7 @@ pub struct CoreCache {
     /// What [`Store::evictions`] was when all slots were last looked at.
     swept: u64,
     decoded: Vec<u8>,
+    misses: u64,
 }
 
 struct Slot {
@@ -107,6 +108,7 @@ impl CoreCache {
             hand: 0,
             swept: 0,
             decoded: Vec::new(),
+            misses: 0,
         }
     }
 
@@ -148,6 +150,7 @@ impl CoreCache {
 
     #[cold]
     fn miss(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
+        self.misses += 1;
         let decoded = match path::decode(raw_path, &mut self.decoded) {
             Ok(decoded) => decoded,
             Err(error) => return Lookup::Never(error.status()),
@@ -229,6 +232,11 @@ impl CoreCache {
         let slot = self.slots.remove(key);
         let found = self.by_path.find_entry(hash(&self.hasher, slot.site, &slot.path), |other| *other == key);
         found.expect("each slot has its path").remove();
+    }
+
+    /// How often a path had to be looked up, or looked at again.
+    pub fn misses(&self) -> u64 {
+        self.misses
     }
 
     /// How many paths it remembers.

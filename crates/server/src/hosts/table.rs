@@ -158,9 +158,7 @@ impl Hosts {
     /// The folder, or how many hosts there are: for a line.
     pub fn describe(&self) -> String {
         match (self.hosts.len(), self.host(self.default).root) {
-            (1, Some(root)) => {
-                root.canonicalize().unwrap_or_else(|_| root.to_owned()).display().to_string()
-            }
+            (1, Some(root)) => root.canonicalize().unwrap_or_else(|_| root.to_owned()).display().to_string(),
             (1, None) => "one host".to_owned(),
             (count, _) => format!("{count} hosts"),
         }

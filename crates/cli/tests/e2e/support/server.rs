@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -172,7 +173,12 @@ impl Server {
     /// Serves what the configuration beside `site` says: `text`, behind the driver and an address of our own.
     #[track_caller]
     pub(crate) fn configured(io: Io, site: &Site, text: &str) -> Self {
-        let file = site.configure(io, text);
+        Self::of_file(&site.configure(io, text))
+    }
+
+    /// Serves what a configuration says.
+    #[track_caller]
+    pub(crate) fn of_file(file: &Path) -> Self {
         Self::run(vermeil(&["serve", "--config", file.to_str().expect("UTF-8")]))
     }
 

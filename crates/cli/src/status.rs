@@ -1,0 +1,43 @@
+//! `vermeil status`: what a server that runs is doing.
+//!
+//! Leaves out asking and writing it, which are the server's. Tested through the binary (`tests/e2e/status.rs`).
+
+use crate::{Exit, print};
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use vermeil_server::control::{StatusForm, ask_status};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] =
+    &["vermeil status", "vermeil status --json", "vermeil status --control /run/vermeil/web.sock"];
+
+/// Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools.
+///
+/// Asks over the server's control socket, which only the user that started it and the superuser can open. Takes a fifth of a
+/// second, in which the load of the cores is measured.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES))]
+pub(crate) struct StatusArgs {
+    /// The server's control socket
+    ///
+    /// Default: that of the only server of this user that runs here.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    control: Option<PathBuf>,
+
+    /// Write JSON
+    ///
+    /// The fields are in docs/status.md. Default: text for people.
+    #[arg(long)]
+    json: bool,
+}
+
+impl StatusArgs {
+    /// Asks.
+    pub(crate) fn run(self) -> Exit {
+        let form = if self.json { StatusForm::Json } else { StatusForm::Text };
+        match ask_status(self.control.as_deref(), form) {
+            Ok(status) => print::result(&status),
+            Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+}

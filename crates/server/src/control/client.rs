@@ -1,0 +1,123 @@
+//! The other end of the control socket: finding a server that runs, and asking it.
+//!
+//! Believes only what is in a folder of this user's alone, or at a place that was named.
+
+use super::place::{default_folder, is_answered, is_private, sockets_in};
+use std::{
+    io::{self, Read as _, Write as _},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How a reload was answered.
+pub(super) const RELOADED: &str = "reloaded";
+pub(super) const REFUSED: &str = "refused";
+
+/// How long a server may take. Guess: a hundred thousand hosts are read in one second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// There is none.
+    #[error("no server of this user runs here ({} has none); name its socket with --control", .0.display())]
+    None(PathBuf),
+    /// There are several.
+    #[error("several servers run; choose one with --control: {}", list(.0))]
+    Several(Vec<PathBuf>),
+    /// Others could have put it there.
+    #[error("{} is not a folder of this user's alone; what is in it is not believed", .0.display())]
+    NotPrivate(PathBuf),
+    /// It does not answer.
+    #[error("cannot ask the server at {}: {source}", path.display())]
+    Io {
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// What became of a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reloaded {
+    /// The new configuration is in force; what the server has to say about it.
+    Taken(String),
+    /// The old one stays, for this reason.
+    Refused(String),
+}
+
+/// Asks the server at `control`, or the only one of this user, for its status.
+///
+/// # Errors
+/// [`ClientError`]
+pub fn ask_status(control: Option<&Path>, form: StatusForm) -> Result<String, ClientError> {
+    ask(
+        control,
+        match form {
+            StatusForm::Text => "status\n",
+            StatusForm::Json => "status json\n",
+        },
+    )
+}
+
+/// For whom a status is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusForm {
+    /// People.
+    Text,
+    /// Programs.
+    Json,
+}
+
+/// Has the server at `control`, or the only one of this user, read its configuration again.
+///
+/// # Errors
+/// [`ClientError`]
+pub fn ask_reload(control: Option<&Path>) -> Result<Reloaded, ClientError> {
+    let answer = ask(control, "reload\n")?;
+    Ok(match answer.split_once('\n') {
+        Some((RELOADED, said)) => Reloaded::Taken(said.trim_end().to_owned()),
+        Some((REFUSED, why)) => Reloaded::Refused(why.trim_end().to_owned()),
+        _ => Reloaded::Refused(format!("the server answers what is not understood: {answer}")),
+    })
+}
+
+fn ask(control: Option<&Path>, request: &str) -> Result<String, ClientError> {
+    let path = match control {
+        Some(path) => path.to_owned(),
+        None => the_only_one()?,
+    };
+    let asked = || {
+        let mut server = UnixStream::connect(&path)?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        server.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        server.read_to_string(&mut answer)?;
+        if answer.is_empty() { Err(io::Error::other("it gives no answer")) } else { Ok(answer) }
+    };
+    asked().map_err(|source| ClientError::Io { path, source })
+}
+
+fn the_only_one() -> Result<PathBuf, ClientError> {
+    let folder = default_folder();
+    match is_private(&folder) {
+        Ok(true) => {}
+        Ok(false) => return Err(ClientError::NotPrivate(folder)),
+        Err(_) => return Err(ClientError::None(folder)),
+    }
+    let mut found: Vec<_> = sockets_in(&folder).into_iter().filter(|path| is_answered(path)).collect();
+    match (found.len(), found.pop()) {
+        (1, Some(path)) => Ok(path),
+        (_, None) => Err(ClientError::None(folder)),
+        (_, Some(last)) => {
+            found.push(last);
+            Err(ClientError::Several(found))
+        }
+    }
+}

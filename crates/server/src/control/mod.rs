@@ -1,0 +1,163 @@
+//! The control socket: how its owner asks a server that runs for its status, and tells it to reload.
+//!
+//! A UNIX socket with a name, mode 0600, in a folder that nobody else may enter ([`place`]). One line asks, the answer ends
+//! with the connection:
+//!
+//! | line | answer |
+//! | --- | --- |
+//! | `status` | the status, for people |
+//! | `status json` | the same for programs: [`Status`](crate::status::Status) |
+//! | `reload` | `reloaded` or `refused`, then what there is to say, line by line |
+//!
+//! Whoever connects must also be the user that started the server, or the superuser, by the kernel's word. Requests are
+//! answered one after the other, on a thread of its own. Tested in `tests.rs` and through the binary
+//! (`crates/cli/tests/e2e/status.rs`).
+
+mod client;
+mod place;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{ClientError, Reloaded, StatusForm, ask_reload, ask_status};
+pub use place::{ControlTarget, PlaceError};
+
+use crate::reload::Running;
+use place::Place;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    net::sockopt::socket_peercred,
+};
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Longest line of a request, in bytes. Guess: the longest there is has 12.
+const LINE_BYTES_MAX: u64 = 256;
+
+/// How long whoever has connected may take to ask, and to take the answer. Guess: it is a program on this machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The control socket of one server.
+pub(crate) struct Control {
+    path: PathBuf,
+    /// Told what runs; dropped instead if nothing comes to run.
+    running: mpsc::Sender<Arc<Running>>,
+    /// Closed to end the thread.
+    stop: OwnedFd,
+    thread: JoinHandle<()>,
+}
+
+impl Control {
+    /// Opens the socket where `target` says, and starts its thread; nothing if there is to be none. The thread gives up
+    /// no right that this one has, so it is to be called before the sandbox is entered.
+    ///
+    /// # Errors
+    /// [`PlaceError`], for a place that was asked for. That the default cannot be had is said in a line instead.
+    pub(crate) fn open(target: &ControlTarget) -> Result<Result<Self, String>, PlaceError> {
+        let place = match target {
+            ControlTarget::Off => return Ok(Err("off".to_owned())),
+            ControlTarget::Default => match Place::default_for_this_process() {
+                Ok(place) => place,
+                Err(error) => return Ok(Err(format!("none ({error})"))),
+            },
+            ControlTarget::Path(path) => Place::bind(path)?,
+        };
+        match Self::start(place) {
+            Ok(control) => Ok(Ok(control)),
+            Err(error) => Ok(Err(format!("none ({error})"))),
+        }
+    }
+
+    fn start(place: Place) -> io::Result<Self> {
+        let (stopping, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let (running, runs) = mpsc::channel::<Arc<Running>>();
+        let path = place.path().to_owned();
+        let thread = thread::Builder::new().name("vermeil-control".to_owned()).spawn(move || {
+            if let Ok(running) = runs.recv() {
+                serve(place.listener(), &stopping, &running);
+            }
+            place.remove();
+        })?;
+        Ok(Self { path, running, stop, thread })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// From now on requests are answered; those that came before have waited.
+    pub(crate) fn watch(&self, running: Arc<Running>) {
+        // It fails if the thread has ended, and then nobody asks.
+        let _ = self.running.send(running);
+    }
+
+    /// Closes the socket and takes its name away.
+    pub(crate) fn close(self) {
+        drop((self.stop, self.running));
+        // It panicked, which has been reported; there is nothing to lose.
+        let _ = self.thread.join();
+    }
+}
+
+fn serve(listener: &UnixListener, stopping: &OwnedFd, running: &Running) {
+    loop {
+        let mut fds =
+            [PollFd::new(listener, PollFlags::IN), PollFd::from_borrowed_fd(stopping.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) if !fds[1].revents().is_empty() => return,
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+        }
+        match listener.accept() {
+            // What goes wrong with whoever asked is theirs.
+            Ok((client, _)) => drop(answer(&client, running)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // Out of descriptors: the next one may find some.
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Whether the process at the other end is the owner's or the superuser's.
+fn is_owner(client: &UnixStream) -> bool {
+    let Ok(peer) = socket_peercred(client) else { return false };
+    peer.uid.is_root() || peer.uid == place::owner()
+}
+
+fn answer(client: &UnixStream, running: &Running) -> io::Result<()> {
+    if !is_owner(client) {
+        return Ok(());
+    }
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(client.take(LINE_BYTES_MAX)).read_line(&mut line)?;
+    let answer = match line.trim_end() {
+        "status" => running.status().to_string(),
+        "status json" => running.status().to_json(),
+        "reload" => reload(running),
+        _ => "unknown request: status, status json and reload are known\n".to_owned(),
+    };
+    let mut client = client;
+    client.write_all(answer.as_bytes())
+}
+
+fn reload(running: &Running) -> String {
+    let (outcome, lines) = match running.reload_and_say() {
+        Ok(said) => (client::RELOADED, said.join("\n")),
+        Err(why) => (client::REFUSED, why.to_string()),
+    };
+    format!("{outcome}\n{lines}\n")
+}

@@ -1,0 +1,193 @@
+//! Where the control socket is: a name that only its owner can reach.
+//!
+//! The socket has mode 0600 from the start. The default folder is made with mode 0700, and refused if somebody else could
+//! have put it there. A name that an ended server left behind is taken over; one that is answered is not. Names of the
+//! abstract kind are not used: they have no owner. Tested in `tests.rs`.
+
+use rustix::{
+    fs::{Mode, OFlags, fstat, open},
+    process::{Uid, geteuid, umask},
+};
+use std::{
+    env, fmt, fs, io,
+    os::unix::{
+        fs::{DirBuilderExt as _, FileTypeExt as _},
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::OnceLock,
+};
+
+/// What the names of sockets in the default folder end in; before it stands the number of the process.
+const SUFFIX: &str = ".sock";
+
+/// Where the control socket is to be. As text: `off` or a path; a file that is named `off` is written `./off`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ControlTarget {
+    /// In the first of these that is there: `$XDG_RUNTIME_DIR/vermeil`, `/run/vermeil` for the superuser,
+    /// `/tmp/vermeil-UID`; under the number of the process.
+    #[default]
+    Default,
+    /// Here.
+    Path(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl FromStr for ControlTarget {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "" => Err("the control socket is `off` or a path"),
+            "off" => Ok(Self::Off),
+            path => Ok(Self::Path(path.into())),
+        }
+    }
+}
+
+impl fmt::Display for ControlTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("a private folder"),
+            Self::Path(path) => path.display().fmt(f),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+/// The control socket cannot be there.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// The folder is somebody else's, or others may enter it.
+    #[error("{} is not a folder of this user's alone; remove it, or choose another place with --control", .0.display())]
+    NotPrivate(PathBuf),
+    /// A server answers there.
+    #[error("another server has the control socket {}; choose another place with --control", .0.display())]
+    Taken(PathBuf),
+    /// There is a file that is no socket.
+    #[error("{} is there and is no socket; remove it, or choose another place with --control", .0.display())]
+    NoSocket(PathBuf),
+    /// What the system said.
+    #[error("cannot open the control socket {}: {source}; choose another place with --control", path.display())]
+    Io {
+        /// The socket or its folder.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl PlaceError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self::Io { path, source }
+    }
+}
+
+/// The user that started this process, whatever it becomes later.
+pub(super) fn owner() -> Uid {
+    static OWNER: OnceLock<Uid> = OnceLock::new();
+    *OWNER.get_or_init(geteuid)
+}
+
+/// The folder of sockets that have no place of their own.
+pub(super) fn default_folder() -> PathBuf {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    match runtime {
+        Some(runtime) if runtime.is_dir() => runtime.join("vermeil"),
+        _ if owner().is_root() => PathBuf::from("/run/vermeil"),
+        _ => PathBuf::from(format!("/tmp/vermeil-{}", owner().as_raw())),
+    }
+}
+
+/// Whether `folder` is this user's and nobody else may enter it. Not through a symbolic link: that would be whoever made
+/// it who decides.
+pub(super) fn is_private(folder: &Path) -> io::Result<bool> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let stat = fstat(open(folder, flags, Mode::empty())?)?;
+    Ok(stat.st_uid == owner().as_raw() && stat.st_mode & 0o077 == 0)
+}
+
+/// The sockets in `folder`, whether answered or not.
+pub(super) fn sockets_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut sockets: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_ours(path)).collect();
+    sockets.sort();
+    sockets
+}
+
+/// The number of the process whose socket it would be.
+fn pid_of(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.parse().ok()
+}
+
+fn is_ours(path: &Path) -> bool {
+    pid_of(path).is_some()
+}
+
+/// A bound socket.
+pub(super) struct Place {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Place {
+    /// Binds a socket in the default folder, and removes what ended processes left there.
+    pub(super) fn default_for_this_process() -> Result<Self, PlaceError> {
+        let folder = default_folder();
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(PlaceError::io(&folder)(error));
+            }
+            _ => {}
+        }
+        if !is_private(&folder).map_err(PlaceError::io(&folder))? {
+            return Err(PlaceError::NotPrivate(folder));
+        }
+        for left in sockets_in(&folder) {
+            let process_is_there =
+                pid_of(&left).is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
+            if !process_is_there && !is_answered(&left) {
+                let _ = fs::remove_file(&left);
+            }
+        }
+        Self::bind(&folder.join(format!("{}{SUFFIX}", std::process::id())))
+    }
+
+    /// Binds a socket at `path`.
+    pub(super) fn bind(path: &Path) -> Result<Self, PlaceError> {
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => return Err(PlaceError::NoSocket(path.to_owned())),
+            Ok(_) if is_answered(path) => return Err(PlaceError::Taken(path.to_owned())),
+            Ok(_) => fs::remove_file(path).map_err(PlaceError::io(path))?,
+            Err(_) => {}
+        }
+        // Of the whole process, but it has no other thread yet that makes files; a mode set afterwards would come late.
+        let before = umask(Mode::from_raw_mode(0o177));
+        let bound = UnixListener::bind(path);
+        umask(before);
+        let listener = bound.map_err(PlaceError::io(path))?;
+        listener.set_nonblocking(true).map_err(PlaceError::io(path))?;
+        Ok(Self { path: path.to_owned(), listener })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Takes its name away. Fails, without harm, for a process that has become another user since.
+    pub(super) fn remove(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether a process listens there.
+pub(super) fn is_answered(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
+}

@@ -1,0 +1,51 @@
+//! Places and their owners; what is asked and answered is tested through the binary.
+
+use super::place::{Place, is_private};
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+#[test]
+fn a_socket_is_its_owners_alone_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let place = Place::bind(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(matches!(Place::bind(&path), Err(PlaceError::Taken(_))), "a server answers there");
+    drop(place.listener().try_clone());
+    place.remove();
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_an_ended_server_left_behind_is_taken_over_and_files_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    Place::bind(&path).unwrap().remove();
+    fs::write(&path, "mine").unwrap();
+    assert!(matches!(Place::bind(&path), Err(PlaceError::NoSocket(_))));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    assert!(matches!(Place::bind(Path::new("/nonexistent/control")), Err(PlaceError::Io { .. })));
+}
+
+#[test]
+fn a_folder_that_others_may_enter_or_that_is_elsewhere_is_not_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let private = folder.path().join("private");
+    fs::create_dir(&private).unwrap();
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(is_private(&private).unwrap());
+    symlink(&private, folder.path().join("link")).unwrap();
+    assert!(is_private(&folder.path().join("link")).is_err(), "whoever made the link could change it");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o750)).unwrap();
+    assert!(!is_private(&private).unwrap());
+}
+
+#[test]
+fn targets_as_they_are_written() {
+    assert_eq!("off".parse(), Ok(ControlTarget::Off));
+    assert_eq!("/run/x".parse(), Ok(ControlTarget::Path("/run/x".into())));
+    assert!("".parse::<ControlTarget>().is_err());
+}

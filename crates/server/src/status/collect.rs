@@ -1,0 +1,194 @@
+//! Asking everybody: the cores by message, the kernel through `/proc`, the rest where it counts.
+
+use super::{
+    process::{self, ThreadTime},
+    records::{
+        CacheStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpStatus, Status,
+    },
+};
+use crate::{
+    gateway::Shared,
+    local,
+    log::{LogCounts, NoticeKind, Notices},
+    options::ServeOptions,
+    php::PoolSnapshot,
+    server::Server,
+};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+use vermeil::Handle;
+
+/// How long the cores are watched to say how busy they are. Guess: long beside a turn, short beside a person's patience.
+const SAMPLE: Duration = Duration::from_millis(200);
+
+/// How long a core may take to answer. Guess: one that is stalled so long is what the status is asked for.
+const CORE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whom to ask.
+pub(crate) struct Sources<'s> {
+    pub(crate) handle: &'s Handle,
+    pub(crate) options: &'s ServeOptions,
+    pub(crate) server: &'s Server,
+    pub(crate) log: LogCounts,
+    pub(crate) notices: &'s Notices,
+    pub(crate) programs: Option<&'s Shared>,
+    pub(crate) life: Life,
+}
+
+/// What the one who watches over the server knows of it.
+pub(crate) struct Life {
+    pub(crate) since: Instant,
+    pub(crate) reloads: u64,
+    /// Addresses as they are bound.
+    pub(crate) listening: Vec<SocketAddr>,
+}
+
+/// What a core says of itself.
+#[derive(Clone, Copy, Default)]
+struct CoreAnswer {
+    connections: u64,
+    paths: u64,
+    looked_up: u64,
+}
+
+/// The status of now; takes a fifth of a second.
+pub(crate) fn collect(sources: &Sources<'_>) -> Status {
+    let Sources { options, server, life, .. } = sources;
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        uptime_s: life.since.elapsed().as_secs_f64(),
+        state: if server.is_draining() { "draining" } else { "serving" }.to_owned(),
+        configuration: options.file.as_ref().map(|file| file.display().to_string()),
+        reloads: life.reloads,
+        listening: life.listening.iter().map(ToString::to_string).collect(),
+        instances: vec![instance(sources)],
+    }
+}
+
+fn instance(sources: &Sources<'_>) -> InstanceStatus {
+    let Sources { handle, options, server, log, notices, programs, .. } = sources;
+    let cores = cores(handle, server);
+    let totals = server.totals();
+    let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
+    InstanceStatus {
+        pid: std::process::id(),
+        io: handle.snapshot().cores.first().map(|core| core.io.clone()).unwrap_or_default(),
+        connections: cores.iter().map(|core| core.connections).sum(),
+        cores,
+        requests: totals.requests,
+        answers_cut: totals.cut,
+        cache: cache(server),
+        hosts: HostsStatus {
+            hosts: options.hosts.iter().len() as u64,
+            names: options.hosts.names() as u64,
+            open: server.sites.len() as u64,
+            open_max: options.sites_open_max as u64,
+        },
+        memory: process::memory(),
+        log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
+        notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
+        php: programs.and_then(|programs| Some(PhpStatus::from(programs.php.as_ref()?.snapshot()))),
+    }
+}
+
+fn cache(server: &Server) -> CacheStatus {
+    let store = server.sites.store();
+    let (usage, bounds) = (store.usage(), store.options());
+    CacheStatus {
+        content_bytes: usage.content_bytes,
+        content_bytes_max: bounds.content_bytes_max,
+        descriptors: usage.descriptors,
+        descriptors_max: bounds.descriptors_max,
+        paths: usage.entries as u64,
+        paths_max: bounds.entries_max as u64,
+        watches: usage.watches as u64,
+        watches_max: bounds.watches_max as u64,
+        overflows: usage.overflows,
+    }
+}
+
+fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
+    let (before, since) = (process::core_times(), Instant::now());
+    thread::sleep(SAMPLE);
+    let (after, lasted) = (process::core_times(), since.elapsed());
+    let answers = ask(handle);
+    let snapshot = handle.snapshot();
+    let core = |(index, known): (u32, &vermeil::CoreSnapshot)| {
+        let answer = answers.get(&index);
+        let time = |times: &HashMap<u32, ThreadTime>| times.get(&index).copied().unwrap_or_default();
+        let (before, after) = (time(&before), time(&after));
+        let share = |from: Duration, to: Duration| {
+            (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
+        };
+        let CoreAnswer { connections, paths, looked_up } = answer.copied().unwrap_or_default();
+        CoreStatus {
+            core: index,
+            cpu: known.cpu as u64,
+            busy: share(before.ran, after.ran),
+            waited: share(before.waited, after.waited),
+            cpu_s: after.ran.as_secs_f64(),
+            answered: answer.is_some(),
+            connections,
+            paths,
+            looked_up,
+            requests: server.requests_of(index as usize),
+            ready_colors: known.ready_colors as u64,
+        }
+    };
+    (0..).zip(&snapshot.cores).map(core).collect()
+}
+
+/// Has every core say what only it knows.
+fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
+    let (say, hear) = mpsc::channel();
+    for core in handle.cores() {
+        let say = say.clone();
+        drop(handle.spawn_on(&handle.color_on(core), async move {
+            let answer = local::with(|local| CoreAnswer {
+                connections: local.connections.len() as u64,
+                paths: local.cache.len() as u64,
+                looked_up: local.cache.misses(),
+            });
+            // Whoever asked may have given up.
+            let _ = say.send((core.0, answer));
+        }));
+    }
+    drop(say);
+    let deadline = Instant::now() + CORE_PATIENCE;
+    let mut answers = HashMap::new();
+    while let Ok((core, answer)) = hear.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        answers.insert(core, answer);
+    }
+    answers
+}
+
+impl From<PoolSnapshot> for PhpStatus {
+    fn from(pool: PoolSnapshot) -> Self {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let mean =
+            |ns_sum: u64| if pool.requests == 0 { 0.0 } else { seconds(ns_sum) / pool.requests as f64 };
+        Self {
+            children: pool.connections_max as u64,
+            open: pool.open as u64,
+            busy: pool.busy as u64,
+            queue: pool.queue as u64,
+            queue_max: pool.queue_max as u64,
+            requests: pool.requests,
+            refused: pool.refused,
+            given_up: pool.given_up,
+            retried: pool.retried,
+            failed: pool.failed,
+            wait_s_mean: mean(pool.wait_ns_sum),
+            wait_s_max: seconds(pool.wait_ns_max),
+            service_s_mean: mean(pool.service_ns_sum),
+            service_s_max: seconds(pool.service_ns_max),
+            restarts: pool.restarts,
+        }
+    }
+}

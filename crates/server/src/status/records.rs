@@ -1,0 +1,277 @@
+//! The records of a status, each field with its unit and meaning; and the page that tells them.
+
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// What stands before the records of the reference page.
+const INTRODUCTION: &str = "\
+# Status
+
+`vermeil status` asks a server that runs what it is doing, over a control socket that only its owner can open; `vermeil status --json`
+gives what is below, as one JSON object. Fields may be added; those that are here keep their meaning. Counts are since the start
+of the server, times are seconds, sizes are bytes. This page is generated from the definitions.
+";
+
+/// A record as the page tells it.
+struct RecordDoc {
+    name: &'static str,
+    about: &'static str,
+    fields: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+/// Defines a record: a struct, how it is written, and how it is told.
+macro_rules! record {
+    ($(#[doc = $about:literal])+ pub struct $name:ident {
+        $($(#[doc = $doc:literal])+ $field:ident: $type:ty,)+
+    }) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $type,)+
+        }
+
+        impl $name {
+            fn doc() -> RecordDoc {
+                RecordDoc {
+                    name: stringify!($name),
+                    about: concat!($($about),+),
+                    fields: vec![$((stringify!($field), stringify!($type), concat!($($doc),+))),+],
+                }
+            }
+        }
+    };
+}
+
+record! {
+    /// The whole.
+    pub struct Status {
+        /// The server's version.
+        version: String,
+        /// Number of its process.
+        pid: u32,
+        /// Time since its start.
+        uptime_s: f64,
+        /// `serving`, or `draining` once it was told to stop.
+        state: String,
+        /// The file its configuration is from; `null` if that is a command line.
+        configuration: Option<String>,
+        /// How often another configuration was taken.
+        reloads: u64,
+        /// Addresses it listens on.
+        listening: Vec<String>,
+        /// What serves: one process today, in a list so that there can be more.
+        instances: Vec<InstanceStatus>,
+    }
+}
+
+record! {
+    /// A process that serves.
+    pub struct InstanceStatus {
+        /// Number of the process.
+        pid: u32,
+        /// The driver of its cores.
+        io: String,
+        /// Its cores.
+        cores: Vec<CoreStatus>,
+        /// Connections open, of the cores that answered.
+        connections: u64,
+        /// Requests answered, or cut while being answered.
+        requests: u64,
+        /// Answers cut because their file changed while it was sent.
+        answers_cut: u64,
+        /// What is kept of the files served.
+        cache: CacheStatus,
+        /// The virtual hosts.
+        hosts: HostsStatus,
+        /// Memory of the process.
+        memory: MemoryStatus,
+        /// The access log.
+        log: LogStatus,
+        /// Notices given on standard error, by kind; kinds that never were are left out.
+        notices: Vec<NoticeStatus>,
+        /// The PHP pool; `null` without one.
+        php: Option<PhpStatus>,
+    }
+}
+
+record! {
+    /// One core: a pinned thread with its event loop.
+    pub struct CoreStatus {
+        /// Its place among the cores, from 0.
+        core: u32,
+        /// The cpu it is pinned to.
+        cpu: u64,
+        /// Share of the last fifth of a second that its thread ran, from 0 to 1.
+        busy: f64,
+        /// Share of that time that it waited for its cpu, which others had.
+        waited: f64,
+        /// Time its thread ran since the start.
+        cpu_s: f64,
+        /// Whether it answered within a second. If not, the three fields below are zero.
+        answered: bool,
+        /// Connections open.
+        connections: u64,
+        /// Spellings of paths it remembers.
+        paths: u64,
+        /// Requests for which it had to look a path up, or look again.
+        looked_up: u64,
+        /// Requests answered, or cut while being answered.
+        requests: u64,
+        /// Colors waiting for it.
+        ready_colors: u64,
+    }
+}
+
+record! {
+    /// What is kept of the files served, all cores together.
+    pub struct CacheStatus {
+        /// Contents in memory.
+        content_bytes: u64,
+        /// The bound of these.
+        content_bytes_max: u64,
+        /// Files held open.
+        descriptors: u64,
+        /// The bound of these.
+        descriptors_max: u64,
+        /// Paths remembered, found or not.
+        paths: u64,
+        /// The bound of these.
+        paths_max: u64,
+        /// Folders watched for changes.
+        watches: u64,
+        /// The bound of these.
+        watches_max: u64,
+        /// Times that the kernel lost events, and everything was looked up again.
+        overflows: u64,
+    }
+}
+
+record! {
+    /// The virtual hosts.
+    pub struct HostsStatus {
+        /// How many there are.
+        hosts: u64,
+        /// How many names they have.
+        names: u64,
+        /// Folders that are open.
+        open: u64,
+        /// The bound of these.
+        open_max: u64,
+    }
+}
+
+record! {
+    /// Memory of the process, as the kernel counts it.
+    pub struct MemoryStatus {
+        /// Resident.
+        resident_bytes: u64,
+        /// Page tables: what a fork would have to copy.
+        page_table_bytes: u64,
+        /// Of the resident memory, that on transparent huge pages.
+        transparent_huge_bytes: u64,
+        /// Memory on reserved huge pages, which does not count as resident.
+        reserved_huge_bytes: u64,
+    }
+}
+
+record! {
+    /// The access log.
+    pub struct LogStatus {
+        /// Where it goes: `-`, a file, or `off`.
+        target: String,
+        /// Lines written.
+        written: u64,
+        /// Records lost because it could not keep up or could not be written.
+        dropped: u64,
+    }
+}
+
+record! {
+    /// Notices of one kind.
+    pub struct NoticeStatus {
+        /// What they are about.
+        kind: String,
+        /// How many there were, said or not.
+        count: u64,
+    }
+}
+
+record! {
+    /// A PHP pool.
+    pub struct PhpStatus {
+        /// Children, and so connections that may be open at once.
+        children: u64,
+        /// Connections open.
+        open: u64,
+        /// Of these, those that serve a request.
+        busy: u64,
+        /// Requests waiting for a child.
+        queue: u64,
+        /// Requests that may wait; beyond: 503.
+        queue_max: u64,
+        /// Requests that got a child.
+        requests: u64,
+        /// Requests refused because the queue was full.
+        refused: u64,
+        /// Requests that gave up waiting: out of time, or the client had gone.
+        given_up: u64,
+        /// Requests repeated on a new connection because a kept one was stale.
+        retried: u64,
+        /// Requests that PHP did not answer properly.
+        failed: u64,
+        /// Time waited for a child, on average.
+        wait_s_mean: f64,
+        /// The longest of these.
+        wait_s_max: f64,
+        /// Time a child took for a request, on average.
+        service_s_mean: f64,
+        /// The longest of these.
+        service_s_max: f64,
+        /// Times that the pool was started again because it had ended.
+        restarts: u64,
+    }
+}
+
+/// The reference page of the status, in Markdown.
+pub fn reference_page() -> String {
+    let records = [
+        Status::doc(),
+        InstanceStatus::doc(),
+        CoreStatus::doc(),
+        CacheStatus::doc(),
+        HostsStatus::doc(),
+        MemoryStatus::doc(),
+        LogStatus::doc(),
+        NoticeStatus::doc(),
+        PhpStatus::doc(),
+    ];
+    let mut page = INTRODUCTION.to_owned();
+    for RecordDoc { name, about, fields } in records {
+        let _ = write!(
+            page,
+            "\n## {name}\n\n{}\n\n| field | type | meaning |\n| --- | --- | --- |\n",
+            about.trim()
+        );
+        for (field, kind, meaning) in fields {
+            let _ = writeln!(page, "| `{field}` | {} | {} |", kind_of(kind), meaning.trim());
+        }
+    }
+    page
+}
+
+/// A Rust type as JSON knows it.
+fn kind_of(rust: &str) -> String {
+    if let Some(inner) = rust.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')) {
+        return format!("{} or `null`", kind_of(inner));
+    }
+    if let Some(inner) = rust.strip_prefix("Vec<").and_then(|rest| rest.strip_suffix('>')) {
+        return format!("list of {}", kind_of(inner));
+    }
+    match rust {
+        "String" => "text".to_owned(),
+        "bool" => "true or false".to_owned(),
+        "u32" | "u64" => "whole number".to_owned(),
+        "f64" => "number".to_owned(),
+        record => format!("[{record}](#{})", record.to_ascii_lowercase()),
+    }
+}

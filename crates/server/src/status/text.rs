@@ -1,0 +1,180 @@
+//! A status for people: some lines, the cores as a table.
+
+use super::records::{CacheStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpStatus, Status};
+use crate::config::values::Size;
+use std::{
+    fmt::{self, Display},
+    time::Duration,
+};
+
+impl Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let up = Up(Duration::from_secs_f64(self.uptime_s));
+        writeln!(f, "vermeil {}, pid {}: {} for {up}", self.version, self.pid, self.state)?;
+        if let Some(file) = &self.configuration {
+            writeln!(f, "configuration: {file}, reloaded {}", times(self.reloads))?;
+        }
+        writeln!(f, "listening: {}", self.listening.join(", "))?;
+        self.instances.iter().try_for_each(|instance| instance.fmt(f))
+    }
+}
+
+impl Display for InstanceStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "io: {}", self.io)?;
+        writeln!(
+            f,
+            "\n{:>5} {:>4} {:>6} {:>12} {:>14} {:>8}",
+            "core", "cpu", "busy", "connections", "requests", "paths"
+        )?;
+        self.cores.iter().try_for_each(|core| core.fmt(f))?;
+        writeln!(f, "\nrequests: {}, {} answers cut", self.requests, self.answers_cut)?;
+        let hosts = &self.hosts;
+        writeln!(
+            f,
+            "hosts: {} with {} names; {} of at most {} folders open",
+            hosts.hosts, hosts.names, hosts.open, hosts.open_max
+        )?;
+        self.cache.fmt(f)?;
+        self.memory.fmt(f)?;
+        writeln!(
+            f,
+            "log: {}; {} lines written, {} records dropped",
+            self.log.target, self.log.written, self.log.dropped
+        )?;
+        if let Some(php) = &self.php {
+            php.fmt(f)?;
+        }
+        for notice in &self.notices {
+            writeln!(f, "notice: {}, {}", notice.kind, times(notice.count))?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for CoreStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { core, cpu, busy, connections, requests, paths, waited, answered, .. } = self;
+        write!(f, "{core:>5} {cpu:>4} {:>5.0}% {connections:>12} {requests:>14} {paths:>8}", busy * 100.0)?;
+        if !answered {
+            write!(f, "  did not answer within a second")?;
+        }
+        if *waited >= 0.05 {
+            write!(f, "  waited {:.0}% for its cpu", waited * 100.0)?;
+        }
+        writeln!(f)
+    }
+}
+
+impl Display for CacheStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "cache: {} of {} in memory, {} of {} files open, {} of {} paths, {} of {} folders watched, events lost {}",
+            Bytes(self.content_bytes),
+            Size::bytes(self.content_bytes_max),
+            self.descriptors,
+            self.descriptors_max,
+            self.paths,
+            self.paths_max,
+            self.watches,
+            self.watches_max,
+            times(self.overflows),
+        )
+    }
+}
+
+impl Display for MemoryStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [resident, tables, transparent, reserved] = [
+            self.resident_bytes,
+            self.page_table_bytes,
+            self.transparent_huge_bytes,
+            self.reserved_huge_bytes,
+        ]
+        .map(Bytes);
+        writeln!(
+            f,
+            "memory: {resident} resident, {tables} of page tables; huge pages: {transparent} transparent, {reserved} reserved"
+        )
+    }
+}
+
+impl Display for PhpStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |seconds: f64| format!("{:.1} ms", seconds * 1000.0);
+        writeln!(
+            f,
+            "php: {} of {} children busy, {} of {} requests waiting; {} answered, {} refused, {} given up, {} repeated, \
+             {} failed; waited {} (at most {}), served in {} (at most {}); started again {}",
+            self.busy,
+            self.children,
+            self.queue,
+            self.queue_max,
+            self.requests,
+            self.refused,
+            self.given_up,
+            self.retried,
+            self.failed,
+            ms(self.wait_s_mean),
+            ms(self.wait_s_max),
+            ms(self.service_s_mean),
+            ms(self.service_s_max),
+            times(self.restarts),
+        )
+    }
+}
+
+fn times(count: u64) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
+/// Bytes with one digit behind the point, in the largest unit that leaves something before it.
+struct Bytes(u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("G", 30), ("M", 20), ("K", 10)];
+        match units.into_iter().find(|(_, shift)| self.0 >> shift > 0) {
+            Some((unit, shift)) => write!(f, "{:.1}{unit}", self.0 as f64 / (1_u64 << shift) as f64),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// A time in its two largest units.
+struct Up(Duration);
+
+impl Display for Up {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        match (days, hours, minutes) {
+            (0, 0, 0) => write!(f, "{:.1} s", self.0.as_secs_f64()),
+            (0, 0, minutes) => write!(f, "{minutes} min {} s", seconds % 60),
+            (0, hours, minutes) => write!(f, "{hours} h {minutes} min"),
+            (days, hours, _) => write!(f, "{days} d {hours} h"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_people() {
+        let up = |seconds: f64| Up(Duration::from_secs_f64(seconds)).to_string();
+        assert_eq!(
+            [up(1.26), up(61.0), up(7265.0), up(200_000.0)],
+            ["1.3 s", "1 min 1 s", "2 h 1 min", "2 d 7 h"]
+        );
+        let bytes = |count| Bytes(count).to_string();
+        assert_eq!([bytes(0), bytes(1023), bytes(1536), bytes(3 << 20)], ["0", "1023", "1.5K", "3.0M"]);
+        assert_eq!([times(0), times(1), times(2)], ["never", "once", "2 times"]);
+    }
+}
