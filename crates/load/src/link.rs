@@ -189,3 +189,17 @@ impl Link {
         while rest.is_empty() && !matches!(self.stream.recv(&mut rest).await, Ok(0) | Err(_)) {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_due_at_their_rate_and_the_first_are_free() {
+        let pace = Pace { rate: Some(100_000), timeout: Duration::MAX };
+        assert_eq!(pace.ahead(5_000, 100_000), Duration::ZERO);
+        assert_eq!(pace.ahead(105_000, 100_000), Duration::from_secs(1));
+        // 1 % more or less than the rate over a small download still tells a good server from a bad one.
+        assert!(pace.ahead(104_858, 100_000) < Duration::from_secs(1));
+    }
+}
