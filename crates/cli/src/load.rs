@@ -50,7 +50,9 @@ pub(crate) const EXAMPLES: &[&str] = &[
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(override_usage = "vermeil load [OPTIONS] [WORKLOAD] URL…\n       vermeil load files|backend|report …")]
+#[command(
+    override_usage = "vermeil load [OPTIONS] [WORKLOAD] URL…\n       vermeil load files|backend|report …"
+)]
 pub(crate) struct LoadArgs {
     #[command(subcommand)]
     beside: Option<Beside>,

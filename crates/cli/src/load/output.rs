@@ -64,7 +64,8 @@ impl ReportArgs {
             match read.and_then(|text| Record::from_json(&text)) {
                 Ok(record) => records.push(record),
                 Err(error) => {
-                    let why = format_args!("{}: {error}; write one with `vermeil load --json`", path.display());
+                    let why =
+                        format_args!("{}: {error}; write one with `vermeil load --json`", path.display());
                     return print::failure(&why, Exit::CannotStart);
                 }
             }
@@ -103,9 +104,7 @@ pub(super) fn write(output: &OutputArgs, record: &Record) -> Exit {
 fn to_file(path: &Path, text: &str) -> Exit {
     match fs::write(path, text) {
         Ok(()) => Exit::Clean,
-        Err(error) => {
-            print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed)
-        }
+        Err(error) => print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed),
     }
 }
 
