@@ -1,25 +1,58 @@
-//! What each core shows of itself to other cores: since when it has not looked at its sockets.
+//! What each core shows of itself to other cores, and to the kernel program that chooses a core for a new connection:
+//! since when it has not looked at its sockets, and how much work waits there.
 //!
-//! One block of words per core, alone on its cache lines. Every word has one writer, its core; readers see each word
-//! whole, and several words perhaps of different moments. Leaves out what is made of them. Tested here.
+//! One block of words per core, alone on its cache lines, with the layout of `struct core` in
+//! `crates/steer/bpf/accept.bpf.c`, so that the same words can stand in memory of this process or in a map of the
+//! kernel's. Every word has one writer; readers see each word whole, and several words perhaps of different moments.
+//! Leaves out what is made of them. Tested here.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#![allow(unsafe_code)]
 
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What one core shows. 128 bytes: two cache lines, which x86 fetches together.
+/// Other cores that a core's connections may go to, nearest first, at most.
+pub const NEAR_MAX: usize = 8;
+
+/// The weight of a core as fast as the fastest.
+pub const WEIGHT_ONE: u64 = 1024;
+
+/// What one core shows: two cache lines, which x86 fetches together.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct CoreBoard {
     busy_since_ns: AtomicU64,
+    pending_ns: AtomicU64,
     looks: AtomicU64,
+    weight_1024: AtomicU64,
+    elsewhere: AtomicU64,
+    sent_away: AtomicU64,
+    near_count: AtomicU32,
+    near: [AtomicU32; NEAR_MAX],
+    unused: [AtomicU32; 11],
 }
 
 /// The boards of all cores.
 #[derive(Debug)]
 pub struct Board {
-    cores: Box<[CoreBoard]>,
+    memory: Memory,
 }
+
+#[derive(Debug)]
+enum Memory {
+    Private(Box<[CoreBoard]>),
+    Mapped { first: NonNull<CoreBoard>, cores: usize },
+}
+
+// SAFETY: the words are atomic, and the mapping belongs to the board alone until it is dropped.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
 
 /// The clock of boards: CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic_ns() -> u64 {
@@ -30,7 +63,30 @@ pub fn monotonic_ns() -> u64 {
 impl Board {
     /// Boards in memory of this process.
     pub fn private(cores: usize) -> Board {
-        Board { cores: (0..cores).map(|_| CoreBoard::default()).collect() }
+        Board { memory: Memory::Private((0..cores).map(|_| CoreBoard::default()).collect()) }
+    }
+
+    /// Boards in memory that others map too: a file, or a kernel map whose values are boards. It must hold `cores` of
+    /// them and may not shrink.
+    ///
+    /// # Errors
+    /// The memory cannot be mapped.
+    pub fn mapped(memory: impl AsFd, cores: usize) -> io::Result<Board> {
+        let bytes = cores * size_of::<CoreBoard>();
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses where, so no other memory is replaced.
+        let first = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, memory, 0)? };
+        let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Board { memory: Memory::Mapped { first, cores } })
+    }
+
+    fn all(&self) -> &[CoreBoard] {
+        match &self.memory {
+            Memory::Private(cores) => cores,
+            // SAFETY: `cores` boards were mapped, at the start of a page, which their alignment divides; they are unmapped
+            // only when `self` is dropped, and atomic words may be written by anybody meanwhile.
+            Memory::Mapped { first, cores } => unsafe { std::slice::from_raw_parts(first.as_ptr(), *cores) },
+        }
     }
 
     /// The board of one core.
@@ -38,24 +94,34 @@ impl Board {
     /// # Panics
     /// Where there is no such core.
     pub fn core(&self, core: usize) -> &CoreBoard {
-        &self.cores[core]
+        &self.all()[core]
     }
 
     /// How many cores have a board.
     pub fn len(&self) -> usize {
-        self.cores.len()
+        self.all().len()
     }
 
     /// Whether no core has one.
     pub fn is_empty(&self) -> bool {
-        self.cores.is_empty()
+        self.len() == 0
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if let Memory::Mapped { first, cores } = self.memory {
+            // SAFETY: exactly what `mapped` mapped, and nobody can reach it any more. If it fails, memory is lost, no more.
+            let _ = unsafe { munmap(first.as_ptr().cast(), cores * size_of::<CoreBoard>()) };
+        }
     }
 }
 
 impl CoreBoard {
-    /// The core has taken in what its sockets had for it and begins to work, at `now_ns`.
+    /// The core has taken in what its sockets had for it and begins to work, at `now_ns`; it will take some `pending_ns`.
     #[inline]
-    pub fn begin_work(&self, now_ns: u64) {
+    pub fn begin_work(&self, now_ns: u64, pending_ns: u64) {
+        self.pending_ns.store(pending_ns, Ordering::Relaxed);
         self.looks.store(self.looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
     }
@@ -64,6 +130,7 @@ impl CoreBoard {
     #[inline]
     pub fn begin_wait(&self) {
         self.busy_since_ns.store(0, Ordering::Relaxed);
+        self.pending_ns.store(0, Ordering::Relaxed);
     }
 
     /// For how long the core has not looked at its sockets, at `now_ns`; `None` while it waits for them.
@@ -72,6 +139,26 @@ impl CoreBoard {
             0 => None,
             since => Some(now_ns.saturating_sub(since)),
         }
+    }
+
+    /// The work that was waiting when the core looked last, as time.
+    pub fn pending_ns(&self) -> u64 {
+        self.pending_ns.load(Ordering::Relaxed)
+    }
+
+    /// Where connections for this core may go when it has too much to do, nearest first; and how much longer than on the
+    /// fastest core its work takes, in parts of [`WEIGHT_ONE`]. Beyond [`NEAR_MAX`] nobody is taken note of.
+    pub fn describe(&self, near: &[u32], weight_1024: u64) {
+        for (word, &core) in self.near.iter().zip(near) {
+            word.store(core, Ordering::Relaxed);
+        }
+        self.near_count.store(near.len().min(NEAR_MAX) as u32, Ordering::Relaxed);
+        self.weight_1024.store(weight_1024, Ordering::Relaxed);
+    }
+
+    /// Connections for this core that the kernel program gave to others, since the start.
+    pub fn sent_away(&self) -> u64 {
+        self.sent_away.load(Ordering::Relaxed)
     }
 
     /// How many times the core has looked at its sockets. Two looks that differ say that it runs.
@@ -89,11 +176,25 @@ mod tests {
         let board = Board::private(2);
         let core = board.core(1);
         assert_eq!((board.len(), core.busy_ns(5), core.looks()), (2, None, 0));
-        core.begin_work(7);
-        assert_eq!((core.busy_ns(10), core.looks()), (Some(3), 1));
+        core.begin_work(7, 40);
+        assert_eq!((core.busy_ns(10), core.pending_ns(), core.looks()), (Some(3), 40, 1));
         core.begin_wait();
-        assert_eq!(core.busy_ns(10), None);
+        assert_eq!((core.busy_ns(10), core.pending_ns()), (None, 0));
         assert_eq!(board.core(0).looks(), 0);
+    }
+
+    #[test]
+    fn what_is_mapped_twice_is_the_same_board() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * size_of::<CoreBoard>() as u64).unwrap();
+        let (one, other) = (Board::mapped(&file, 3).unwrap(), Board::mapped(&file, 3).unwrap());
+        one.core(2).begin_work(5, 6);
+        one.core(2).describe(&[0, 1], WEIGHT_ONE);
+        assert_eq!((other.len(), other.core(2).busy_ns(7), other.core(2).pending_ns()), (3, Some(2), 6));
+        assert_eq!(other.core(1).busy_ns(7), None);
+        drop(one);
+        assert_eq!(other.core(2).looks(), 1);
+        assert!(Board::mapped(std::io::stdin(), 0).is_err());
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub struct Builder {
     io: DriverOptions,
     policy: Policy,
     layout: Option<Layout>,
+    board: Option<Arc<Board>>,
     turn: TurnLimits,
     limits: Limits,
 }
@@ -92,6 +93,12 @@ impl Builder {
         self
     }
 
+    /// Where cores show what they do; at least as many boards as cores. Default: memory of this process.
+    pub fn board(mut self, board: Arc<Board>) -> Self {
+        self.board = Some(board);
+        self
+    }
+
     /// How long a core runs events before it looks at I/O.
     pub fn turn(mut self, turn: TurnLimits) -> Self {
         self.turn = turn;
@@ -119,7 +126,8 @@ impl Builder {
         if layout.cores() != cpus.len() {
             return Err(StartError::Layout { cores: cpus.len(), described: layout.cores() });
         }
-        let board = Arc::new(Board::private(cpus.len()));
+        let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
+        assert!(board.len() >= cpus.len(), "a board for each core");
         let control = Control::new(&self.policy, &layout, self.limits.handlers)?;
         let Self { limits, turn, policy, .. } = self;
         let shared = Shared::new(&cpus, Setup { layout, control, limits, turn, policy, pool, board });

@@ -8,6 +8,7 @@ use crate::{
     color::{About, Color, Queue, Token},
     control::Window,
     costs::{Learner, coldness},
+    pace::Pace,
     shared::{CoreShared, Shared, add},
     timers::Timers,
     when::Meeting,
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) looked_in_vain: Cell<u32>,
     /// The last moment the measuring clock was read at.
     measured_ns: Cell<u64>,
+    pace: Pace,
     epoch: Instant,
     /// The clock of boards at the epoch.
     epoch_board_ns: u64,
@@ -115,6 +117,7 @@ impl Core {
             shared,
             driver: RefCell::new(driver),
             timers: RefCell::default(),
+            pace: Pace::default(),
             epoch,
             epoch_board_ns: monotonic_ns().saturating_sub(epoch.elapsed().as_nanos() as u64),
             now_ns: Cell::new(0),
@@ -292,19 +295,23 @@ impl Core {
 
     fn io(&self, timeout: Option<Duration>) {
         let board = self.shared.board.core(self.index.0 as usize);
+        self.pace.done(self.shared.clock.now_ns());
         board.begin_wait();
         let turned = self.driver.borrow_mut().turn(timeout);
-        match turned {
-            Ok(completions) => add(&self.mine().counters.completions, completions as u64),
+        let completions = match turned {
+            Ok(completions) => completions as u64,
             Err(_) => {
                 // Counted, and not retried at full speed: a driver that fails at once must not spin.
                 add(&self.mine().counters.driver_errors, 1);
                 std::thread::sleep(DRIVER_RETRY);
+                0
             }
-        }
+        };
+        add(&self.mine().counters.completions, completions);
         self.read_clock();
-        board.begin_work(self.epoch_board_ns + self.now_ns());
         self.measured_ns.set(self.shared.clock.now_ns());
+        let pending_ns = self.pace.looked(self.measured_ns.get(), completions);
+        board.begin_work(self.epoch_board_ns + self.now_ns(), pending_ns);
         self.timers.borrow_mut().fire(self.now_ns());
     }
 

@@ -54,6 +54,7 @@ mod hop;
 pub mod hyper;
 mod keyed;
 mod net;
+mod pace;
 mod shared;
 mod source;
 mod spec;
@@ -82,7 +83,8 @@ pub use task::{Task, yield_now};
 pub use time::{Sleep, Timeout, sleep};
 
 pub use vermeil_io::{
-    Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, listen, monotonic_ns,
+    Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, NEAR_MAX, WEIGHT_ONE,
+    listen, monotonic_ns,
 };
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{CoreIndex, Distance, Layout, PlanName, Policy, TurnLimits, UnknownPolicy};

@@ -24,15 +24,17 @@ struct cpu {
   u32 home;      /* the core that takes this cpu's connections */
 };
 
+/* The layout of CoreBoard in crates/io/src/board.rs. */
 struct core {
-  u64 busy_since_ns;  /* when its turn began, 0 while it waits; written by the core */
-  u64 pending_ns;     /* the work that waits, as time; written by the core */
-  u64 weight_1024;    /* how much longer than on the fastest node work takes here, in 1024ths */
+  u64 busy_since_ns;  /* when it looked at its sockets, 0 while it waits for them; written by the core */
+  u64 pending_ns;     /* the work it found there, as time; written by the core */
+  u64 looks;          /* how often it has looked; written by the core */
+  u64 weight_1024;    /* how much longer than on the fastest core work takes here, in 1024ths */
   u64 elsewhere;      /* whether its connections go elsewhere; written here */
   u64 sent_away;      /* connections that went elsewhere; written here */
   u32 near_count;
   u32 near[NEAR_MAX]; /* other cores, nearest first */
-  u32 unused[13];
+  u32 unused[11];
 };
 
 /* The time a new connection waits before this core looks at it. */

@@ -11,6 +11,8 @@
 //! - [`Steering`] saves what was, then carries a plan out wholly or not at all, and brings back exactly what was.
 //! - [`verify()`] says, under traffic, how many reads happened on the cpu that had handled the packets.
 //!
+//! - [`AcceptSteering`] has the kernel choose the core of a new connection.
+//!
 //! Must never know HTTP. Unsafe code stands in `ethtool` (ioctl) and `bpf` (bpf(2)) alone.
 
 mod error;
@@ -30,6 +32,7 @@ mod plan;
 mod apply;
 mod state;
 
+mod accept;
 mod bpf;
 mod btf;
 mod meter;
@@ -37,6 +40,7 @@ mod verify;
 
 pub mod render;
 
+pub use accept::{AcceptSteering, CORE_BYTES, Mode, homes, near};
 pub use apply::{Applied, Recovered, Restored, Steering};
 pub use error::Error;
 pub use kernel::{Kernel, Live, Recorded};

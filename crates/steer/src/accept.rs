@@ -1,0 +1,287 @@
+//! Which core is given a new connection, decided in the kernel by a program over the sockets of an address
+//! (`bpf/accept.bpf.c`), in modes that can be compared.
+//!
+//! Sockets are known by their core's number, not by their order, so cores and addresses may come and go. One description
+//! of cores and cpus serves all addresses; the cores' boards are a map that the server writes and the program reads.
+//! Loading takes CAP_BPF; whoever is refused is told in words. Leaves out the sockets and what cores write. Tested here,
+//! where it is allowed, and through the server.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use vermeil_topology::{CpuId, Distance, Machine};
+
+use crate::bpf::{self, MapKind, Mappable, ProgramKind};
+
+/// Bytes of one core's board: `struct core` of the program.
+pub const CORE_BYTES: u32 = 128;
+
+/// Work that waits for a core, above which its connections go elsewhere; below half of it they stay again. Guess: the
+/// length of a turn that is too long.
+const BOUND_NS: u64 = 1_000_000;
+
+/// How the program chooses; the numbers are the program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The same core for all connections of an address.
+    Fixed = 1,
+    /// One core after the other.
+    RoundRobin = 2,
+    /// The core of the cpu that handles the packets.
+    Local = 3,
+    /// The same, unless it has much more to do than another.
+    LoadAware = 4,
+}
+
+/// The program's maps that all addresses share.
+#[derive(Debug)]
+pub struct AcceptSteering {
+    plan: OwnedFd,
+    cpus: OwnedFd,
+    cores: OwnedFd,
+    count: u32,
+}
+
+impl AcceptSteering {
+    /// For cores on these cpus. `homes` has, for each cpu of the machine by number, the core that takes the connections
+    /// whose packets are handled there ([`homes`]).
+    ///
+    /// # Errors
+    /// Why the kernel refuses, in words.
+    pub fn new(cores: usize, homes: &[u32], mode: Mode) -> Result<AcceptSteering, String> {
+        let make = || -> io::Result<AcceptSteering> {
+            let count = u32::try_from(cores).map_err(io::Error::other)?;
+            let map = |bytes, entries, mappable| bpf::create_map(MapKind::Array, bytes, entries, mappable);
+            let steering = AcceptSteering {
+                plan: map(PLAN_BYTES as u32, 1, Mappable::No)?,
+                cpus: map(4, homes.len().max(1) as u32, Mappable::No)?,
+                cores: map(CORE_BYTES, count, Mappable::Yes)?,
+                count,
+            };
+            for (cpu, home) in (0..).zip(homes) {
+                bpf::update(steering.cpus.as_fd(), cpu, &home.to_ne_bytes())?;
+            }
+            bpf::update(steering.plan.as_fd(), 0, &plan_bytes(mode, count))?;
+            Ok(steering)
+        };
+        make()
+            .map_err(|error| format!("the kernel does not take programs that choose (CAP_BPF may): {error}"))
+    }
+
+    /// The map of boards, to be mapped into the memory of whoever writes them.
+    pub fn boards(&self) -> BorrowedFd<'_> {
+        self.cores.as_fd()
+    }
+
+    /// Has the program choose among the listening sockets of one address, in the order of their cores.
+    ///
+    /// # Errors
+    /// The kernel refuses the program or a socket.
+    pub fn choose_among(&self, sockets: &[impl AsFd]) -> io::Result<()> {
+        let Some(first) = sockets.first() else { return Ok(()) };
+        let group = bpf::create_map(MapKind::Sockets, 8, self.count, Mappable::No)?;
+        for (core, socket) in (0..).zip(sockets) {
+            let number = std::os::fd::AsRawFd::as_raw_fd(&socket.as_fd()).cast_unsigned();
+            bpf::update(group.as_fd(), core, &u64::from(number).to_ne_bytes())?;
+        }
+        let maps = [group.as_fd(), self.plan.as_fd(), self.cpus.as_fd(), self.cores.as_fd()];
+        let program = bpf::load(ProgramKind::Reuseport, &bpf::ACCEPT, &maps, &[])?;
+        bpf::attach_reuseport(first.as_fd(), program.as_fd())
+    }
+}
+
+/// Bytes of `struct plan`: mode, cores, the next of round-robin, the bound.
+const PLAN_BYTES: usize = 24;
+
+fn plan_bytes(mode: Mode, cores: u32) -> [u8; PLAN_BYTES] {
+    let mut bytes = [0; PLAN_BYTES];
+    bytes[..4].copy_from_slice(&(mode as u32).to_ne_bytes());
+    bytes[4..8].copy_from_slice(&cores.to_ne_bytes());
+    bytes[16..].copy_from_slice(&BOUND_NS.to_ne_bytes());
+    bytes
+}
+
+/// For each cpu of the machine, by number, the core that takes its connections: its own, or the nearest one. Cpus of one
+/// distance to several cores are dealt to them in turn, so that no core serves a whole node.
+pub fn homes(machine: &Machine, cores: &[CpuId]) -> Vec<u32> {
+    let last = machine.cpus().union(machine.offline()).iter().last().map_or(0, |cpu| cpu.0);
+    let home = |cpu: u32| {
+        let nearest = nearest_first(machine, CpuId(cpu), cores);
+        let Some(&(least, _)) = nearest.first() else { return 0 };
+        let equal: Vec<usize> =
+            nearest.iter().take_while(|(far, _)| *far == least).map(|&(_, core)| core).collect();
+        equal[cpu as usize % equal.len()] as u32
+    };
+    (0..=last).map(home).collect()
+}
+
+/// Of each core, the others that its connections may go to, nearest first: half of `most` from its own node, the rest one
+/// from each other node in turn, so that a node with too much to do is relieved by others, and not all by the same core.
+pub fn near(machine: &Machine, cores: &[CpuId], most: usize) -> Vec<Vec<u32>> {
+    let of = |core: usize| -> Vec<u32> {
+        let others =
+            nearest_first(machine, cores[core], cores).into_iter().filter(|&(_, other)| other != core);
+        let is_away = |far: Option<Distance>| matches!(far, Some(Distance::Remote(_)) | None);
+        let (away, here): (Vec<_>, Vec<_>) = others.partition(|&(far, _)| is_away(far));
+        let here = here.into_iter().map(|(_, other)| other);
+        let away = one_of_each_node(machine, cores, core, away.into_iter().map(|(_, other)| other).collect());
+        let room = most - (most / 2).min(away.len());
+        let near: Vec<usize> = here.take(room).chain(away).take(most).collect();
+        near.into_iter().map(|core| core as u32).collect()
+    };
+    (0..cores.len()).map(of).collect()
+}
+
+/// Core numbers with their distance from `cpu`, the nearest first; among equals the ones after `cpu` first.
+fn nearest_first(machine: &Machine, cpu: CpuId, cores: &[CpuId]) -> Vec<(Option<Distance>, usize)> {
+    let mut all: Vec<_> =
+        cores.iter().enumerate().map(|(core, &of)| (machine.distance(cpu, of), core)).collect();
+    all.sort_by_key(|&(far, core)| (far.is_none(), far, cores[core] < cpu, core));
+    all
+}
+
+fn one_of_each_node(machine: &Machine, cores: &[CpuId], core: usize, away: Vec<usize>) -> Vec<usize> {
+    let node_of = |core: usize| machine.pu(cores[core]).map(|pu| pu.node);
+    let mut nodes: Vec<(_, Vec<usize>)> = Vec::new();
+    for other in away {
+        match nodes.iter_mut().find(|(node, _)| *node == node_of(other)) {
+            Some((_, of_node)) => of_node.push(other),
+            None => nodes.push((node_of(other), vec![other])),
+        }
+    }
+    nodes.iter().map(|(_, of_node)| of_node[core % of_node.len()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use vermeil_topology::synthetic;
+
+    fn cpus(count: u32) -> Vec<CpuId> {
+        (0..count).map(CpuId).collect()
+    }
+
+    #[test]
+    fn cpus_without_a_core_are_served_by_the_nearest() {
+        let machine = synthetic::parse("node:2 core:2 pu:2").unwrap();
+        assert_eq!(homes(&machine, &[CpuId(0), CpuId(2), CpuId(4)]), [0, 0, 1, 1, 2, 2, 2, 2]);
+        let one_node = synthetic::parse("node:1 core:6 pu:1").unwrap();
+        assert_eq!(homes(&one_node, &[CpuId(0), CpuId(1)]), [0, 1, 0, 1, 0, 1], "dealt in turn");
+    }
+
+    #[test]
+    fn connections_go_near_first_and_to_every_node() {
+        let machine = synthetic::parse("node:4 core:4 pu:1").unwrap();
+        let near = near(&machine, &cpus(16), 8);
+        assert_eq!(near[0], [1, 2, 3, 4, 8, 12]);
+        assert_eq!(near[1], [2, 3, 0, 5, 9, 13], "others for another core");
+        let one_node = synthetic::parse("node:1 core:12 pu:1").unwrap();
+        assert_eq!(super::near(&one_node, &cpus(12), 8)[10], [11, 0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    /// As the kernel's structure: mode and cores, then two words.
+    #[test]
+    fn a_plan_has_the_layout_of_the_program() {
+        let bytes = plan_bytes(Mode::LoadAware, 7);
+        assert_eq!(bytes[..8], [4u32.to_ne_bytes(), 7u32.to_ne_bytes()].concat());
+        assert_eq!(bytes[8..], [0u64.to_ne_bytes(), BOUND_NS.to_ne_bytes()].concat());
+    }
+
+    fn group(count: usize) -> (SocketAddr, Vec<TcpListener>) {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+        let mut addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        let sockets = (0..count).map(|_| {
+            let socket =
+                socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+            sockopt::set_socket_reuseport(&socket, true).unwrap();
+            bind(&socket, &addr).unwrap();
+            listen(&socket, 64).unwrap();
+            let listener = TcpListener::from(socket);
+            listener.set_nonblocking(true).unwrap();
+            addr = listener.local_addr().unwrap();
+            listener
+        });
+        let sockets = sockets.collect();
+        (addr, sockets)
+    }
+
+    /// Connects `count` times; gives how many connections came to each socket.
+    fn connect(addr: SocketAddr, sockets: &[TcpListener], count: usize) -> Vec<usize> {
+        let _clients: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        sockets.iter().map(|socket| std::iter::from_fn(|| socket.accept().ok()).count()).collect()
+    }
+
+    fn steering(homes: &[u32], mode: Mode) -> Option<AcceptSteering> {
+        AcceptSteering::new(4, homes, mode).map_err(|why| eprintln!("SKIPPED: {why}")).ok()
+    }
+
+    #[test]
+    fn every_mode_chooses_as_it_says() {
+        // All cpus have core 2 for their home.
+        let homes = vec![2; 1024];
+        for (mode, expected) in [
+            (Mode::RoundRobin, vec![5, 5, 5, 5]),
+            (Mode::Local, vec![0, 0, 20, 0]),
+            (Mode::LoadAware, vec![0, 0, 20, 0]),
+        ] {
+            let Some(steering) = steering(&homes, mode) else { return };
+            let (addr, sockets) = group(4);
+            steering.choose_among(&sockets).unwrap();
+            assert_eq!(connect(addr, &sockets, 20), expected, "{mode:?}");
+        }
+        let Some(steering) = steering(&homes, Mode::Fixed) else { return };
+        let (addr, sockets) = group(4);
+        steering.choose_among(&sockets).unwrap();
+        let came = connect(addr, &sockets, 20);
+        assert_eq!(came.iter().max(), Some(&20), "one address, one core: {came:?}");
+    }
+
+    #[test]
+    fn a_core_with_too_much_to_do_is_spared_until_it_has_little() {
+        let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
+        let (addr, sockets) = group(4);
+        steering.choose_among(&sockets).unwrap();
+        // The words of `struct core`: busy since, pending, looks, weight, elsewhere, sent away, near (count, then cores).
+        let show = |core: u32, pending_ns: u64| {
+            let mut words = [0u64; CORE_BYTES as usize / 8];
+            let so_far = &mut [0; CORE_BYTES as usize];
+            bpf::lookup(steering.boards(), core, so_far).unwrap();
+            for (word, bytes) in words.iter_mut().zip(so_far.chunks_exact(8)) {
+                *word = u64::from_ne_bytes(bytes.try_into().unwrap());
+            }
+            words[1] = pending_ns;
+            words[3] = 1024;
+            words[6] = 2 | 3 << 32; // two near cores: 3, then 1
+            words[7] = 1;
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            bpf::update(steering.boards(), core, &bytes).unwrap();
+        };
+        (0..4).for_each(|core| show(core, 0));
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "nobody has anything to do");
+        show(2, 5 * BOUND_NS);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10], "the nearest that is free");
+        show(3, 4 * BOUND_NS);
+        assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0], "the nearest has much to do too");
+        show(1, 4 * BOUND_NS);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "nobody is twice as good");
+        show(1, 0);
+        show(2, BOUND_NS * 3 / 4);
+        assert_eq!(
+            connect(addr, &sockets, 10),
+            [0, 10, 0, 0],
+            "below the bound, but not by half: no to and fro"
+        );
+        show(2, BOUND_NS / 2);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "it has little to do again");
+    }
+
+    #[test]
+    fn a_socket_that_goes_takes_nobody_elses_place() {
+        let Some(steering) = steering(&[3; 1024], Mode::Local) else { return };
+        let (addr, mut sockets) = group(4);
+        steering.choose_among(&sockets).unwrap();
+        drop(sockets.remove(0));
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 10], "core 3 is the last of three now");
+    }
+}
