@@ -65,7 +65,11 @@ pub(crate) async fn run(
     let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
     let asked = Instant::now();
     let lease = turn(connection, &php, core, shared.options.timeouts.queue).await;
-    let lease = lease.inspect_err(|_| php.pool.count(|counters| counters.given_up += 1))?;
+    let lease = lease.inspect_err(|failure| {
+        // Who is refused is counted where that is decided.
+        let waited = !matches!(failure, Failure::QueueFull(_));
+        php.pool.count(|counters| counters.given_up += u64::from(waited));
+    })?;
     php.pool.count(|counters| counters.waited(nanoseconds(asked.elapsed())));
     let began = Instant::now();
     let run = Run { php: &php, options: &shared.options, request, call, program, head, link, content };

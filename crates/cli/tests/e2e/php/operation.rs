@@ -133,6 +133,8 @@ fn a_full_queue_refuses(io: Io) {
     for mut client in clients {
         assert_eq!(client.read(Content::Follows).text(), "done");
     }
+    server.stops_clean();
+    server.says("php: 2 requests, 1 refused, 0 given up");
 }
 
 fn who_waits_too_long_is_told(io: Io) {
