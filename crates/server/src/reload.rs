@@ -35,6 +35,9 @@ pub(crate) enum ReloadError {
     /// It is about to end.
     #[error("it is stopping")]
     Stopping,
+    /// It has programs, and the server was started without the means to run them.
+    #[error("the new configuration has {0}, and none was there when the server started; restart it")]
+    Programs(&'static str),
     /// The file.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -173,6 +176,7 @@ impl Running {
 
     /// Does all that can fail.
     fn prepare(&self, present: &Present, options: ServeOptions) -> Result<Prepared, ReloadError> {
+        self.refuse_new_programs(&options)?;
         let sites = &present.server.sites;
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No)?;
@@ -187,6 +191,18 @@ impl Running {
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
         };
         Ok(Prepared { options, added, log })
+    }
+
+    /// Without what runs them, programs would be sent as files.
+    fn refuse_new_programs(&self, options: &ServeOptions) -> Result<(), ReloadError> {
+        let programs = self.programs.as_deref();
+        if options.hosts.have_php() && programs.is_none_or(|programs| programs.php.is_none()) {
+            return Err(ReloadError::Programs("PHP"));
+        }
+        if options.hosts.have_cgi() && programs.is_none_or(|programs| programs.cgi.is_none()) {
+            return Err(ReloadError::Programs("CGI"));
+        }
+        Ok(())
     }
 
     fn take(&self, present: &mut Present, prepared: Prepared) -> Vec<String> {
@@ -250,6 +266,8 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("io", old.io != new.io),
         ("cache", old.store != new.store),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
+        ("php", (old.php != new.php || old.gateway != new.gateway) && new.php.is_some()),
+        ("cgi", old.cgi != new.cgi && new.hosts.have_cgi()),
     ];
     new.control.clone_from(&old.control);
     new.cpus.clone_from(&old.cpus);
@@ -257,5 +275,8 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.io = old.io;
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;
+    new.php.clone_from(&old.php);
+    new.gateway.clone_from(&old.gateway);
+    new.cgi.clone_from(&old.cgi);
     changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
 }

@@ -14,6 +14,7 @@ mod watch;
 mod world;
 
 pub mod report;
+pub mod reproduce;
 
 mod histogram;
 mod results;

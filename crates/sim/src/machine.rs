@@ -91,6 +91,7 @@ pub(crate) struct Dram {
     pub(crate) overlap_random_milli: u64,
     /// In thousandths.
     pub(crate) burstiness_milli: u64,
+    pub(crate) probe_bytes_milli: u64,
 }
 
 impl Dram {

@@ -44,6 +44,17 @@ pub(crate) enum Access {
     Write,
 }
 
+/// How a handler walks over an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    /// How much of it, from the beginning.
+    pub(crate) bytes: u64,
+    pub(crate) access: Access,
+    pub(crate) pattern: Pattern,
+    /// The handler's own work along the way: its transfers are spread over that time.
+    pub(crate) work_ps: u64,
+}
+
 /// What one core's accesses came to. Lines are cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -142,18 +153,12 @@ impl Memory {
         self.free.entry((pool, chunks)).or_default().push(object);
     }
 
-    /// A core touches the first `bytes` of an object, from `at_ps` on. Gives the time that takes.
-    pub(crate) fn touch(
-        &mut self,
-        core: CoreIndex,
-        object: ObjectId,
-        bytes: u64,
-        access: Access,
-        pattern: Pattern,
-        at_ps: u64,
-    ) -> u64 {
+    /// A core touches an object, from `at_ps` on. Gives the time it waits for lines, beside the work it does meanwhile.
+    pub(crate) fn touch(&mut self, core: CoreIndex, object: ObjectId, walk: Walk, at_ps: u64) -> u64 {
+        let Walk { bytes, access, pattern, work_ps } = walk;
         let Object { first, chunks, bytes: size, .. } = self.objects[object.0 as usize];
-        let mut left = bytes.min(u64::from(size));
+        let all = bytes.min(u64::from(size));
+        let mut left = all;
         let mut took_ps = 0;
         for chunk in first..first + chunks {
             if left == 0 {
@@ -161,7 +166,8 @@ impl Memory {
             }
             let part = left.min(u64::from(self.chunks[chunk as usize].bytes));
             let lines = part.div_ceil(u64::from(self.machine.line_bytes));
-            took_ps += self.touch_chunk(core, chunk, lines, access, pattern, at_ps + took_ps);
+            let worked_ps = (u128::from(work_ps) * u128::from(all - left) / u128::from(all)) as u64;
+            took_ps += self.touch_chunk(core, chunk, lines, access, pattern, at_ps + worked_ps + took_ps);
             left -= part;
         }
         self.traffic[core.0 as usize].stall_ps += took_ps;
@@ -330,6 +336,7 @@ impl Memory {
                 delay = delay.and(port.carry(at_ps, bytes));
             }
         }
+        self.probe(node, lines, at_ps);
         let counts = &mut self.traffic[core.0 as usize];
         counts.missed_lines += lines;
         counts.cache_to_cache_lines += if matches!(source, Source::Cache(_)) { lines } else { 0 };
@@ -345,6 +352,18 @@ impl Memory {
             delay = delay.and(self.links[usize::from(link)].carry(at_ps, bytes));
         }
         delay
+    }
+
+    /// Asks all other nodes for lines, where no directory knows better. Nobody waits for the answers longer than for memory.
+    fn probe(&mut self, node: u16, lines: u64, at_ps: u64) {
+        let bytes = lines * self.machine.dram.probe_bytes_milli / 1_000;
+        if bytes == 0 {
+            return;
+        }
+        for other in (0..self.machine.nodes as u16).filter(|&other| other != node) {
+            self.carry(node, other, bytes, at_ps);
+            self.carry(other, node, bytes, at_ps);
+        }
     }
 
     /// A read of what another domain has changed brings memory up to date.

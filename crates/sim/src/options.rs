@@ -28,6 +28,13 @@ pub struct Options {
     pub plan: Option<Plan>,
     /// A thief waits for a lock that is taken, as the documents' runtimes did; this project's passes on.
     pub waits_for_locks: bool,
+    /// One instance of the program on each node: what is made on a node stays there, under any policy.
+    pub instance_per_node: bool,
+    /// A thief leaves a color that holds half of the victim's waiting events or more, as the documents' runtimes did.
+    pub leaves_half: bool,
+    /// A color that has become empty belongs again to the core it was made for, as where colors are hashed to cores and a steal
+    /// redirects only what is queued and what follows from it. Default: it stays where it ran last.
+    pub colors_return: bool,
     /// How often the placement controller looks, in nanoseconds; default: its own.
     pub control_ns: Option<u64>,
     /// After the end nobody asks any more, and what was asked has so long to be answered, in nanoseconds; 0: no time at all.
@@ -51,6 +58,9 @@ impl Options {
             annotated: None,
             plan: None,
             waits_for_locks: false,
+            instance_per_node: false,
+            leaves_half: false,
+            colors_return: false,
             control_ns: None,
             drain_ns: 0,
             audit_every: None,

@@ -12,7 +12,7 @@ mod tests;
 mod trace;
 
 pub use compile::Program;
-pub(crate) use compile::{Coloring, Handler, Home, Next, ObjectKind, REQUEST_OBJECTS_MAX};
+pub(crate) use compile::{Coloring, Handler, Home, Next, ObjectKind, REQUEST_OBJECTS_MAX, Touch};
 pub use shipped::{workload, workload_text, workloads};
 pub use spec::{
     Choice, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, ShiftSpec, SourceKind, SourceSpec,

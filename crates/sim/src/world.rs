@@ -91,6 +91,8 @@ struct World<W> {
     learned: Learned,
     /// Where each handler stands, under policies that place them.
     plan: Option<Plan>,
+    /// Nodes that have cores.
+    active_nodes: Vec<u16>,
     code: Vec<ObjectId>,
     /// By kind and instance.
     shared: Vec<Vec<Option<ObjectId>>>,
@@ -149,6 +151,7 @@ impl<W: Watch> World<W> {
             cycles_percent: vec![100; program.handlers.len()],
             learned: Learned::new(stealing, machine.cores(), priors(machine, program, options)),
             plan: plan(machine, program, options),
+            active_nodes: active_nodes(machine),
             code,
             shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
             instance_colors: vec![Vec::new(); program.objects.len()],
@@ -296,6 +299,13 @@ impl<W: Watch> World<W> {
         results.requests_live_at_end = self.requests.live();
         (results, self.watch)
     }
+}
+
+fn active_nodes(machine: &Machine) -> Vec<u16> {
+    let mut nodes: Vec<u16> = machine.cores.iter().map(|core| core.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
 }
 
 /// What handlers' authors say of them, if the policy is to know.

@@ -1,6 +1,7 @@
 //! What becomes of the numbers: rows, tables and a section of the documentation.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::points::Points;
@@ -11,7 +12,7 @@ use crate::rows::{self, Origin};
 use crate::stats::Summary;
 use crate::svg::number;
 use crate::table::Table;
-use crate::{Result, markdown};
+use crate::{Error, Result, markdown};
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Blocked* is how long the call takes that starts a program: for so long the thread that makes it does \
@@ -81,6 +82,9 @@ impl Report {
     /// When a file cannot be written.
     pub fn write(&self, outputs: &Outputs) -> Result<()> {
         rows::append(&outputs.rows, &self.points.rows(&self.origin))?;
+        if let Some(folder) = outputs.page.parent() {
+            fs::create_dir_all(folder).map_err(Error::path("create", folder))?;
+        }
         let mut parameters = Table::new(2, &["", ""]);
         for (name, value) in &self.parameters {
             parameters.push([(*name).into(), value.clone()]);

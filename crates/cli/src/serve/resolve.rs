@@ -53,7 +53,7 @@ impl ServeArgs {
             listing: if self.no_listing { Listing::Off } else { Listing::On },
             ..SiteOptions::default()
         };
-        Rules { files, routes: self.cgi.routes() }
+        Rules { files, php: self.php.is_on(), routes: self.cgi.routes() }
     }
 
     fn store(&self) -> StoreOptions {

@@ -2,12 +2,16 @@
 //! is told with its place.
 
 use crate::support::{Client, Io, Server, Site, on_both, vermeil};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 on_both!(
     a_file_serves_like_a_command_line,
     limits_of_the_file_hold,
     a_bad_file_does_not_start,
     routes_redirect_and_no_spelling_gets_around_them,
+    a_route_starts_programs_and_a_reload_cannot_bring_the_first,
 );
 
 fn a_file_serves_like_a_command_line(io: Io) {
@@ -110,5 +114,36 @@ code = 308
     assert_eq!(client.get("/old/kept/page").text(), "kept");
     assert_eq!(client.get("/older").status, 404);
     assert_eq!(client.get("/").status, 200);
+    server.stops_clean();
+}
+
+/// As the superuser the tests name a user for programs, whom the server otherwise takes from itself.
+fn cgi_user() -> &'static str {
+    if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" }
+}
+
+fn a_route_starts_programs_and_a_reload_cannot_bring_the_first(io: Io) {
+    let site = Site::new();
+    site.write(
+        "cgi-bin/hello",
+        b"#!/bin/sh\nprintf 'Content-Type: text/plain\\nContent-Length: 9\\n\\nhello %s' \"$QUERY_STRING\"\n",
+    );
+    for path in [site.outside(""), site.root(), site.path("cgi-bin"), site.path("cgi-bin/hello")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let plain = "[[host]]\nroot = \"site\"\n";
+    let route = "[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
+    let server = Server::configured(io, &site, &format!("{plain}{route}{}", cgi_user()));
+    assert_eq!(server.get("/cgi-bin/hello?you").text(), "hello you");
+    assert_eq!(server.get("/").status, 200);
+    server.stops_clean();
+
+    let server = Server::configured(io, &site, plain);
+    site.configure(io, &format!("{plain}{route}{}", cgi_user()));
+    server.signal(Signal::HUP);
+    server.says("the new configuration has CGI, and none was there when the server started; restart it");
+    site.configure(io, &plain.replace("root", "php = true\nroot"));
+    server.signal(Signal::HUP);
+    server.says("the new configuration has PHP, and none was there when the server started; restart it");
     server.stops_clean();
 }

@@ -53,6 +53,14 @@ pub(crate) struct Cgi {
     null: File,
 }
 
+impl Cgi {
+    /// Programs that run now, how many may, and requests that wait.
+    pub(crate) fn now(&self) -> (usize, usize, usize) {
+        let (running, waiting) = self.turns.now();
+        (running, self.options.bounds.running_max, waiting)
+    }
+}
+
 /// A folder whose programs may run.
 #[derive(Debug)]
 struct CgiSite {

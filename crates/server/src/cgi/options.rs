@@ -18,7 +18,7 @@ pub const HOST_WAITING_MAX: usize = 256;
 pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Everything about CGI but which paths it is for, which routes say.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgiOptions {
     /// Who programs run as; as the server itself if nothing is said, which is refused to the superuser.
     pub identity: Option<Identity>,

@@ -78,8 +78,7 @@ impl Turns {
     }
 
     /// Programs that run now, and requests that wait.
-    #[cfg(test)]
-    fn now(&self) -> (usize, usize) {
+    pub(crate) fn now(&self) -> (usize, usize) {
         let state = self.lock();
         (state.running, state.hosts.values().map(|host| host.waiting.len()).sum())
     }

@@ -11,10 +11,13 @@ use super::{
 use crate::{
     CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts,
     balance::Balance,
+    cgi,
     control::ControlTarget,
     files::{FollowSymlinks, SiteOptions, StoreOptions},
+    gateway::{self, GatewayTimeouts},
     hosts::Unknown,
     log::LogTarget,
+    php,
 };
 use std::path::PathBuf;
 use vermeil_http::limits;
@@ -50,6 +53,10 @@ table! {
         cache: CacheTable = CacheTable::unwritten().expect("every key has a default"),
         /// What holds for all hosts together.
         hosts: HostsTable = HostsTable::unwritten().expect("every key has a default"),
+        /// The PHP of all hosts with `php = true`.
+        php: PhpTable = PhpTable::unwritten().expect("every key has a default"),
+        /// What the programs of routes with `action = "cgi"` run as and within.
+        cgi: CgiTable = CgiTable::unwritten().expect("every key has a default"),
         /// The virtual hosts, at least one.
         host: Vec<At<HostTable>> = Vec::new(),
     }
@@ -143,6 +150,9 @@ table! {
         /// Which symbolic links below the folder are followed: `within` relative ones that stay below it at every step,
         /// `all` wherever they lead, `none`.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
+        /// Whether files named `*.php` are answered by PHP (see `[php]`), and folders without an index page by their `index.php`.
+        /// Without it such files are sent as they are.
+        php: bool = false,
         /// What other than files is served where. The first that matches counts; what none matches is a file.
         route: Vec<At<RouteTable>> = Vec::new(),
     }
@@ -156,7 +166,8 @@ table! {
         prefix: Option<At<String>> = None,
         /// How a segment of the path ends: `".php"` is `/a.php` and `/a.php/more`.
         suffix: Option<At<String>> = None,
-        /// What is done: `files` serves files after all, `redirect` sends the client elsewhere.
+        /// What is done: `files` serves files after all, `redirect` sends the client elsewhere, `cgi` runs the program that the
+        /// path names below the host's folder (see `[cgi]`).
         action: ActionWord,
         /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix) and
         /// `{query}` (with its question mark, if there is one) stand for those of the request.
@@ -166,10 +177,55 @@ table! {
     }
 }
 
+table! {
+    /// PHP over FastCGI.
+    pub(super) struct PhpTable {
+        /// Where it is: `"auto"`, a pool of our own, of the php-fpm or php-cgi that is found; the path of one; or a pool that runs
+        /// already, `"unix:PATH"` or `"ADDRESS:PORT"`.
+        source: At<String> = At::unwritten("auto".to_owned()),
+        /// Children of the pool, and connections open to it at once. Without it: 4 for each core.
+        children: Option<At<u64>> = None,
+        /// Requests that may wait for a child. Beyond it: 503.
+        queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
+        /// How long a request may wait for a child. Then: 503.
+        queue_timeout: Span = GatewayTimeouts::default().queue.into(),
+        /// How long PHP may be silent. Then: 504, or the answer is cut.
+        timeout: Span = GatewayTimeouts::default().answer.into(),
+        /// Requests after which a child of our own pool is replaced; 0: never.
+        requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
+        /// The longest request body, in bytes. Beyond it: 413.
+        body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
+        /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
+        user: Option<String> = None,
+    }
+}
+
+table! {
+    /// CGI programs, started for one request each.
+    pub(super) struct CgiTable {
+        /// The user that programs run as, with its groups. Without it: whoever started the server, unless that was the
+        /// superuser: then a user must be named.
+        user: Option<At<String>> = None,
+        /// Programs that run at once, of all hosts. Requests beyond that wait for one to end.
+        running_max: u64 = cgi::RUNNING_MAX as u64; from 1, to 100_000,
+        /// Programs that run at once, of one host.
+        host_running_max: u64 = cgi::HOST_RUNNING_MAX as u64; from 1, to 100_000,
+        /// Requests of one host that may wait. Beyond it: 503.
+        host_waiting_max: u64 = cgi::HOST_WAITING_MAX as u64; from 0, to 1_000_000,
+        /// How long a program may run. Then it and all it started are killed: 504, or the answer is cut.
+        timeout: Span = cgi::TIME_LIMIT.into(),
+        /// Address space that each process of a program may have, in bytes, from 1M. Without it: no bound.
+        memory: Option<At<Size>> = None,
+        /// Whether programs whose names begin with `nph-` write the whole answer themselves.
+        nph: bool = false,
+    }
+}
+
 /// The actions by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActionWord {
     Files,
+    Cgi,
     Redirect,
 }
 
@@ -197,5 +253,5 @@ words! {
     IoChoice: "auto" => IoChoice::Auto, "uring" => IoChoice::Uring, "epoll" => IoChoice::Epoll;
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
-    ActionWord: "files" => ActionWord::Files, "redirect" => ActionWord::Redirect;
+    ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect;
 }

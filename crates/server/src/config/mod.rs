@@ -8,6 +8,7 @@
 mod describe;
 mod keys;
 mod plan;
+mod programs;
 mod read;
 mod report;
 mod resolve;

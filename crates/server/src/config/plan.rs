@@ -100,6 +100,9 @@ impl fmt::Display for Served<'_> {
             Some(root) => write!(f, "files of {}", root.display())?,
             None => f.write_str("no files")?,
         }
+        if rules.php {
+            f.write_str("; *.php: PHP")?;
+        }
         for route in &rules.routes {
             let [prefix, suffix] =
                 [&route.prefix, &route.suffix].map(|part| part.as_deref().unwrap_or_default());

@@ -4,17 +4,16 @@
 
 use super::{
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
+    programs,
     read::At,
     report::Problem,
     surroundings::Surroundings,
     values::{Listen, Size, Span},
 };
-use crate::cgi::CgiOptions;
 use crate::{
     ServeOptions, Timeouts,
     control::ControlTarget,
     files::{Listing, SiteOptions, StoreOptions},
-    gateway::GatewayOptions,
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
 };
@@ -24,10 +23,10 @@ use vermeil_topology::CpuId;
 
 /// What is found to be wrong.
 #[derive(Default)]
-struct Problems(Vec<Problem>);
+pub(super) struct Problems(Vec<Problem>);
 
 impl Problems {
-    fn push(&mut self, at: &Range<usize>, key: &str, what: impl Into<String>) {
+    pub(super) fn push(&mut self, at: &Range<usize>, key: &str, what: impl Into<String>) {
         self.0.push(Problem { at: at.clone(), key: key.to_owned(), what: what.into() });
     }
 }
@@ -54,18 +53,26 @@ pub(super) fn resolve(
             "there is no host; write [[host]] and below it root = \"FOLDER\"",
         );
     }
+    let gateway = programs::gateway(&document.php);
+    let cgi = programs::cgi(&document.cgi, &mut found);
+    let php = programs::php(&document.php, cpus.len(), &mut found);
     problems.append(&mut found.0);
-    let cache = &document.cache;
+    let (hosts, cache) = (hosts?, &document.cache);
+    let mut limits = Limits::from(document.limits.clone());
+    if hosts.have_php() || hosts.have_cgi() {
+        // Whose content it is, is known only after its head: what is not a program's is thrown away.
+        limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
+    }
     Some(ServeOptions {
-        cgi: CgiOptions::default(),
+        cgi,
         file: None,
         control: match document.control {
             ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
             other => other,
         },
-        gateway: GatewayOptions::default(),
-        php: None,
-        hosts: hosts?.into(),
+        gateway,
+        php: hosts.have_php().then_some(php),
+        hosts: hosts.into(),
         listen,
         cpus,
         balance: document.balance,
@@ -83,13 +90,13 @@ pub(super) fn resolve(
         },
         sites_open_max: narrow(document.hosts.open_max),
         connections_max: narrow(document.limits.connections_max),
-        limits: document.limits.into(),
+        limits,
         timeouts: document.timeouts.into(),
     })
 }
 
 /// A number whose bound fits any machine's word.
-fn narrow(number: u64) -> usize {
+pub(super) fn narrow(number: u64) -> usize {
     usize::try_from(number).expect("bounds of keys are below 2^32")
 }
 
@@ -195,7 +202,7 @@ impl<'f> HostsMade<'f> {
             listing: if host.listing { Listing::On } else { Listing::Off },
             follow_symlinks: host.follow_symlinks,
         };
-        let rules = Rules { files, routes };
+        let rules = Rules { files, php: host.php, routes };
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
@@ -253,6 +260,10 @@ impl<'f> HostsMade<'f> {
             ActionWord::Files => {
                 self.refuse_redirect_keys(table);
                 Action::Files
+            }
+            ActionWord::Cgi => {
+                self.refuse_redirect_keys(table);
+                Action::Cgi
             }
             ActionWord::Redirect => self.redirect(table, at)?,
         };

@@ -170,6 +170,39 @@ fn what_a_host_says() {
 }
 
 #[test]
+fn programs_are_asked_for_by_hosts() {
+    let plain = load("[[host]]\nroot = \"x\"\n[php]\nchildren = 3\n");
+    assert_eq!(plain.php, None, "no host has it");
+    let text = "[[host]]\nroot = \"x\"\nphp = true\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
+                [php]\nsource = \"unix:/run/php.sock\"\nchildren = 3\nqueue_max = 7\ntimeout = 5\nbody_bytes = \"2M\"\n\
+                [cgi]\nrunning_max = 9\ntimeout = \"1m\"\nnph = true\nmemory = \"1G\"\n";
+    let options = load(text);
+    let php = options.php.unwrap();
+    assert_eq!(php.source, crate::php::PhpSource::Unix("/run/php.sock".into()));
+    assert_eq!((php.children, php.queue_max), (3, 7));
+    assert_eq!(options.gateway.timeouts.answer, Duration::from_secs(5));
+    assert_eq!((options.gateway.content_bytes, options.limits.body_bytes), (2 << 20, 2 << 20));
+    let cgi = options.cgi;
+    assert_eq!((cgi.bounds.running_max, cgi.time_limit), (9, Duration::from_secs(60)));
+    assert_eq!((cgi.nph, cgi.limits.address_space_bytes), (crate::cgi::Nph::Allowed, Some(1 << 30)));
+    assert!(options.hosts.have_cgi() && options.hosts.have_php());
+    for (table, problem) in [
+        ("[php]\nchildren = 0\n", "v.toml:2:12: php.children: 0 is not from 1 to 10000"),
+        ("[cgi]\nmemory = 9\n", "v.toml:2:10: cgi.memory: 9 is not from 1M to 1T"),
+    ] {
+        assert_eq!(problems(&format!("{table}[[host]]\n")), [problem]);
+    }
+    assert!(
+        problems("[php]\nsource = \"x\"\n[[host]]\n")[0]
+            .starts_with("v.toml:2:10: php.source: write \"auto\"")
+    );
+    assert!(
+        problems("[cgi]\nuser = \"nobody-of-this-name\"\n[[host]]\n")[0]
+            .starts_with("v.toml:2:8: cgi.user: ")
+    );
+}
+
+#[test]
 fn every_problem_is_told_with_its_place() {
     let text = r#"
 corse = 2

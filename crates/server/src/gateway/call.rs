@@ -94,6 +94,9 @@ impl Call {
     #[inline]
     pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
         local.programs.as_ref()?.php.as_ref()?;
+        if !local.hosts.hosts().host(host).rules.php {
+            return None;
+        }
         let reason = route::may_concern(request)?;
         Some(Self::new(local, host, request, reason))
     }
@@ -111,6 +114,9 @@ impl Call {
         handle: &Handle,
     ) -> Option<Self> {
         local.programs.as_ref()?.php.as_ref()?;
+        if !local.hosts.hosts().host(host).rules.php {
+            return None;
+        }
         let is_left = route::is_left_to_program(request.target.path, handle);
         is_left.then(|| Self::new(local, host, request, Reason::Folder))
     }

@@ -14,7 +14,7 @@ pub const CONTENT_BYTES: u64 = 64 << 20;
 pub const SPOOL_BYTES: u64 = 4 << 30;
 
 /// Everything about programs that does not depend on what they are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
     /// Longest content of a request, in bytes; beyond: 413. See [`CONTENT_BYTES`].
     pub content_bytes: u64,

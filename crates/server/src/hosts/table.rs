@@ -6,7 +6,7 @@
 
 use super::{
     name::{self, Name},
-    route::Route,
+    route::{Action, Route},
 };
 use crate::files::SiteOptions;
 use foldhash::fast::RandomState;
@@ -39,6 +39,8 @@ pub enum Unknown {
 pub struct Rules {
     /// What of the folder is served.
     pub files: SiteOptions,
+    /// Whether files named `*.php` are answered by PHP.
+    pub php: bool,
     /// What is no file; the first that matches counts.
     pub routes: Vec<Route>,
 }
@@ -180,6 +182,16 @@ impl Hosts {
             }
         };
         self.exact.iter().map(shown("")).chain(self.below.iter().map(shown("*.")))
+    }
+
+    /// Whether a host has PHP.
+    pub fn have_php(&self) -> bool {
+        self.rules.iter().any(|rules| rules.php)
+    }
+
+    /// Whether a host has CGI programs.
+    pub fn have_cgi(&self) -> bool {
+        self.rules.iter().flat_map(|rules| &rules.routes).any(|route| route.action == Action::Cgi)
     }
 
     /// How many names are known.

@@ -15,7 +15,7 @@ pub const CHILDREN_PER_CORE: usize = 4;
 pub const REQUESTS_PER_CHILD: u32 = 5000;
 
 /// PHP for one server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhpOptions {
     /// Where it is.
     pub source: PhpSource,

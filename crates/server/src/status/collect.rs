@@ -3,10 +3,12 @@
 use super::{
     process::{self, ThreadTime},
     records::{
-        CacheStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpStatus, Status,
+        CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpStatus,
+        Status,
     },
 };
 use crate::{
+    cgi::Cgi,
     gateway::Shared,
     local,
     log::{LogCounts, NoticeKind, Notices},
@@ -93,8 +95,14 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         memory: process::memory(),
         log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
+        cgi: programs.and_then(|programs| Some(cgi(programs.cgi.as_ref()?))),
         php: programs.and_then(|programs| Some(PhpStatus::from(programs.php.as_ref()?.snapshot()))),
     }
+}
+
+fn cgi(cgi: &Cgi) -> CgiStatus {
+    let (running, running_max, waiting) = cgi.now();
+    CgiStatus { running: running as u64, running_max: running_max as u64, waiting: waiting as u64 }
 }
 
 fn cache(server: &Server) -> CacheStatus {

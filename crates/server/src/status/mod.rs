@@ -12,8 +12,8 @@ mod text;
 
 pub(crate) use collect::collect;
 pub use records::{
-    CacheStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus, PhpStatus,
-    Status, reference_page,
+    CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus,
+    PhpStatus, Status, reference_page,
 };
 
 pub(crate) use collect::{Life, Sources};

@@ -91,6 +91,8 @@ record! {
         notices: Vec<NoticeStatus>,
         /// The PHP pool; `null` without one.
         php: Option<PhpStatus>,
+        /// CGI programs; `null` without any.
+        cgi: Option<CgiStatus>,
     }
 }
 
@@ -232,6 +234,18 @@ record! {
     }
 }
 
+record! {
+    /// CGI programs.
+    pub struct CgiStatus {
+        /// Those that run.
+        running: u64,
+        /// The bound of these.
+        running_max: u64,
+        /// Requests waiting for one to end.
+        waiting: u64,
+    }
+}
+
 /// The reference page of the status, in Markdown.
 pub fn reference_page() -> String {
     let records = [
@@ -244,6 +258,7 @@ pub fn reference_page() -> String {
         LogStatus::doc(),
         NoticeStatus::doc(),
         PhpStatus::doc(),
+        CgiStatus::doc(),
     ];
     let mut page = INTRODUCTION.to_owned();
     for RecordDoc { name, about, fields } in records {

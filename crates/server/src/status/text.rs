@@ -1,6 +1,6 @@
 //! A status for people: some lines, the cores as a table.
 
-use super::records::{CacheStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpStatus, Status};
+use super::records::{CacheStatus, CgiStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpStatus, Status};
 use crate::config::values::Size;
 use std::{
     fmt::{self, Display},
@@ -44,6 +44,13 @@ impl Display for InstanceStatus {
         )?;
         if let Some(php) = &self.php {
             php.fmt(f)?;
+        }
+        if let Some(cgi) = &self.cgi {
+            let CgiStatus { running, running_max, waiting } = cgi;
+            writeln!(
+                f,
+                "cgi: {running} of at most {running_max} programs running, {waiting} requests waiting"
+            )?;
         }
         for notice in &self.notices {
             writeln!(f, "notice: {}, {}", notice.kind, times(notice.count))?;

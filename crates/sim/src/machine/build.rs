@@ -117,6 +117,7 @@ fn dram(spec: &MachineSpec) -> Dram {
         overlap_sequential_milli: milli(memory.overlap_sequential).max(1_000),
         overlap_random_milli: milli(memory.overlap_random).max(1_000),
         burstiness_milli: milli(memory.burstiness),
+        probe_bytes_milli: milli(memory.probe_bytes),
     }
 }
 

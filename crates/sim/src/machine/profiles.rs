@@ -7,12 +7,13 @@ use super::Machine;
 use crate::Error;
 
 /// Names and texts, in the order they are listed to people.
-const PROFILES: [(&str, &str); 6] = [
+const PROFILES: [(&str, &str); 7] = [
     ("xeon5100-2x2", include_str!("../../machines/xeon5100-2x2.toml")),
     ("xeon-2x4-l2pairs", include_str!("../../machines/xeon-2x4-l2pairs.toml")),
     ("opteron8380-4x4", include_str!("../../machines/opteron8380-4x4.toml")),
     ("epyc-2x64", include_str!("../../machines/epyc-2x64.toml")),
     ("numa-4x32", include_str!("../../machines/numa-4x32.toml")),
+    ("pentium3-4", include_str!("../../machines/pentium3-4.toml")),
     ("hybrid", include_str!("../../machines/hybrid.toml")),
 ];
 

@@ -87,6 +87,10 @@ pub struct MemorySpec {
     /// bursts.
     #[serde(default = "one")]
     pub burstiness: f64,
+    /// Bytes that each line fetched sends to every other node and gets back, to ask whether its caches have it: machines
+    /// without a directory.
+    #[serde(default)]
+    pub probe_bytes: f64,
 }
 
 /// A link between two nodes, with its own bandwidth in each direction.

@@ -46,6 +46,8 @@ pub(crate) struct Bandwidth {
     line_service_ps: u64,
     burstiness_milli: u64,
     windows: Box<[Window]>,
+    /// Windows from the first of these to before the second are full: a saturated resource is not searched again.
+    full: (u64, u64),
     carried_bytes: u64,
     peak_bytes: u64,
 }
@@ -59,6 +61,7 @@ impl Bandwidth {
             line_service_ps: u64::from(line_bytes) * 1_000 * PS_PER_NS / bytes_per_us,
             burstiness_milli,
             windows: vec![Window::default(); WINDOWS].into(),
+            full: (0, 0),
             carried_bytes: 0,
             peak_bytes: 0,
         }
@@ -72,6 +75,7 @@ impl Bandwidth {
         let mut left = bytes;
         let mut index = first;
         loop {
+            index = self.past_full(index);
             let full = self.window_bytes;
             let window = self.window(index);
             let taken = left.min(full.saturating_sub(window.used_bytes));
@@ -79,6 +83,9 @@ impl Bandwidth {
             let used_bytes = window.used_bytes;
             self.peak_bytes = self.peak_bytes.max(used_bytes);
             left -= taken;
+            if used_bytes >= full {
+                self.note_full(index);
+            }
             // Far ahead nothing is kept: what is left finds room at the horizon.
             if left == 0 || index - first >= WINDOWS as u64 / 2 {
                 break;
@@ -86,6 +93,17 @@ impl Bandwidth {
             index += 1;
         }
         Delay { spill_ps: self.spill_ps(at_ps, first, index, bytes), line_ps }
+    }
+
+    /// The first window from this one on that is not known to be full.
+    fn past_full(&self, index: u64) -> u64 {
+        let (from, until) = self.full;
+        if (from..until).contains(&index) { until } else { index }
+    }
+
+    fn note_full(&mut self, index: u64) {
+        let (from, until) = self.full;
+        self.full = if index == until && from < until { (from, until + 1) } else { (index, index + 1) };
     }
 
     /// How much later than without anybody else's traffic the transfer ends.

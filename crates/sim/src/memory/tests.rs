@@ -8,7 +8,8 @@ fn memory(machine: &str) -> Memory {
 }
 
 fn walk(memory: &mut Memory, core: u32, object: ObjectId, access: Access) -> u64 {
-    memory.touch(CoreIndex(core), object, u64::MAX, access, Pattern::Sequential, 0)
+    let walk = Walk { bytes: u64::MAX, access, pattern: Pattern::Sequential, work_ps: 0 };
+    memory.touch(CoreIndex(core), object, walk, 0)
 }
 
 #[test]
@@ -56,7 +57,9 @@ fn far_memory_is_slower_and_loads_the_links_on_its_way() {
     let took = [0, 1, 3].map(|home| memory.stream(CoreIndex(0), home, MIB / 16, Pattern::Sequential, 0));
     assert!(took[0] < took[1] && took[1] < took[2], "{took:?}");
     let used = memory.usage_milli(1_000_000_000).links;
-    assert_eq!(used.iter().filter(|&&milli| milli > 0).count(), 2, "1 to 0, and 3 to 0 through 1: {used:?}");
+    let by_link: Vec<((u16, u16), u64)> = memory.machine.link_ends().zip(used).collect();
+    let of = |from, to| by_link.iter().find(|(ends, _)| *ends == (from, to)).unwrap().1;
+    assert!(of(1, 0) > 2 * of(2, 0), "from 1, and from 3 through 1; to 2 go probes only: {by_link:?}");
     assert_eq!(memory.traffic()[0].remote_lines, 2 * 1024);
 }
 

@@ -73,6 +73,8 @@ fn options(draw: &mut Stream, seed: u64) -> Options {
         spin_ns: if draw.chance(200) { draw.below(50_000) } else { 0 },
         annotated: draw.chance(300).then(|| draw.chance(500)),
         waits_for_locks: draw.chance(200),
+        leaves_half: draw.chance(200),
+        colors_return: draw.chance(200),
         control_ns: Some(50_000 + draw.below(500_000)),
         drain_ns: DRAIN_NS,
         audit_every: Some(AUDIT_EVERY),

@@ -64,6 +64,7 @@ impl ObjectKind {
 pub(crate) enum Home {
     Touch,
     Spread,
+    Active,
     Nic,
     Node(u16),
 }
@@ -300,10 +301,11 @@ impl Names<'_> {
         Ok(match object.home.as_str() {
             "touch" => Home::Touch,
             "spread" => Home::Spread,
+            "cores" => Home::Active,
             "nic" => Home::Nic,
             number => Home::Node(number.parse().map_err(|_| {
                 let problem = format!(
-                    "home {number:?} of object {:?}; write touch, spread, nic or a node's number",
+                    "home {number:?} of object {:?}; write touch, spread, cores, nic or a node's number",
                     object.name
                 );
                 self.problem(problem)

@@ -7,13 +7,15 @@ use super::Program;
 use crate::Error;
 
 /// Names and texts, in the order they are listed to people.
-const WORKLOADS: [(&str, &str); 7] = [
+const WORKLOADS: [(&str, &str); 9] = [
     ("sqrt-pipeline", include_str!("../../workloads/sqrt-pipeline.toml")),
     ("image-pipeline", include_str!("../../workloads/image-pipeline.toml")),
     ("web", include_str!("../../workloads/web.toml")),
     ("sfs", include_str!("../../workloads/sfs.toml")),
     ("keyed", include_str!("../../workloads/keyed.toml")),
     ("mixed", include_str!("../../workloads/mixed.toml")),
+    ("support", include_str!("../../workloads/support.toml")),
+    ("packets", include_str!("../../workloads/packets.toml")),
     ("unbalanced", include_str!("../../workloads/unbalanced.toml")),
 ];
 

@@ -51,8 +51,9 @@ pub struct ObjectSpec {
     /// How unequal their popularity is: the exponent of Zipf's law in thousandths, 0 for equal.
     #[serde(default)]
     pub skew_milli: u32,
-    /// In which node's memory: `touch` (whoever touches it first), `spread` (in turn over all nodes), `nic` (the request's
-    /// network card) or a node's number.
+    /// In which node's memory: `touch` (whoever touches it first), `spread` (in turn over all nodes),
+    /// `cores` (in turn over those whose cores run), `nic` (the request's network card) or a
+    /// node's number.
     #[serde(default = "home_touch")]
     pub home: String,
     /// Never kept in a cache: too large, or read once.

@@ -63,9 +63,12 @@ impl<W: Watch> World<W> {
         match self.program.sources[source].load.clone() {
             SourceKind::Closed { clients, think_us } => {
                 let mut start = Stream::new(self.options.seed, Purpose::Start, source as u64);
-                let spread_ns = if think_us == 0 { START_SPREAD_NS } else { think_us * 1_000 };
                 for client in first..first + clients.max(1) {
-                    let at_ns = start.below(spread_ns);
+                    // As if they had been thinking for ever: no rush at the start.
+                    let at_ns = match think_us {
+                        0 => start.below(START_SPREAD_NS),
+                        _ => start.exponential(think_us * 1_000),
+                    };
                     self.ask_at(at_ns, client);
                 }
             }

@@ -18,7 +18,7 @@ impl<W: Watch> World<W> {
     }
 
     fn audit(&self) -> Result<(), (&'static str, String)> {
-        let mut ready = vec![0usize; self.cores.len()];
+        let mut ready = vec![(0usize, 0u64); self.cores.len()];
         let mut running = 0;
         for (index, color) in self.colors.in_use() {
             let has_token = color.token != Token::Absent;
@@ -29,7 +29,10 @@ impl<W: Watch> World<W> {
                 return Err(("I2", what));
             }
             match color.token {
-                Token::Ready => ready[color.core.0 as usize] += 1,
+                Token::Ready => {
+                    let (tokens, events) = &mut ready[color.core.0 as usize];
+                    (*tokens, *events) = (*tokens + 1, *events + u64::from(color.len));
+                }
                 Token::Running => running += 1,
                 Token::Absent => {}
             }
@@ -46,15 +49,15 @@ impl<W: Watch> World<W> {
         self.audit_queues(&ready, running)
     }
 
-    fn audit_queues(&self, ready: &[usize], running: usize) -> Result<(), (&'static str, String)> {
+    fn audit_queues(&self, ready: &[(usize, u64)], running: usize) -> Result<(), (&'static str, String)> {
         if self.options.ideal {
             return Ok(());
         }
         for (core, &expected) in self.cores.iter().zip(ready) {
-            let found = core.ready.len();
+            let found = (core.ready.len(), core.waiting_events);
             if found != expected {
                 let what =
-                    format!("{} has {found} tokens queued, and {expected} colors think so", core.index);
+                    format!("{} has {found:?} tokens and events queued, and the colors say {expected:?}", core.index);
                 return Err(("I2", what));
             }
         }

@@ -47,6 +47,8 @@ pub(crate) struct Color {
     pub(crate) token: Token,
     /// Where it runs, or goes when it becomes ready.
     pub(crate) core: CoreIndex,
+    /// Where it was made.
+    pub(crate) home: CoreIndex,
     /// Where it ran last.
     pub(crate) last: Option<CoreIndex>,
     pub(crate) placement: Placement,
@@ -80,10 +82,12 @@ impl Colors {
     pub(crate) fn make(&mut self, core: impl FnOnce(u64) -> CoreIndex, placement: Placement) -> u32 {
         let made = self.made;
         self.made += 1;
+        let home = core(made);
         let color = Color {
             number: 0,
             token: Token::Absent,
-            core: core(made),
+            core: home,
+            home,
             last: None,
             placement,
             slot: Slot(NONE),

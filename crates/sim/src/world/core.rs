@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) ready: Ready<u32>,
     /// Entries in a queue of order `Events`.
     pub(crate) entries: usize,
+    /// Events of the colors whose tokens wait here.
+    pub(crate) waiting_events: u64,
     pub(crate) lock: Lock,
     pub(crate) turn: Turn,
     pub(crate) sampler: Sampler,
@@ -95,6 +97,7 @@ impl Core {
             batch_left: 0,
             ready: Ready::new(stealing.order()),
             entries: 0,
+            waiting_events: 0,
             lock: Lock::default(),
             turn: Turn::new(limits, stealing),
             sampler: Sampler::default(),
@@ -167,6 +170,8 @@ pub struct CoreCounts {
     pub wakes: u64,
     /// Events that ran on another core than their color's last.
     pub cold_runs: u64,
+    /// Cache lines of queues, locks and colors that came from beyond the core's caches, in thousandths.
+    pub runtime_lines_milli: u64,
     /// Waits from posting to start.
     pub waits: Histogram,
     /// Times of single steals.

@@ -8,10 +8,10 @@ use vermeil_sched::CoreIndex;
 use super::World;
 use super::colors::{Event, NONE};
 use crate::machine::{PS_PER_NS, Pattern};
-use crate::memory::{Access, ObjectId};
+use crate::memory::{Access, ObjectId, Walk};
 use crate::random::{self, Purpose};
 use crate::watch::Watch;
-use crate::workload::{Home, Life};
+use crate::workload::{Home, Life, Touch};
 
 /// The pool of objects that belong to nobody in particular.
 const COMMON_POOL: u32 = u32::MAX;
@@ -22,16 +22,28 @@ impl<W: Watch> World<W> {
         let event = *self.colors.event(event);
         let base_ps = self.base_ps(&event, found);
         let base_ps = self.at_speed(core, base_ps);
-        let mut ps = base_ps;
+        let mut waited_ps = 0;
+        let start_ps = at_ns * PS_PER_NS;
         if self.core(core).last_handler != event.handler {
             self.core(core).last_handler = event.handler;
-            ps += self.fetch_code(core, event.handler, at_ns * PS_PER_NS + ps);
+            waited_ps += self.fetch_code(core, event.handler, start_ps);
         }
-        for index in 0..self.program.handlers[usize::from(event.handler)].touches.len() {
-            ps += self.touch(core, &event, index, at_ns * PS_PER_NS + ps);
+        // The handler's own work is spread over what it touches, by size.
+        let touches = &self.program.handlers[usize::from(event.handler)].touches;
+        let sizes: u64 = touches.iter().filter(|touch| !touch.by_nic).map(|touch| touch.bytes).sum();
+        let mut worked_ps = 0;
+        for index in 0..touches.len() {
+            let touch = self.program.handlers[usize::from(event.handler)].touches[index];
+            let work_ps = match sizes {
+                0 => 0,
+                _ if touch.by_nic => 0,
+                _ => (u128::from(base_ps) * u128::from(touch.bytes) / u128::from(sizes)) as u64,
+            };
+            waited_ps += self.touch(core, &event, touch, work_ps, start_ps + worked_ps + waited_ps);
+            worked_ps += work_ps;
         }
         self.core(core).counts.base_ns += base_ps / PS_PER_NS;
-        ps.div_ceil(PS_PER_NS).max(1)
+        (base_ps + waited_ps).div_ceil(PS_PER_NS).max(1)
     }
 
     /// Cycles of this run, as picoseconds on a core at full speed.
@@ -85,11 +97,11 @@ impl<W: Watch> World<W> {
             return 0;
         }
         let code = self.code[usize::from(handler)];
-        self.memory.touch(core, code, bytes, Access::Read, Pattern::Sequential, at_ps)
+        let walk = Walk { bytes, access: Access::Read, pattern: Pattern::Sequential, work_ps: 0 };
+        self.memory.touch(core, code, walk, at_ps)
     }
 
-    fn touch(&mut self, core: CoreIndex, event: &Event, index: usize, at_ps: u64) -> u64 {
-        let touch = self.program.handlers[usize::from(event.handler)].touches[index];
+    fn touch(&mut self, core: CoreIndex, event: &Event, touch: Touch, work_ps: u64, at_ps: u64) -> u64 {
         let kind = &self.program.objects[usize::from(touch.object)];
         if self.options.ideal {
             return if touch.by_nic { 0 } else { self.warm_ps(core, touch.bytes, touch.pattern) };
@@ -106,7 +118,8 @@ impl<W: Watch> World<W> {
             return self.memory.stream(core, home, touch.bytes, touch.pattern, at_ps);
         }
         let object = self.object(core, event, touch.object);
-        self.memory.touch(core, object, touch.bytes, touch.access, touch.pattern, at_ps)
+        let walk = Walk { bytes: touch.bytes, access: touch.access, pattern: touch.pattern, work_ps };
+        self.memory.touch(core, object, walk, at_ps)
     }
 
     /// Everything in the innermost cache.
@@ -172,6 +185,7 @@ impl<W: Watch> World<W> {
         match self.program.objects[usize::from(object)].home {
             Home::Touch => here,
             Home::Spread => (instance as usize % self.machine.nodes) as u16,
+            Home::Active => self.active_nodes[instance as usize % self.active_nodes.len()],
             Home::Nic => self.nic_node(request),
             Home::Node(node) => node.min(self.machine.nodes as u16 - 1),
         }

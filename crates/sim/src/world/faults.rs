@@ -75,15 +75,16 @@ impl<W: Watch> World<W> {
         let heir = self.next_there(core);
         while let Some(taken) = self.core(core).ready.pop() {
             let by_event = self.stealing.order() == vermeil_sched::Order::Events;
-            if by_event {
-                self.core(core).entries -= 1;
-            }
             let number = match taken {
                 Taken::Token(color) => {
+                    self.took_token(core, color);
                     self.push_token(color, None, &mut at_ns);
                     self.colors.color(color).number
                 }
-                Taken::Early(number) => number,
+                Taken::Early(number) => {
+                    self.core(core).entries -= 1;
+                    number
+                }
             };
             if by_event {
                 let state = self.core(heir);

@@ -35,14 +35,17 @@ impl<W: Watch> World<W> {
         });
         if let (Some(by), false) = (by, self.options.ideal) {
             let distance = self.machine.layout().distance(by, target);
-            *at_ns += self.machine.costs.post_ns + self.machine.costs.lines_ns(1_000, distance);
+            *at_ns += self.machine.costs.post_ns + self.move_lines(by, 1_000, distance);
         }
         if self.stealing.order() == Order::Events {
             self.enqueue(target, number, 1, by, at_ns);
         }
         match token {
             Token::Absent => self.push_token(posted.color, by, at_ns),
-            Token::Ready => self.reclass(posted.color, by, at_ns),
+            Token::Ready => {
+                self.core(target).waiting_events += 1;
+                self.reclass(posted.color, by, at_ns);
+            }
             Token::Running => {}
         }
     }
@@ -88,6 +91,7 @@ impl<W: Watch> World<W> {
         }
         let (number, class) = (self.colors.color(color).number, self.class_of(color));
         let slot = self.core(target).ready.push(number, color, class);
+        self.core(target).waiting_events += u64::from(self.colors.color(color).len);
         self.colors.color_mut(color).slot = slot;
         self.tell_someone(color, target, by, at_ns);
     }
@@ -250,15 +254,25 @@ impl<W: Watch> World<W> {
         let lock = self.cores[of.0 as usize].lock;
         let from = lock.holder.unwrap_or(of);
         let costs = &self.machine.costs;
-        let transfer_ns = costs.lines_ns(1_000, self.machine.layout().distance(by, from));
+        let lock_ns = costs.lock_ns;
+        let transfer_ns = self.move_lines(by, 1_000, self.machine.layout().distance(by, from));
         let starts_ns = (*at_ns).max(lock.free_ns);
         let waited_ns = starts_ns - *at_ns;
-        *at_ns = starts_ns + transfer_ns + costs.lock_ns + hold_ns;
+        *at_ns = starts_ns + transfer_ns + lock_ns + hold_ns;
         let free_ns = *at_ns;
         self.core(by).counts.lock_ns += waited_ns;
         let lock = &mut self.core(of).lock;
         lock.free_ns = free_ns;
         lock.holder = Some(by);
+    }
+
+    /// The runtime's own cache lines come to a core over this distance; gives the time, and counts those that no shared
+    /// cache has.
+    pub(super) fn move_lines(&mut self, core: CoreIndex, lines_milli: u64, distance: Distance) -> u64 {
+        if distance > Distance::L3 {
+            self.core(core).counts.runtime_lines_milli += lines_milli;
+        }
+        self.machine.costs.lines_ns(lines_milli, distance)
     }
 
     /// An event whose wait is over.
@@ -321,6 +335,14 @@ impl<W: Watch> World<W> {
         placement: Placement,
         by: Option<CoreIndex>,
     ) -> u32 {
+        let placement = match by {
+            Some(maker) if self.options.instance_per_node && placement == Placement::Any => {
+                let layout = self.machine.layout();
+                let own = layout.indices().filter(|&core| layout.node(core) == layout.node(maker));
+                Placement::Cores(std::sync::Arc::new(own.collect()))
+            }
+            _ => placement,
+        };
         let (policy, cores) = (&self.options.policy, self.cores.len());
         let place = |made: u64| core.unwrap_or_else(|| policy.place(made, &placement, by, cores));
         self.colors.make(place, placement.clone())

@@ -12,8 +12,8 @@ use super::colors::Token;
 use super::core::Phase;
 use crate::watch::{Note, Watch};
 
-/// Between two looks of a core that goes on looking.
-const SPIN_STEP_NS: u64 = 1_000;
+/// Between two looks of a core that goes on looking, at least and at most; in between, 64 looks in all.
+const SPIN_STEP_NS: (u64, u64) = (1_000, 100_000);
 
 impl<W: Watch> World<W> {
     /// Looks for something to steal; what is found is in the core's own queue.
@@ -33,22 +33,26 @@ impl<W: Watch> World<W> {
     }
 
     fn anything_stealable(&self, thief: CoreIndex) -> bool {
-        self.cores.iter().any(|core| core.index != thief && core.ready.stealable() > 0)
+        self.victims(thief).any(|victim| self.cores[victim.0 as usize].ready.stealable() > 0)
+    }
+
+    /// The other cores, nearest first; of an instance per node only its own.
+    fn victims(&self, thief: CoreIndex) -> impl Iterator<Item = CoreIndex> {
+        let layout = self.machine.layout();
+        let apart = self.options.instance_per_node;
+        let neighbours = layout.neighbours(thief).iter().copied();
+        neighbours.filter(move |&victim| !apart || layout.node(victim) == layout.node(thief))
     }
 
     fn visit_all(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
-        let victims = self.machine.layout().neighbours(thief).len();
         if self.stealing.prefers_near() {
-            return (0..victims).any(|index| {
-                let victim = self.machine.layout().neighbours(thief)[index];
-                self.visit(thief, victim, at_ns)
-            });
+            let victims: Vec<CoreIndex> = self.victims(thief).collect();
+            return victims.into_iter().any(|victim| self.visit(thief, victim, at_ns));
         }
-        let waiting = |victim: &CoreIndex| self.cores[victim.0 as usize].ready.stealable();
-        let busiest = self.machine.layout().neighbours(thief).iter().copied().max_by_key(waiting);
+        let busiest = self.victims(thief).max_by_key(|victim| self.cores[victim.0 as usize].ready.stealable());
         // Finding out which is busiest reads every other core's word once.
-        let reads = self.machine.layout().neighbours(thief).iter().map(|&victim| self.look_ns(thief, victim));
-        *at_ns += reads.sum::<u64>();
+        let looked_ns: u64 = self.victims(thief).map(|victim| self.look_ns(thief, victim)).sum();
+        *at_ns += looked_ns;
         busiest.is_some_and(|victim| self.visit(thief, victim, at_ns))
     }
 
@@ -83,19 +87,17 @@ impl<W: Watch> World<W> {
         let distance = self.machine.layout().distance(thief, victim);
         let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
         if is_busy && !self.options.waits_for_locks {
-            *at_ns += self.machine.costs.lines_ns(1_000, distance);
+            *at_ns += self.move_lines(thief, 1_000, distance);
             return None;
         }
+        let scanned = self.cores[victim.0 as usize].entries as u64;
+        let stolen = self.take_from(thief, victim, began_ns);
         let costs = &self.machine.costs;
-        let held_ns = match self.stealing.order() {
-            Order::Colors => costs.lines_ns(costs.steal_lines_milli, distance),
-            Order::Events => {
-                let scanned = self.cores[victim.0 as usize].entries as u64;
-                costs.lines_ns(costs.steal_lines_milli + scanned * costs.scan_lines_milli, distance)
-            }
-        };
+        let looked = if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
+        let moved = if stolen.is_some() { costs.steal_lines_milli } else { 0 };
+        let held_ns = self.move_lines(thief, looked + moved, distance);
         self.lock(thief, victim, held_ns, at_ns);
-        let Stolen { token: color, entries } = self.take_from(thief, victim, began_ns)?;
+        let Stolen { token: color, entries } = stolen?;
         self.core(victim).entries -= entries;
         self.receive(thief, victim, color, entries, began_ns, at_ns);
         self.learned.moves(thief).observe(distance, *at_ns - began_ns);
@@ -113,10 +115,18 @@ impl<W: Watch> World<W> {
         let mut ready = std::mem::replace(&mut self.core(victim).ready, empty);
         let stolen = ready.steal(|&color| {
             let candidate = self.candidate(color, &owner, distance, at_ns);
-            self.may_run(color, thief) && stealing.pays(&candidate, steal_ns)
+            self.may_run(color, thief) && self.leaves_enough(color, victim) && stealing.pays(&candidate, steal_ns)
         });
         self.core(victim).ready = ready;
-        stolen
+        let stolen = stolen?;
+        self.core(victim).waiting_events -= u64::from(self.colors.color(stolen.token).len);
+        Some(stolen)
+    }
+
+    /// The documents' thieves leave a color that holds half of the victim's events: taking it would only move the load.
+    fn leaves_enough(&self, color: u32, victim: CoreIndex) -> bool {
+        let all = self.cores[victim.0 as usize].waiting_events;
+        !self.options.leaves_half || 2 * u64::from(self.colors.color(color).len) < all
     }
 
     /// A stolen color is the thief's from now on.
@@ -134,7 +144,7 @@ impl<W: Watch> World<W> {
         taken.core = thief;
         taken.moved_ns = Some(began_ns);
         taken.stolen = taken.len;
-        let number = taken.number;
+        let (number, len) = (taken.number, u64::from(taken.len));
         self.lock(thief, thief, 0, at_ns);
         let class = self.class_of(color);
         let took_ns = *at_ns - began_ns;
@@ -142,6 +152,7 @@ impl<W: Watch> World<W> {
         state.ready.post(number, entries);
         state.entries += entries;
         let slot = state.ready.push(number, color, class);
+        state.waiting_events += len;
         state.counts.steals += 1;
         state.counts.steal_ns += took_ns;
         state.counts.steal_times.add(took_ns);
@@ -157,7 +168,8 @@ impl<W: Watch> World<W> {
         state.turn.polled();
         let since_ns = *state.idle_since_ns.get_or_insert(at_ns);
         if self.stealing.is_on() && at_ns < since_ns + spin_ns && self.core(core).is_there() {
-            return self.go_on(core, at_ns + SPIN_STEP_NS);
+            let step_ns = (spin_ns / 64).clamp(SPIN_STEP_NS.0, SPIN_STEP_NS.1);
+            return self.go_on(core, at_ns + step_ns);
         }
         self.park(core, at_ns);
     }

@@ -53,7 +53,7 @@ impl<W: Watch> World<W> {
                     self.lock(core, core, 0, &mut at_ns);
                     match self.core(core).ready.pop() {
                         Some(Taken::Token(color)) => {
-                            self.took_entry(core);
+                            self.took_token(core, color);
                             return self.activate(core, color, batch, at_ns);
                         }
                         Some(Taken::Early(number)) => {
@@ -78,10 +78,13 @@ impl<W: Watch> World<W> {
         }
     }
 
-    fn took_entry(&mut self, core: CoreIndex) {
-        if self.stealing.order() == Order::Events {
-            self.core(core).entries -= 1;
-        }
+    /// A token has left its core's queue, and with it an entry where events stand in the queue.
+    pub(super) fn took_token(&mut self, core: CoreIndex, color: u32) {
+        let by_event = self.stealing.order() == Order::Events;
+        let events = u64::from(self.colors.color(color).len);
+        let state = self.core(core);
+        state.waiting_events -= events;
+        state.entries -= usize::from(by_event);
     }
 
     /// The right to run a color has come to a core.
@@ -114,7 +117,7 @@ impl<W: Watch> World<W> {
             at_ns += self.machine.costs.dispatch_ns;
             if let Some(distance) = cold {
                 // The color's two lines and the event's own.
-                at_ns += self.machine.costs.lines_ns(3_000, distance);
+                at_ns += self.move_lines(core, 3_000, distance);
             }
         }
         let found = self.find_arrivals(event);
@@ -268,7 +271,10 @@ impl<W: Watch> World<W> {
         if more {
             self.push_token(color, Some(core), at_ns);
         } else {
-            self.colors.color_mut(color).token = Token::Absent;
+            let returns = self.options.colors_return;
+            let empty = self.colors.color_mut(color);
+            empty.token = Token::Absent;
+            empty.core = if returns { empty.home } else { empty.core };
             self.colors.end_if_unused(color);
         }
         false

@@ -1,0 +1,99 @@
+//! From the tables `[php]` and `[cgi]` to what is asked of programs.
+//!
+//! Leaves out which hosts and paths are theirs, which hosts and routes say. Tested in `tests.rs`.
+
+use super::{
+    keys::{CgiTable, PhpTable},
+    read::At,
+    resolve::{Problems, narrow},
+};
+use crate::{
+    cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits},
+    gateway::{GatewayOptions, GatewayTimeouts},
+    php::{PhpOptions, PhpSource},
+};
+use std::path::PathBuf;
+
+/// Children that a pool may have.
+const CHILDREN_MAX: u64 = 10_000;
+
+/// Bounds of a program's address space, in bytes: no program starts in less.
+const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
+
+/// What relaying to programs needs to know.
+pub(super) fn gateway(table: &PhpTable) -> GatewayOptions {
+    GatewayOptions {
+        content_bytes: table.body_bytes.bytes,
+        timeouts: GatewayTimeouts {
+            queue: table.queue_timeout.into(),
+            answer: table.timeout.into(),
+            ..GatewayTimeouts::default()
+        },
+        ..GatewayOptions::default()
+    }
+}
+
+/// PHP for a server of `cores` cores.
+pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> PhpOptions {
+    let source = source(&table.source.value).unwrap_or_else(|| {
+        let what = "write \"auto\", the path of a php-fpm or php-cgi, \"unix:/PATH\", or an address such as \"127.0.0.1:9000\"";
+        problems.push(&table.source.at, "php.source", what);
+        PhpSource::Own
+    });
+    let defaults = PhpOptions::new(source, cores);
+    let children = table.children.as_ref().map(|At { value, at }| {
+        if !(1..=CHILDREN_MAX).contains(value) {
+            problems.push(at, "php.children", format!("{value} is not from 1 to {CHILDREN_MAX}"));
+        }
+        narrow((*value).min(CHILDREN_MAX))
+    });
+    PhpOptions {
+        children: children.unwrap_or(defaults.children),
+        queue_max: narrow(table.queue_max),
+        requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
+        user: table.user.clone(),
+        ..defaults
+    }
+}
+
+fn source(text: &str) -> Option<PhpSource> {
+    if text == "auto" {
+        return Some(PhpSource::Own);
+    }
+    if text.starts_with('/') {
+        return Some(PhpSource::Program(text.into()));
+    }
+    match text.strip_prefix("unix:") {
+        Some(path) => path.starts_with('/').then(|| PhpSource::Unix(PathBuf::from(path))),
+        None => text.parse().ok().map(PhpSource::Tcp),
+    }
+}
+
+/// What CGI programs run as and within.
+pub(super) fn cgi(table: &CgiTable, problems: &mut Problems) -> CgiOptions {
+    let identity = table.user.as_ref().and_then(|At { value, at }| match Identity::of_user(value) {
+        Ok(identity) => Some(identity),
+        Err(error) => {
+            problems.push(at, "cgi.user", error.to_string());
+            None
+        }
+    });
+    let address_space_bytes = table.memory.as_ref().map(|At { value, at }| {
+        if !MEMORY_BYTES.contains(&value.bytes) {
+            problems.push(at, "cgi.memory", format!("{value} is not from 1M to 1T"));
+        }
+        value.bytes
+    });
+    CgiOptions {
+        identity,
+        limits: ResourceLimits { address_space_bytes, ..ResourceLimits::default() },
+        bounds: ProgramBounds {
+            running_max: narrow(table.running_max),
+            host_running_max: narrow(table.host_running_max),
+            host_waiting_max: narrow(table.host_waiting_max),
+        },
+        time_limit: table.timeout.into(),
+        nph: if table.nph { Nph::Allowed } else { Nph::Refused },
+        ..CgiOptions::default()
+    }
+}

@@ -1,0 +1,168 @@
+//! The documents' results, run again.
+//!
+//! Each reproduction is one published experiment: the machine and the workload it was made with, the runtimes as their
+//! documents describe them, and for every published figure ours beside it. What was fitted is listed: a figure that a
+//! parameter was chosen for proves nothing, the others do. Where this project's `adaptive` can run the same program, it is
+//! set beside the document's best. Owns the figures and their bands, which `reproduce/tests.rs` enforces.
+
+mod mely;
+mod network;
+mod numa;
+mod placement;
+#[cfg(test)]
+mod tests;
+
+use crate::Error;
+use crate::report::Table;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// As long and as often as the figures need.
+    Full,
+    /// Less, for tests: the same figures with wider bands, some left out.
+    Quick,
+}
+
+/// What a figure of ours is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A parameter was chosen for it.
+    Fitted,
+    /// It follows from the rest.
+    Predicted,
+    /// The document could not know it: `adaptive`, on the same program.
+    Ours,
+}
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What is counted, and in which unit.
+    pub name: String,
+    /// The document's, where it has one.
+    pub document: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// What ours is worth.
+    pub kind: Kind,
+    /// What ours must lie between.
+    pub band: (f64, f64),
+}
+
+/// What a reproduction came to.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// All figures, in the order of the document.
+    pub figures: Vec<Figure>,
+}
+
+/// A published experiment.
+#[derive(Clone, Copy)]
+pub struct Reproduction {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Parameters that were chosen to make figures match.
+    pub fitted: &'static [&'static str],
+    run: fn(Effort) -> Result<Findings, Error>,
+}
+
+impl Reproduction {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// A shipped machine or workload does not fit, which is a fault of this crate.
+    pub fn run(&self, effort: Effort) -> Result<Findings, Error> {
+        (self.run)(effort)
+    }
+
+    /// The findings as people read them.
+    pub fn report(&self, findings: &Findings) -> String {
+        let mut table = Table::new(&["figure", "document", "ours", "difference", "", "band"]);
+        for figure in &findings.figures {
+            let difference = figure.document.map(|document| match document.abs() {
+                size if size < 1e-9 => String::new(),
+                size => format!("{:+.0} %", 100.0 * (figure.ours - document) / size),
+            });
+            table.row([
+                figure.name.clone(),
+                figure.document.map_or(String::new(), number),
+                number(figure.ours),
+                difference.unwrap_or_default(),
+                match figure.kind {
+                    Kind::Fitted => "fitted",
+                    Kind::Predicted => "predicted",
+                    Kind::Ours => "adaptive",
+                }
+                .to_owned(),
+                format!("{} to {}{}", number(figure.band.0), number(figure.band.1), figure.mark()),
+            ]);
+        }
+        let fitted: String = self.fitted.iter().map(|line| format!("  {line}\n")).collect();
+        format!("{}: {}\n{}\n\n{table}\nfitted:\n{fitted}", self.name, self.about, self.source)
+    }
+}
+
+impl Figure {
+    /// Whether ours lies in its band.
+    pub fn holds(&self) -> bool {
+        (self.band.0..=self.band.1).contains(&self.ours)
+    }
+
+    fn mark(&self) -> &'static str {
+        if self.holds() { "" } else { "  outside" }
+    }
+}
+
+impl Findings {
+    fn new() -> Self {
+        Self { figures: Vec::new() }
+    }
+
+    fn add(&mut self, name: impl Into<String>, document: f64, ours: f64, kind: Kind, band: (f64, f64)) {
+        self.figures.push(Figure { name: name.into(), document: Some(document), ours, kind, band });
+    }
+
+    /// Ours without a figure of the document.
+    fn add_ours(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
+        self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Ours, band });
+    }
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size.is_infinite() => "any".to_owned(),
+        size if size >= 10_000.0 => crate::report::thousands(value.round() as u64),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// All of them, in the order of the documents.
+pub fn reproductions() -> [Reproduction; 7] {
+    [
+        mely::SFS,
+        mely::WEB,
+        placement::ROOTS,
+        placement::IMAGES,
+        numa::CLIENTS_TABLE,
+        numa::NODES,
+        network::KNET,
+    ]
+}
+
+/// The one of this name.
+///
+/// # Errors
+/// There is none.
+pub fn reproduction(name: &str) -> Result<Reproduction, Error> {
+    let all = reproductions();
+    let known = all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+    let found = all.into_iter().find(|one| one.name == name);
+    found.ok_or_else(|| Error::Unknown { kind: "reproduction", name: name.to_owned(), known })
+}

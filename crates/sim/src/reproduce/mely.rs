@@ -1,0 +1,103 @@
+//! Mely (Gaud et al., ICDCS 2010): stealing on a file server with long events and on a web server with short ones.
+
+use vermeil_sched::Policy;
+
+use super::{Effort, Findings, Kind, Reproduction};
+use crate::Error;
+use crate::machine::{Machine, profile};
+use crate::options::Options;
+use crate::results::Results;
+use crate::workload::{Program, workload};
+use crate::world::simulate;
+
+const SOURCE: &str = "F. Gaud et al., Efficient workstealing for multicore event-driven systems, ICDCS 2010; F. Gaud, thesis, 2010";
+
+/// Events of one color in a row, where colors stand in queues: the threshold of the paper.
+const BATCH: usize = 10;
+/// The documents' idle cores go on looking.
+const SPIN_NS: u64 = 1_000_000;
+
+pub(super) const SFS: Reproduction = Reproduction {
+    name: "mely-sfs",
+    about: "an encrypting file server: stealing pays, with either runtime",
+    source: SOURCE,
+    fitted: &["workload sfs: cycles of the two serial handlers (9,000), from the gain of stealing"],
+    run: sfs,
+};
+
+pub(super) const WEB: Reproduction = Reproduction {
+    name: "mely-web",
+    about: "a web server with 1 KB files: stealing by a scan costs a third, Mely's does not",
+    source: SOURCE,
+    fitted: &[
+        "workload web: cycles of the handlers, the clients' pause (700 us), requests found by one look at epoll (1,024): from \
+         the stolen work of 20,000 cycles and the loss of a third",
+        "machine xeon-2x4-l2pairs: lines moved by a scan for each event (1.5), from 197,000 cycles per steal; lines moved by \
+         a steal (22), from Mely's 6,000",
+        "assumed: a color that has become empty belongs again to the core that its number hashes to; thieves wait for locks",
+    ],
+    run: web,
+};
+
+/// The documents' runtimes on this machine.
+fn run(machine: &Machine, program: &Program, policy: Policy) -> Results {
+    let options = Options {
+        batch_events: (policy != Policy::Libasync).then_some(BATCH),
+        spin_ns: SPIN_NS,
+        waits_for_locks: true,
+        colors_return: true,
+        ..Options::new(policy)
+    };
+    simulate(machine, program, &options)
+}
+
+/// How much more `a` does than `b`, in percent.
+pub(super) fn gain(a: &Results, b: &Results) -> f64 {
+    100.0 * (a.per_second() / b.per_second() - 1.0)
+}
+
+fn kilocycles(machine: &Machine, results: &Results, ns: u64) -> f64 {
+    let steals = results.sum(|core| core.steals).max(1);
+    machine.cycles(ns / steals) as f64 / 1_000.0
+}
+
+/// `adaptive` as this project's runtime is, against the better of the document's.
+pub(super) fn add_adaptive(findings: &mut Findings, machine: &Machine, program: &Program, best: &Results) {
+    let adaptive = simulate(machine, program, &Options::new(Policy::Adaptive));
+    let behind = gain(&adaptive, best);
+    findings.add_ours("adaptive against the best of the document's, %", behind, (f64::NEG_INFINITY, f64::INFINITY));
+}
+
+fn sfs(_: Effort) -> Result<Findings, Error> {
+    let (machine, program) = (profile("xeon-2x4-l2pairs")?, workload("sfs")?);
+    let [none, libasync, mely] =
+        [Policy::None, Policy::Libasync, Policy::Mely].map(|policy| run(&machine, &program, policy));
+    let mut findings = Findings::new();
+    findings.add("stealing of Libasync-SMP, %", 35.0, gain(&libasync, &none), Kind::Fitted, (25.0, 50.0));
+    findings.add("Mely against that, %", 0.0, gain(&mely, &libasync), Kind::Predicted, (-3.0, 5.0));
+    add_adaptive(&mut findings, &machine, &program, &mely);
+    Ok(findings)
+}
+
+fn web(_: Effort) -> Result<Findings, Error> {
+    let (machine, program) = (profile("xeon-2x4-l2pairs")?, workload("web")?);
+    let [none, libasync, mely] =
+        [Policy::None, Policy::Libasync, Policy::Mely].map(|policy| run(&machine, &program, policy));
+    let mut findings = Findings::new();
+    let cost = |results: &Results| kilocycles(&machine, results, results.sum(|core| core.steal_ns));
+    let work = |results: &Results| kilocycles(&machine, results, results.sum(|core| core.stolen_work_ns));
+    let misses = |results: &Results| {
+        let runtime = results.sum(|core| core.runtime_lines_milli) as f64 / 1_000.0;
+        (results.all_traffic().missed_lines as f64 + runtime) / results.events() as f64
+    };
+    let fewer = 100.0 * (misses(&mely) / misses(&libasync) - 1.0);
+    findings.add("stealing of Libasync-SMP, %", -33.0, gain(&libasync, &none), Kind::Fitted, (-45.0, -22.0));
+    findings.add("Mely against that, %", 73.0, gain(&mely, &libasync), Kind::Predicted, (45.0, 95.0));
+    findings.add("Libasync-SMP, thousand cycles per steal", 197.0, cost(&libasync), Kind::Fitted, (130.0, 280.0));
+    findings.add("for stolen work of", 20.0, work(&libasync), Kind::Fitted, (13.0, 35.0));
+    findings.add("Mely, thousand cycles per steal", 6.0, cost(&mely), Kind::Fitted, (3.5, 9.0));
+    findings.add("for stolen work of", 23.0, work(&mely), Kind::Predicted, (12.0, 60.0));
+    findings.add("Mely, misses per event against Libasync-SMP, %", -57.0, fewer, Kind::Predicted, (-70.0, -20.0));
+    add_adaptive(&mut findings, &machine, &program, &mely);
+    Ok(findings)
+}

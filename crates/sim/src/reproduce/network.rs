@@ -1,0 +1,114 @@
+//! KNET (Lemoine, 2004): packets classified by the card, one queue for each processor, against one queue (NAPI) and against
+//! classification in the kernel behind one queue (CLAS).
+
+use vermeil_sched::Policy;
+
+use super::mely::gain;
+use super::{Effort, Findings, Kind, Reproduction};
+use crate::Error;
+use crate::machine::profile;
+use crate::options::Options;
+use crate::results::Results;
+use crate::workload::{HandlerSpec, NextSpec, Program, WorkloadSpec, workload_text};
+use crate::world::simulate;
+
+/// Copying a file of 20 KB into the kernel, in cycles, which sendfile saves: about 1.6 per byte on this processor.
+const COPY_CYCLES: u64 = 33_000;
+/// What classification in the kernel adds to each request: interrupts (eight times as many), locks between processors. Fitted.
+const CLASSIFY_CYCLES: u64 = 33_000;
+/// The part of it that runs where the one queue is handled.
+const CLASSIFY_SERIAL_CYCLES: u64 = 13_000;
+/// Processes of Apache and WebStone's files: more work on both sides, less of it receiving. Fitted.
+const APACHE_CYCLES: u64 = 8_000;
+const APACHE_CLASSIFY_CYCLES: u64 = 17_000;
+/// Linux looks for work whenever a processor is idle.
+const SPIN_NS: u64 = 10_000_000;
+
+pub(super) const KNET: Reproduction = Reproduction {
+    name: "knet",
+    about: "packets classified by the card, for each processor, against one queue and against the kernel",
+    source: "E. Lemoine, thesis, 2004; E. Lemoine, C. Pham, L. Lefevre, Packet classification in the NIC for improved SMP-based Internet servers, ICN 2004",
+    fitted: &[
+        "workload packets: the share of receiving in the work of a request (0.29), from +17 % of webfs",
+        "what classification in the kernel costs, from +12 % of webfs; with Apache from +20 %",
+        "cycles that Apache and WebStone's files take beyond webfs, from +27 %",
+    ],
+    run: knet,
+};
+
+/// How packets get to processors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stack {
+    /// One queue, one processor.
+    Napi,
+    /// One queue, classified by the processor that handles it.
+    Clas,
+    /// A queue for each processor.
+    Knet,
+}
+
+/// Which server answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Server {
+    Copying,
+    Sendfile,
+    Apache,
+}
+
+fn run(stack: Stack, server: Server) -> Result<Results, Error> {
+    let text = workload_text("packets")?;
+    let mut spec: WorkloadSpec =
+        toml::from_str(text).map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
+    let serve = spec.handler.iter_mut().find(|handler| handler.name == "serve");
+    let serve = &mut serve.expect("the workload has it").cycles;
+    *serve += match server {
+        Server::Copying => COPY_CYCLES,
+        Server::Sendfile => 0,
+        Server::Apache => APACHE_CYCLES,
+    };
+    match stack {
+        Stack::Napi => one_queue(&mut spec),
+        Stack::Clas => classified_in_the_kernel(&mut spec, server),
+        Stack::Knet => {}
+    }
+    let options = Options { spin_ns: SPIN_NS, waits_for_locks: true, ..Options::new(Policy::Libasync) };
+    Ok(simulate(&profile("pentium3-4")?, &Program::new(&spec)?, &options))
+}
+
+fn one_queue(spec: &mut WorkloadSpec) {
+    spec.source.iter_mut().for_each(|source| source.queues = Some(1));
+}
+
+/// Whatever arrives is looked at on one processor, and goes on to its own under locks.
+fn classified_in_the_kernel(spec: &mut WorkloadSpec, server: Server) {
+    let all = if server == Server::Apache { CLASSIFY_CYCLES + APACHE_CLASSIFY_CYCLES } else { CLASSIFY_CYCLES };
+    let receive = spec.handler[0].clone();
+    for handler in spec.handler.iter_mut().filter(|handler| handler.color == "queue") {
+        handler.cycles += (all - CLASSIFY_SERIAL_CYCLES) / 2;
+    }
+    spec.handler.push(HandlerSpec {
+        name: "classify".to_owned(),
+        cycles: CLASSIFY_SERIAL_CYCLES,
+        color: "serial".to_owned(),
+        next: vec![NextSpec { to: receive.name.clone(), weight: 1, after_us: 0 }],
+        ..receive
+    });
+    spec.source.iter_mut().for_each(|source| source.entry = "classify".to_owned());
+}
+
+fn knet(_: Effort) -> Result<Findings, Error> {
+    let mut findings = Findings::new();
+    let servers = [
+        ("webfs", Server::Copying, 17.0, 12.0, Kind::Fitted, Kind::Fitted),
+        ("webfs with sendfile", Server::Sendfile, 30.0, 17.0, Kind::Predicted, Kind::Predicted),
+        ("Apache, WebStone", Server::Apache, 27.0, 20.0, Kind::Fitted, Kind::Fitted),
+    ];
+    for (name, server, over_napi, over_clas, napi_kind, clas_kind) in servers {
+        let [napi, clas, knet] = [Stack::Napi, Stack::Clas, Stack::Knet].map(|stack| run(stack, server));
+        let (napi, clas, knet) = (napi?, clas?, knet?);
+        let band = |document: f64| (document - 8.0, document + 8.0);
+        findings.add(format!("{name}: over NAPI, %"), over_napi, gain(&knet, &napi), napi_kind, band(over_napi));
+        findings.add(format!("{name}: over CLAS, %"), over_clas, gain(&knet, &clas), clas_kind, band(over_clas));
+    }
+    Ok(findings)
+}

@@ -1,0 +1,252 @@
+//! Apache and PHP on four nodes (Gaud et al., 2011): how many clients a processor serves, and why not more.
+//!
+//! The stock server is one instance whose work goes to any idle core, as Linux places it; N-Copy is one instance per node.
+//! Clients choose a network card in turn, always the same one, or one of the node with the fewest pending requests.
+
+use vermeil_sched::{CoreIndex, Policy};
+
+use super::{Effort, Findings, Kind, Reproduction};
+use crate::Error;
+use crate::machine::{Machine, profile};
+use crate::options::Options;
+use crate::report::ipc;
+use crate::results::Results;
+use crate::workload::{Choice, Program, SourceKind, WorkloadSpec, workload_text};
+use crate::world::simulate;
+
+const SOURCE: &str = "F. Gaud, R. Lachaize, B. Lepers, G. Muller, V. Quema, Optimisations applicatives pour multi-coeurs NUMA, 2011";
+
+/// Network cards that each processor handles.
+const CARDS_EACH: u32 = 5;
+/// Cores of a processor.
+const CORES_EACH: u32 = 4;
+/// An idle core of Linux looks for work at every tick and whenever it becomes idle.
+const SPIN_NS: u64 = 100_000_000;
+/// Good: 95 percent of requests within so long; tolerable: 99 percent within the second.
+const GOOD_NS: u64 = 3_000_000_000;
+const TOLERABLE_NS: u64 = 5_000_000_000;
+/// Clients per processor are searched for between these, to this step.
+const CLIENTS_RANGE: (u32, u32) = (5_000, 11_000);
+const STEP: u32 = 100;
+
+
+
+pub(super) const CLIENTS_TABLE: Reproduction = Reproduction {
+    name: "numa-clients",
+    about: "clients per processor of Apache and PHP on one, two and four processors (tables 1, 2 and 3)",
+    source: SOURCE,
+    fitted: &[
+        "workload support: cycles and think time, from 8,900 clients on one processor and how fast the quality falls beyond",
+        "workload support: lines touched, from the published lines per KB of one processor",
+        "machine opteron8380-4x4: overlap of random accesses, from the IPC of four processors",
+        "machine opteron8380-4x4: bytes of a probe (36), from the use of the busiest link by the stock server",
+        "workload support: what a path walk touches of the directory cache, from +4.5 % on one processor",
+    ],
+    run: clients,
+};
+
+pub(super) const NODES: Reproduction = Reproduction {
+    name: "numa-nodes",
+    about: "slow and fast nodes under the three ways to choose a network card (tables 4, 5 and 6)",
+    source: SOURCE,
+    fitted: &["nothing beyond numa-clients"],
+    run: nodes,
+};
+
+
+/// How the server is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setup {
+    per_node: bool,
+    choice: Choice,
+    metadata_cache: bool,
+}
+
+const STOCK: Setup = Setup { per_node: false, choice: Choice::RoundRobin, metadata_cache: false };
+const N_COPY: Setup = Setup { per_node: true, ..STOCK };
+const FIXED: Setup = Setup { choice: Choice::Fixed, ..N_COPY };
+const BALANCED: Setup = Setup { choice: Choice::LeastPending, ..N_COPY };
+const CACHED: Setup = Setup { metadata_cache: true, ..BALANCED };
+
+fn machine(processors: &[u32]) -> Result<Machine, Error> {
+    let cores = processors.iter().flat_map(|&processor| {
+        (0..CORES_EACH).map(move |core| CoreIndex(processor * CORES_EACH + core))
+    });
+    profile("opteron8380-4x4")?.only(&cores.collect::<Vec<_>>())
+}
+
+fn program(setup: Setup, clients: u32, processors: u32) -> Result<Program, Error> {
+    let text = workload_text("support")?;
+    let mut spec: WorkloadSpec =
+        toml::from_str(text).map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
+    for source in &mut spec.source {
+        if let SourceKind::Closed { clients: all, .. } = &mut source.load {
+            *all = clients * processors;
+        }
+        source.choice = setup.choice;
+        source.queues = Some(CARDS_EACH * processors);
+    }
+    for object in spec.object.iter_mut().filter(|object| setup.per_node && object.home == "cores") {
+        object.home = "touch".to_owned();
+    }
+    for handler in spec.handler.iter_mut().filter(|_| setup.metadata_cache) {
+        handler.next.iter_mut().filter(|next| next.to == "walk").for_each(|next| next.to = "apache".to_owned());
+    }
+    Program::new(&spec)
+}
+
+fn run(setup: Setup, machine: &Machine, clients: u32) -> Result<Results, Error> {
+    let processors = machine.cores() as u32 / CORES_EACH;
+    let program = program(setup, clients, processors)?;
+    let options = Options {
+        spin_ns: SPIN_NS,
+        waits_for_locks: true,
+        instance_per_node: setup.per_node,
+        ..Options::new(Policy::Libasync)
+    };
+    Ok(simulate(machine, &program, &options))
+}
+
+fn serves(results: &Results) -> bool {
+    results.latency.within_permille(GOOD_NS) >= 950 && results.latency.within_permille(TOLERABLE_NS) >= 990
+}
+
+/// The most clients per processor that are served well enough, to a step.
+fn most_clients(setup: Setup, processors: &[u32], step: u32) -> Result<f64, Error> {
+    let machine = machine(processors)?;
+    let (mut low, mut high) = (CLIENTS_RANGE.0 / step, CLIENTS_RANGE.1 / step);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if serves(&run(setup, &machine, middle * step)?) { low = middle } else { high = middle }
+    }
+    Ok(f64::from(low * step))
+}
+
+/// As the document: the mean over the combinations of so many processors. Of pairs, one slow with one fast stands for four.
+fn mean_of_combinations(setup: Setup, processors: u32, step: u32) -> Result<f64, Error> {
+    let most = |list: &[u32]| most_clients(setup, list, step);
+    Ok(match processors {
+        1 => (most(&[0])? + most(&[1])?) / 2.0,
+        2 => (most(&[0, 3])? + most(&[1, 2])? + 4.0 * most(&[0, 1])?) / 6.0,
+        _ => most(&[0, 1, 2, 3])?,
+    })
+}
+
+fn clients(effort: Effort) -> Result<Findings, Error> {
+    let mut findings = Findings::new();
+    let sizes: &[u32] = if effort == Effort::Full { &[1, 2, 4] } else { &[4] };
+    let step = if effort == Effort::Full { STEP } else { 4 * STEP };
+    let rows: [(&str, Setup, [f64; 3]); 4] = [
+        ("stock", STOCK, [8900.0, 7900.0, 6600.0]),
+        ("N-Copy", N_COPY, [8900.0, 7700.0, 7200.0]),
+        ("and balanced by load", BALANCED, [8900.0, 8100.0, 8000.0]),
+        ("and a metadata cache", CACHED, [9300.0, 8800.0, 8800.0]),
+    ];
+    let mut on_four = Vec::new();
+    for (name, setup, published) in rows {
+        for &size in sizes {
+            let document = published[size.ilog2() as usize];
+            let ours = mean_of_combinations(setup, size, step)?;
+            let kind = if size == 1 && name == "stock" { Kind::Fitted } else { Kind::Predicted };
+            let band = (0.85 * document, 1.15 * document);
+            findings.add(format!("{name}, {size} processors, clients each"), document, ours, kind, band);
+            if size == 4 {
+                on_four.push(ours);
+            }
+        }
+    }
+    for (index, (name, document)) in [("N-Copy", 9.1), ("balanced", 21.2), ("cached", 33.3)].into_iter().enumerate() {
+        let ours = 100.0 * (on_four[index + 1] / on_four[0] - 1.0);
+        let band = (document - 12.0, document + 14.0);
+        findings.add(format!("{name} against stock on 4, %"), document, ours, Kind::Predicted, band);
+    }
+    counters(&mut findings)?;
+    Ok(findings)
+}
+
+/// Tables 2 and 3: what the hardware counted, at the clients each setup serves.
+fn counters(findings: &mut Findings) -> Result<(), Error> {
+    let rows: [(&str, Setup, &[u32], u32, [f64; 4], Kind); 3] = [
+        ("1 processor", STOCK, &[1], 8_900, [0.38, 21.0, 4.0, 25.0], Kind::Fitted),
+        ("4 processors", STOCK, &[0, 1, 2, 3], 6_600, [0.30, 67.0, 14.0, 75.0], Kind::Fitted),
+        ("4 with N-Copy", N_COPY, &[0, 1, 2, 3], 7_200, [0.36, 27.0, 5.0, 65.0], Kind::Predicted),
+    ];
+    for (name, setup, processors, clients, published, kind) in rows {
+        let machine = machine(processors)?;
+        let results = run(setup, &machine, clients)?;
+        let traffic = results.all_traffic();
+        let remote = traffic.remote_lines as f64;
+        let links = results.link_use_milli.iter().max().copied().unwrap_or(0) as f64 / 10.0;
+        let ours = [
+            ipc(&machine, &results),
+            100.0 * remote / traffic.missed_lines.max(1) as f64,
+            remote * 1_024.0 / results.sent_bytes.max(1) as f64,
+            links,
+        ];
+        let names = ["IPC", "remote accesses, %", "remote accesses per KB", "busiest link, %"];
+        for ((what, document), ours) in names.into_iter().zip(published).zip(ours) {
+            let band = (0.7 * document, 1.4 * document);
+            findings.add(format!("{name}: {what}"), document, ours, kind, band);
+        }
+    }
+    Ok(())
+}
+
+/// Rows of tables 4 to 6: clients, then slow and fast nodes: good, tolerable, processor.
+type Row = (u32, [f64; 3], [f64; 3]);
+
+const ROUND_ROBIN_ROWS: [Row; 4] = [
+    (6_800, [99.9, 100.0, 95.0], [99.9, 100.0, 82.0]),
+    (7_200, [99.6, 100.0, 100.0], [99.9, 100.0, 85.0]),
+    (8_000, [15.4, 90.0, 100.0], [99.9, 100.0, 85.0]),
+    (8_800, [8.7, 8.5, 100.0], [99.9, 100.0, 85.0]),
+];
+const FIXED_ROWS: [Row; 4] = [
+    (6_800, [100.0, 100.0, 92.0], [100.0, 100.0, 85.0]),
+    (7_200, [99.9, 100.0, 99.0], [100.0, 100.0, 95.0]),
+    (8_000, [69.6, 99.0, 100.0], [99.7, 100.0, 100.0]),
+    (8_800, [24.4, 85.2, 100.0], [53.4, 97.8, 100.0]),
+];
+const BALANCED_ROWS: [Row; 4] = [
+    (6_800, [99.9, 100.0, 90.0], [100.0, 100.0, 90.0]),
+    (7_200, [99.9, 100.0, 98.0], [100.0, 100.0, 98.0]),
+    (8_000, [97.8, 100.0, 100.0], [98.9, 100.0, 100.0]),
+    (8_800, [25.4, 97.8, 100.0], [54.0, 98.0, 100.0]),
+];
+
+fn nodes(effort: Effort) -> Result<Findings, Error> {
+    let mut findings = Findings::new();
+    let machine = machine(&[0, 1, 2, 3])?;
+    let tables = [("in turn", N_COPY, ROUND_ROBIN_ROWS), ("fixed", FIXED, FIXED_ROWS), ("by load", BALANCED, BALANCED_ROWS)];
+    for (name, setup, rows) in tables {
+        let rows = if effort == Effort::Full { &rows[..] } else { &rows[1..2] };
+        for &(clients, slow, fast) in rows {
+            let results = run(setup, &machine, clients)?;
+            for (class, nodes, document) in [("slow", [0, 3], slow), ("fast", [1, 2], fast)] {
+                let ours = of_nodes(&machine, &results, nodes);
+                let what = ["good, %", "tolerable, %", "processor, %"];
+                for ((what, document), ours) in what.into_iter().zip(document).zip(ours) {
+                    let name = format!("{name}, {clients} clients, {class} nodes: {what}");
+                    // Near saturation a few clients more decide between all good and none: shares of requests have no band.
+                    let band = if what.starts_with("processor") { (document - 20.0, 101.0) } else { (0.0, 100.0) };
+                    findings.add(name, document, ours, Kind::Predicted, band);
+                }
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Shares of good and tolerable requests and the use of the processors, of some nodes.
+fn of_nodes(machine: &Machine, results: &Results, nodes: [usize; 2]) -> [f64; 3] {
+    let mut latency = crate::Histogram::default();
+    nodes.iter().for_each(|&node| latency.merge(&results.latency_by_node[node]));
+    let cores = machine.layout().indices().filter(|&core| nodes.contains(&machine.node(core)));
+    let busy: Vec<u64> = cores.map(|core| results.cores[core.0 as usize].busy_ns).collect();
+    let all_ns = results.counted_ns * busy.len() as u64;
+    [
+        latency.within_permille(GOOD_NS) as f64 / 10.0,
+        latency.within_permille(TOLERABLE_NS) as f64 / 10.0,
+        100.0 * busy.iter().sum::<u64>() as f64 / all_ns as f64,
+    ]
+}
