@@ -87,8 +87,21 @@ pub fn thousands(number: u64) -> String {
 pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Option<&Results>) -> String {
     let best = runs.iter().map(Seen::rate).fold(0.0, f64::max);
     let mut table = Table::new(&[
-        "policy", "rate", "behind best", "of ideal", "p50", "p99", "p99.9", "busy", "idle", "misses", "remote",
-        "steals", "per steal", "stolen", "moves",
+        "policy",
+        "rate",
+        "behind best",
+        "of ideal",
+        "p50",
+        "p99",
+        "p99.9",
+        "busy",
+        "idle",
+        "misses",
+        "remote",
+        "steals",
+        "per steal",
+        "stolen",
+        "moves",
     ]);
     for results in runs {
         let seen = Seen { machine, results, ideal };
@@ -193,8 +206,18 @@ impl Traffics {
 }
 
 fn cores(seen: &Seen<'_>) -> Table {
-    let mut table =
-        Table::new(&["core", "busy", "searching", "locks", "asleep", "events", "cold", "steals", "parks", "wakes"]);
+    let mut table = Table::new(&[
+        "core",
+        "busy",
+        "searching",
+        "locks",
+        "asleep",
+        "events",
+        "cold",
+        "steals",
+        "parks",
+        "wakes",
+    ]);
     for (index, core) in seen.results.cores.iter().enumerate() {
         let share = |ns: u64| format!("{:.1} %", 100.0 * ns as f64 / seen.results.counted_ns as f64);
         table.row([
@@ -237,7 +260,8 @@ fn usage(machine: &Machine, results: &Results) -> String {
         text += &format!("ports used: {}\n", list(&results.port_use_milli));
     }
     let links = machine.link_ends().zip(&results.link_use_milli);
-    let links: Vec<String> = links.map(|((from, to), used)| format!("{from}>{to} {}", percent(used))).collect();
+    let links: Vec<String> =
+        links.map(|((from, to), used)| format!("{from}>{to} {}", percent(used))).collect();
     if !links.is_empty() {
         text += &format!("links used: {}\n", links.join(", "));
     }
@@ -256,12 +280,16 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
             "wakes": core.wakes, "wait_p99_ns": core.waits.permille_ns(990),
         })
     }).collect();
-    let handlers: Vec<Value> = program.handlers().zip(&results.handlers).map(|(name, counts)| {
-        json!({
-            "name": name, "runs": counts.runs, "run_ns": counts.run_ns, "cold_runs": counts.cold_runs,
-            "cold_ns": counts.cold_ns,
+    let handlers: Vec<Value> = program
+        .handlers()
+        .zip(&results.handlers)
+        .map(|(name, counts)| {
+            json!({
+                "name": name, "runs": counts.runs, "run_ns": counts.run_ns, "cold_runs": counts.cold_runs,
+                "cold_ns": counts.cold_ns,
+            })
         })
-    }).collect();
+        .collect();
     json!({
         "machine": results.machine,
         "workload": results.workload,

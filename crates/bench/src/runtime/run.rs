@@ -41,7 +41,7 @@ pub struct Cells {
 /// Runs everything, round after round.
 ///
 /// # Errors
-/// See [`crate::runtime::run`].
+/// See [`crate::runtime::run()`].
 pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
     let pace = match options.size {
         Size::Full => Pace::measure(),

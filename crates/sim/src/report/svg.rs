@@ -13,8 +13,8 @@ const TOP: f64 = 40.0;
 const NARROWEST: f64 = 0.4;
 /// Told apart by people who do not see all colors alike (Okabe and Ito, 2008), then lighter shades.
 const COLORS: [&str; 12] = [
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#7f9fbf", "#bf9f5f", "#5fbf9f", "#bf7fa7",
-    "#8fcfef", "#dfdf9f",
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#7f9fbf", "#bf9f5f", "#5fbf9f",
+    "#bf7fa7", "#8fcfef", "#dfdf9f",
 ];
 const STEAL: &str = "#d55e00";
 
@@ -26,7 +26,11 @@ impl Timeline {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
              font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
         );
-        let cut = if self.is_cut { format!(", first {} spans", thousands(super::SPANS_MAX as u64)) } else { String::new() };
+        let cut = if self.is_cut {
+            format!(", first {} spans", thousands(super::SPANS_MAX as u64))
+        } else {
+            String::new()
+        };
         let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"16\" font-size=\"13\">{}{cut}</text>", escape(title));
         let (from, to) = (time(self.from_ns), time(self.to_ns));
         let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"32\">{from}</text>");

@@ -79,7 +79,12 @@ impl Watch for Timeline {
                 }
             }
             Note::Stole { at_ns, until_ns, thief, victim, .. } => {
-                self.keep(Span { core: thief, from_ns: at_ns, to_ns: until_ns, doing: Doing::Steal { victim } });
+                self.keep(Span {
+                    core: thief,
+                    from_ns: at_ns,
+                    to_ns: until_ns,
+                    doing: Doing::Steal { victim },
+                });
             }
             Note::Parked { at_ns, core } => self.asleep[core.0 as usize] = Some(at_ns),
             Note::Unparked { at_ns, core } => {

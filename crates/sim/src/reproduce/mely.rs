@@ -65,7 +65,11 @@ fn kilocycles(machine: &Machine, results: &Results, ns: u64) -> f64 {
 pub(super) fn add_adaptive(findings: &mut Findings, machine: &Machine, program: &Program, best: &Results) {
     let adaptive = simulate(machine, program, &Options::new(Policy::Adaptive));
     let behind = gain(&adaptive, best);
-    findings.add_ours("adaptive against the best of the document's, %", behind, (f64::NEG_INFINITY, f64::INFINITY));
+    findings.add_ours(
+        "adaptive against the best of the document's, %",
+        behind,
+        (f64::NEG_INFINITY, f64::INFINITY),
+    );
 }
 
 fn sfs(_: Effort) -> Result<Findings, Error> {
@@ -93,11 +97,23 @@ fn web(_: Effort) -> Result<Findings, Error> {
     let fewer = 100.0 * (misses(&mely) / misses(&libasync) - 1.0);
     findings.add("stealing of Libasync-SMP, %", -33.0, gain(&libasync, &none), Kind::Fitted, (-45.0, -22.0));
     findings.add("Mely against that, %", 73.0, gain(&mely, &libasync), Kind::Predicted, (45.0, 95.0));
-    findings.add("Libasync-SMP, thousand cycles per steal", 197.0, cost(&libasync), Kind::Fitted, (130.0, 280.0));
+    findings.add(
+        "Libasync-SMP, thousand cycles per steal",
+        197.0,
+        cost(&libasync),
+        Kind::Fitted,
+        (130.0, 280.0),
+    );
     findings.add("for stolen work of", 20.0, work(&libasync), Kind::Fitted, (13.0, 35.0));
     findings.add("Mely, thousand cycles per steal", 6.0, cost(&mely), Kind::Fitted, (3.5, 9.0));
     findings.add("for stolen work of", 23.0, work(&mely), Kind::Predicted, (12.0, 60.0));
-    findings.add("Mely, misses per event against Libasync-SMP, %", -57.0, fewer, Kind::Predicted, (-70.0, -20.0));
+    findings.add(
+        "Mely, misses per event against Libasync-SMP, %",
+        -57.0,
+        fewer,
+        Kind::Predicted,
+        (-70.0, -20.0),
+    );
     add_adaptive(&mut findings, &machine, &program, &mely);
     Ok(findings)
 }

@@ -81,7 +81,8 @@ fn one_queue(spec: &mut WorkloadSpec) {
 
 /// Whatever arrives is looked at on one processor, and goes on to its own under locks.
 fn classified_in_the_kernel(spec: &mut WorkloadSpec, server: Server) {
-    let all = if server == Server::Apache { CLASSIFY_CYCLES + APACHE_CLASSIFY_CYCLES } else { CLASSIFY_CYCLES };
+    let all =
+        if server == Server::Apache { CLASSIFY_CYCLES + APACHE_CLASSIFY_CYCLES } else { CLASSIFY_CYCLES };
     let receive = spec.handler[0].clone();
     for handler in spec.handler.iter_mut().filter(|handler| handler.color == "queue") {
         handler.cycles += (all - CLASSIFY_SERIAL_CYCLES) / 2;
@@ -107,8 +108,20 @@ fn knet(_: Effort) -> Result<Findings, Error> {
         let [napi, clas, knet] = [Stack::Napi, Stack::Clas, Stack::Knet].map(|stack| run(stack, server));
         let (napi, clas, knet) = (napi?, clas?, knet?);
         let band = |document: f64| (document - 8.0, document + 8.0);
-        findings.add(format!("{name}: over NAPI, %"), over_napi, gain(&knet, &napi), napi_kind, band(over_napi));
-        findings.add(format!("{name}: over CLAS, %"), over_clas, gain(&knet, &clas), clas_kind, band(over_clas));
+        findings.add(
+            format!("{name}: over NAPI, %"),
+            over_napi,
+            gain(&knet, &napi),
+            napi_kind,
+            band(over_napi),
+        );
+        findings.add(
+            format!("{name}: over CLAS, %"),
+            over_clas,
+            gain(&knet, &clas),
+            clas_kind,
+            band(over_clas),
+        );
     }
     Ok(findings)
 }

@@ -29,8 +29,6 @@ const TOLERABLE_NS: u64 = 5_000_000_000;
 const CLIENTS_RANGE: (u32, u32) = (5_000, 11_000);
 const STEP: u32 = 100;
 
-
-
 pub(super) const CLIENTS_TABLE: Reproduction = Reproduction {
     name: "numa-clients",
     about: "clients per processor of Apache and PHP on one, two and four processors (tables 1, 2 and 3)",
@@ -38,8 +36,8 @@ pub(super) const CLIENTS_TABLE: Reproduction = Reproduction {
     fitted: &[
         "workload support: cycles and think time, from 8,900 clients on one processor and how fast the quality falls beyond",
         "workload support: lines touched, from the published lines per KB of one processor",
-        "machine opteron8380-4x4: overlap of random accesses, from the IPC of four processors",
-        "machine opteron8380-4x4: bytes of a probe (36), from the use of the busiest link by the stock server",
+        "machine opteron8380-4x4: overlap of random accesses and burstiness, from the IPC of four processors",
+        "machine opteron8380-4x4: bytes of a probe (30), from the use of the busiest link by the stock server",
         "workload support: what a path walk touches of the directory cache, from +4.5 % on one processor",
     ],
     run: clients,
@@ -52,7 +50,6 @@ pub(super) const NODES: Reproduction = Reproduction {
     fitted: &["nothing beyond numa-clients"],
     run: nodes,
 };
-
 
 /// How the server is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +66,9 @@ const BALANCED: Setup = Setup { choice: Choice::LeastPending, ..N_COPY };
 const CACHED: Setup = Setup { metadata_cache: true, ..BALANCED };
 
 fn machine(processors: &[u32]) -> Result<Machine, Error> {
-    let cores = processors.iter().flat_map(|&processor| {
-        (0..CORES_EACH).map(move |core| CoreIndex(processor * CORES_EACH + core))
-    });
+    let cores = processors
+        .iter()
+        .flat_map(|&processor| (0..CORES_EACH).map(move |core| CoreIndex(processor * CORES_EACH + core)));
     profile("opteron8380-4x4")?.only(&cores.collect::<Vec<_>>())
 }
 
@@ -90,7 +87,11 @@ fn program(setup: Setup, clients: u32, processors: u32) -> Result<Program, Error
         object.home = "touch".to_owned();
     }
     for handler in spec.handler.iter_mut().filter(|_| setup.metadata_cache) {
-        handler.next.iter_mut().filter(|next| next.to == "walk").for_each(|next| next.to = "apache".to_owned());
+        handler
+            .next
+            .iter_mut()
+            .filter(|next| next.to == "walk")
+            .for_each(|next| next.to = "apache".to_owned());
     }
     Program::new(&spec)
 }
@@ -155,7 +156,9 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
             }
         }
     }
-    for (index, (name, document)) in [("N-Copy", 9.1), ("balanced", 21.2), ("cached", 33.3)].into_iter().enumerate() {
+    for (index, (name, document)) in
+        [("N-Copy", 9.1), ("balanced", 21.2), ("cached", 33.3)].into_iter().enumerate()
+    {
         let ours = 100.0 * (on_four[index + 1] / on_four[0] - 1.0);
         let band = (document - 12.0, document + 14.0);
         findings.add(format!("{name} against stock on 4, %"), document, ours, Kind::Predicted, band);
@@ -217,7 +220,11 @@ const BALANCED_ROWS: [Row; 4] = [
 fn nodes(effort: Effort) -> Result<Findings, Error> {
     let mut findings = Findings::new();
     let machine = machine(&[0, 1, 2, 3])?;
-    let tables = [("in turn", N_COPY, ROUND_ROBIN_ROWS), ("fixed", FIXED, FIXED_ROWS), ("by load", BALANCED, BALANCED_ROWS)];
+    let tables = [
+        ("in turn", N_COPY, ROUND_ROBIN_ROWS),
+        ("fixed", FIXED, FIXED_ROWS),
+        ("by load", BALANCED, BALANCED_ROWS),
+    ];
     for (name, setup, rows) in tables {
         let rows = if effort == Effort::Full { &rows[..] } else { &rows[1..2] };
         for &(clients, slow, fast) in rows {
@@ -228,7 +235,8 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
                 for ((what, document), ours) in what.into_iter().zip(document).zip(ours) {
                     let name = format!("{name}, {clients} clients, {class} nodes: {what}");
                     // Near saturation a few clients more decide between all good and none: shares of requests have no band.
-                    let band = if what.starts_with("processor") { (document - 20.0, 101.0) } else { (0.0, 100.0) };
+                    let band =
+                        if what.starts_with("processor") { (document - 20.0, 101.0) } else { (0.0, 100.0) };
                     findings.add(name, document, ours, Kind::Predicted, band);
                 }
             }

@@ -56,8 +56,10 @@ impl<W: Watch> World<W> {
         for (core, &expected) in self.cores.iter().zip(ready) {
             let found = (core.ready.len(), core.waiting_events);
             if found != expected {
-                let what =
-                    format!("{} has {found:?} tokens and events queued, and the colors say {expected:?}", core.index);
+                let what = format!(
+                    "{} has {found:?} tokens and events queued, and the colors say {expected:?}",
+                    core.index
+                );
                 return Err(("I2", what));
             }
         }

@@ -49,7 +49,8 @@ impl<W: Watch> World<W> {
             let victims: Vec<CoreIndex> = self.victims(thief).collect();
             return victims.into_iter().any(|victim| self.visit(thief, victim, at_ns));
         }
-        let busiest = self.victims(thief).max_by_key(|victim| self.cores[victim.0 as usize].ready.stealable());
+        let busiest =
+            self.victims(thief).max_by_key(|victim| self.cores[victim.0 as usize].ready.stealable());
         // Finding out which is busiest reads every other core's word once.
         let looked_ns: u64 = self.victims(thief).map(|victim| self.look_ns(thief, victim)).sum();
         *at_ns += looked_ns;
@@ -93,7 +94,8 @@ impl<W: Watch> World<W> {
         let scanned = self.cores[victim.0 as usize].entries as u64;
         let stolen = self.take_from(thief, victim, began_ns);
         let costs = &self.machine.costs;
-        let looked = if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
+        let looked =
+            if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
         let moved = if stolen.is_some() { costs.steal_lines_milli } else { 0 };
         let held_ns = self.move_lines(thief, looked + moved, distance);
         self.lock(thief, victim, held_ns, at_ns);
@@ -115,7 +117,9 @@ impl<W: Watch> World<W> {
         let mut ready = std::mem::replace(&mut self.core(victim).ready, empty);
         let stolen = ready.steal(|&color| {
             let candidate = self.candidate(color, &owner, distance, at_ns);
-            self.may_run(color, thief) && self.leaves_enough(color, victim) && stealing.pays(&candidate, steal_ns)
+            self.may_run(color, thief)
+                && self.leaves_enough(color, victim)
+                && stealing.pays(&candidate, steal_ns)
         });
         self.core(victim).ready = ready;
         let stolen = stolen?;
