@@ -45,7 +45,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Compares the committed instructions with what the compiler makes of the sources, where it is installed.
 pub(crate) fn check() -> Result<()> {
     if find_program(COMPILER).is_none() {
-        println!("NOT COMPARED: {COMPILER} is not installed; the committed instructions are taken as they are");
+        println!(
+            "NOT COMPARED: {COMPILER} is not installed; the committed instructions are taken as they are"
+        );
         return Ok(());
     }
     let root = Workspace::load()?.root;
@@ -73,8 +75,13 @@ fn generate(root: &Path) -> Result<String> {
     );
     for (name, what) in PROGRAMS {
         let words = compile(root, name)?;
-        writeln!(text, "\n/// {what}\n#[rustfmt::skip]\npub(crate) const {}: [u64; {}] = [", name.to_uppercase(), words.len())
-            .expect("a text takes everything");
+        writeln!(
+            text,
+            "\n/// {what}\n#[rustfmt::skip]\npub(crate) const {}: [u64; {}] = [",
+            name.to_uppercase(),
+            words.len()
+        )
+        .expect("a text takes everything");
         for line in words.chunks(4) {
             let line: Vec<String> = line.iter().map(|word| format!("{word:#018x},")).collect();
             writeln!(text, "    {}", line.join(" ")).expect("a text takes everything");
@@ -92,7 +99,7 @@ fn compile(root: &Path, name: &str) -> Result<Vec<u64>> {
     let bytes = fs::read(&object).map_err(Error::path("read", &object))?;
     fs::remove_file(&object).map_err(Error::path("remove", &object))?;
     let section = section(&bytes, SECTION)
-        .ok_or_else(|| Error::form(&source.display().to_string(), "compiled to no section `program`"))?;
+        .ok_or_else(|| Error::form(source.display().to_string(), "compiled to no section `program`"))?;
     let words = section.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     Ok(words.collect())
 }

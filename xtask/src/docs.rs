@@ -20,8 +20,11 @@ type Generate = fn(&Path) -> io::Result<Vec<PathBuf>>;
 const GENERATED: [(&str, Generate); 2] =
     [("man", vermeil_cli::man_pages), ("completions", vermeil_cli::completions)];
 
+/// A page and who writes it.
+type Page = (&'static str, fn() -> String);
+
 /// What is generated as one page of `docs` each.
-const PAGES: [(&str, fn() -> String); 2] =
+const PAGES: [Page; 2] =
     [("configuration.md", vermeil_cli::configuration_page), ("status.md", vermeil_cli::status_page)];
 
 /// The arguments of `docs`.

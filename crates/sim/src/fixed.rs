@@ -31,7 +31,7 @@ pub(crate) fn log2(value: u64) -> u64 {
 pub(crate) fn exponential(random: u64) -> u64 {
     let log = log2(random.max(1));
     let minus_log2 = (64 << FRACTION_BITS) - log;
-    (u128::from(minus_log2) * u128::from(LN_2) >> FRACTION_BITS) as u64
+    ((u128::from(minus_log2) * u128::from(LN_2)) >> FRACTION_BITS) as u64
 }
 
 /// `base` to the power of minus `exponent` (in thousandths), in fixed point.
@@ -59,7 +59,7 @@ fn interpolate(table: &[u64], fraction: u64) -> u64 {
     if index + 1 >= table.len() {
         return table[table.len() - 1];
     }
-    table[index] + ((table[index + 1] - table[index]) * within >> step_bits)
+    table[index] + (((table[index + 1] - table[index]) * within) >> step_bits)
 }
 
 /// By repeated squaring: each square doubles the logarithm, and its whole part is the next digit.
@@ -70,7 +70,7 @@ const fn log2_table() -> [u64; (1 << TABLE_BITS) + 1] {
         let mut value = ((1u128 << TABLE_BITS) + index as u128) << (62 - TABLE_BITS);
         let (mut log, mut bit) = (0, ONE >> 1);
         while bit > 0 {
-            value = value * value >> 62;
+            value = (value * value) >> 62;
             if value >= 2 << 62 {
                 value >>= 1;
                 log += bit;
@@ -98,7 +98,7 @@ const fn exp2_table() -> [u64; (1 << TABLE_BITS) + 1] {
     let mut index = 0;
     while index <= 1 << TABLE_BITS {
         table[index] = (power >> (62 - FRACTION_BITS)) as u64;
-        power = power * root >> 62;
+        power = (power * root) >> 62;
         index += 1;
     }
     table[1 << TABLE_BITS] = 2 * ONE;

@@ -331,10 +331,10 @@ impl Memory {
         let domain = self.machine.cores[core.0 as usize].caches.last().copied();
         let inside =
             matches!(source, Source::Cache(cache) if Some(self.domains[usize::from(cache)]) == domain);
-        if let (Some(domain), false) = (domain, inside) {
-            if let Some(port) = &mut self.ports[usize::from(domain)] {
-                delay = delay.and(port.carry(at_ps, bytes));
-            }
+        if let (Some(domain), false) = (domain, inside)
+            && let Some(port) = &mut self.ports[usize::from(domain)]
+        {
+            delay = delay.and(port.carry(at_ps, bytes));
         }
         self.probe(node, lines, at_ps);
         let counts = &mut self.traffic[core.0 as usize];

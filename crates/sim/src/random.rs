@@ -64,7 +64,7 @@ pub(crate) fn draw(seed: u64, purpose: Purpose, key: u64) -> u64 {
 
 /// A number below `bound` from 64 random bits.
 pub(crate) fn scale(random: u64, bound: u64) -> u64 {
-    (u128::from(random) * u128::from(bound) >> 64) as u64
+    ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
 /// 2^64 divided by the golden ratio.

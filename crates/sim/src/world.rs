@@ -222,7 +222,6 @@ impl<W: Watch> World<W> {
                 Moment::Deliver { event } => self.deliver(event),
                 Moment::Shift { index } => self.shift(index),
                 Moment::Fault { index } => self.fault(index),
-                Moment::Control => {}
                 Moment::Count => self.begin_counting(),
             }
             if self.outstanding == 0 {

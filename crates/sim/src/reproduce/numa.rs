@@ -169,7 +169,8 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
 
 /// Tables 2 and 3: what the hardware counted, at the clients each setup serves.
 fn counters(findings: &mut Findings) -> Result<(), Error> {
-    let rows: [(&str, Setup, &[u32], u32, [f64; 4], Kind); 3] = [
+    type Row = (&'static str, Setup, &'static [u32], u32, [f64; 4], Kind);
+    let rows: [Row; 3] = [
         ("1 processor", STOCK, &[1], 8_900, [0.38, 21.0, 4.0, 25.0], Kind::Fitted),
         ("4 processors", STOCK, &[0, 1, 2, 3], 6_600, [0.30, 67.0, 14.0, 75.0], Kind::Fitted),
         ("4 with N-Copy", N_COPY, &[0, 1, 2, 3], 7_200, [0.36, 27.0, 5.0, 65.0], Kind::Predicted),

@@ -130,8 +130,13 @@ fn object(draw: &mut Stream, index: u64) -> ObjectSpec {
 }
 
 fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) -> HandlerSpec {
-    let touch = objects.iter().filter_map(|object| draw.chance(400).then(|| touch(draw, object)));
-    let touch = touch.collect();
+    let mut touched = Vec::new();
+    for object in objects {
+        if draw.chance(400) {
+            touched.push(touch(draw, object));
+        }
+    }
+    let touch = touched;
     let next = if index + 1 < count { ways_on(draw, index, count) } else { Vec::new() };
     let mut colors = vec!["request", "client", "event", "handler", "serial", "queue"];
     colors.extend(

@@ -20,8 +20,6 @@ pub(crate) enum Moment {
     Shift { index: u32 },
     /// Something goes wrong.
     Fault { index: u32 },
-    /// The placement controller looks.
-    Control,
     /// The counted part begins.
     Count,
 }
@@ -73,9 +71,9 @@ mod tests {
         clock.at(5, step(2));
         clock.at(5, Moment::Ask { client: 1 });
         clock.at(5, step(1));
-        clock.at(4, Moment::Control);
+        clock.at(4, Moment::Count);
         let order: Vec<Moment> = std::iter::from_fn(|| clock.next()).map(|(_, moment)| moment).collect();
         let ask = |client| Moment::Ask { client };
-        assert_eq!(order, [Moment::Control, step(1), step(2), ask(9), ask(1)]);
+        assert_eq!(order, [Moment::Count, step(1), step(2), ask(9), ask(1)]);
     }
 }

@@ -67,10 +67,10 @@ impl<W: Watch> World<W> {
         {
             cycles *= u64::from(handler.tail_times);
         }
-        if let Some((permille, times)) = self.outliers {
-            if random::scale(self.draw(event, Purpose::Fault), 1_000) < u64::from(permille) {
-                cycles *= u64::from(times);
-            }
+        if let Some((permille, times)) = self.outliers
+            && random::scale(self.draw(event, Purpose::Fault), 1_000) < u64::from(permille)
+        {
+            cycles *= u64::from(times);
         }
         self.machine.cycles_ps(cycles)
     }
