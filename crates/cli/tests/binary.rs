@@ -32,10 +32,10 @@ fn help_and_version_go_to_standard_output_and_succeed() {
 fn bad_usage_is_said_on_standard_error_and_ends_with_2() {
     for (args, words) in [
         (&[][..], "Usage: vermeil <COMMAND>"),
-        (&["sreve"], "a similar subcommand exists: 'serve'"),
+        (&["tpoo"], "a similar subcommand exists: 'topo'"),
         (&["serve", "--body-timeout", "soon"], "'soon' for '--body-timeout <TIME>': write seconds"),
         (&["topo", "--synthetic", "x"], "vermeil: machine description \"x\", column 1"),
-        (&["man", "load"], "vermeil: no man page vermeil-load.1; see `vermeil help`"),
+        (&["man", "sreve"], "vermeil: no man page vermeil-sreve.1; see `vermeil help`"),
     ] {
         let output = vermeil(args);
         assert!(text(&output.stderr).contains(words), "{args:?}: {}", text(&output.stderr));

@@ -250,7 +250,7 @@ impl Runtime {
         let mut events_dropped = 0;
         for core in &shared.cores {
             events_dropped += core.queued.load(Ordering::Relaxed);
-            while let Some(vermeil_sched::Taken::Token(token)) = core.ready.with(|ready| ready.pop()) {
+            while let Some(token) = core.ready.with(|ready| ready.pop()) {
                 token.discard();
             }
             core.tasks.clear();

@@ -192,7 +192,7 @@ impl Core {
 
     fn run_color(&self, batch: usize) -> usize {
         let mine = self.mine();
-        let Some(vermeil_sched::Taken::Token(token)) = mine.ready.with(|ready| ready.pop()) else { return 0 };
+        let Some(token) = mine.ready.with(|ready| ready.pop()) else { return 0 };
         let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
         let (ran, next) = if self.shared.stealing.is_on() || self.shared.control.is_some() {
             self.run_observed(token, self.shared.batch(batch))

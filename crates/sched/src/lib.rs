@@ -26,6 +26,6 @@ pub use hint::Hint;
 pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
-pub use ready::{Order, Ready, Slot, Stolen, Taken, WorthClass};
+pub use ready::{Order, Ready, Slot, Stolen, WorthClass};
 pub use steal::{Candidate, Stealing, WATCH_NS};
 pub use turn::{Seen, Step, Turn, TurnLimits};

@@ -54,15 +54,6 @@ impl WorthClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub u32);
 
-/// What an owner takes.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Taken<T> {
-    /// A token, with the right to run it.
-    Token(T),
-    /// An event of this color was posted here, and its token is elsewhere: not given any more, the entry keeps its place.
-    Early(u64),
-}
-
 /// What a thief takes, and what it looked at for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stolen<T> {
@@ -127,10 +118,10 @@ impl<T> Ready<T> {
     }
 
     /// Takes what the owner runs next.
-    pub fn pop(&mut self) -> Option<Taken<T>> {
+    pub fn pop(&mut self) -> Option<T> {
         match &mut self.0 {
-            Queue::Colors(colors) => colors.pop().map(Taken::Token),
-            Queue::Events(events) => events.pop().map(Taken::Token),
+            Queue::Colors(colors) => colors.pop(),
+            Queue::Events(events) => events.pop(),
         }
     }
 

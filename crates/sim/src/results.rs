@@ -67,6 +67,8 @@ pub struct Results {
     pub sent_bytes: u64,
     /// Colors moved by placements.
     pub moves: u64,
+    /// What the placement controller decided, oldest first.
+    pub decisions: Vec<String>,
     /// Events begun in the whole run.
     pub steps: u64,
     /// Moments of the clock in the whole run.
@@ -109,6 +111,7 @@ impl Results {
             memory_bytes: 0,
             sent_bytes: 0,
             moves: 0,
+            decisions: Vec::new(),
             steps: 0,
             moments: 0,
             posted: 0,

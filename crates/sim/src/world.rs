@@ -10,6 +10,7 @@ mod arrive;
 mod audit;
 mod clock;
 mod colors;
+mod control;
 mod core;
 mod execute;
 mod faults;
@@ -23,7 +24,6 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use vermeil_sched::plan::Plan;
 use vermeil_sched::{CoreIndex, Policy, Prior, Stealing, TurnLimits};
 
 use crate::machine::{Machine, PS_PER_NS};
@@ -35,6 +35,7 @@ use crate::watch::Watch;
 use crate::workload::{Life, Program};
 use clock::{Clock, Moment};
 use colors::{Colors, NONE};
+use control::{Control, Window};
 use core::{Core, Phase};
 use learn::Learned;
 use requests::{Client, Queue, Requests};
@@ -89,8 +90,10 @@ struct World<W> {
     /// Percent of its cycles that each handler takes.
     cycles_percent: Vec<u32>,
     learned: Learned,
-    /// Where each handler stands, under policies that place them.
-    plan: Option<Plan>,
+    /// Places handlers, under policies that do.
+    control: Option<Control>,
+    /// What each core has counted for it.
+    windows: Vec<Window>,
     /// Nodes that have cores.
     active_nodes: Vec<u16>,
     code: Vec<ObjectId>,
@@ -150,7 +153,8 @@ impl<W: Watch> World<W> {
             rate_percent: 100,
             cycles_percent: vec![100; program.handlers.len()],
             learned: Learned::new(stealing, machine.cores(), priors(machine, program, options)),
-            plan: plan(machine, program, options),
+            control: Control::new(machine, program, options),
+            windows: (0..machine.cores()).map(|_| Window::default()).collect(),
             active_nodes: active_nodes(machine),
             code,
             shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
@@ -185,6 +189,7 @@ impl<W: Watch> World<W> {
             self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });
         }
         self.begin_faults();
+        self.begin_control();
         match self.program.warm_up_ns {
             0 => self.begin_counting(),
             warm_up_ns => self.clock.at(warm_up_ns, Moment::Count),
@@ -222,6 +227,7 @@ impl<W: Watch> World<W> {
                 Moment::Deliver { event } => self.deliver(event),
                 Moment::Shift { index } => self.shift(index),
                 Moment::Fault { index } => self.fault(index),
+                Moment::Control => self.begin_round(),
                 Moment::Count => self.begin_counting(),
             }
             if self.outstanding == 0 {
@@ -291,6 +297,7 @@ impl<W: Watch> World<W> {
         let mut results = self.results;
         results.end(self.now_ns, self.steps, &self.memory);
         results.cores = self.cores.into_iter().map(|core| core.counts).collect();
+        results.decisions = self.control.as_ref().map(Control::decisions).unwrap_or_default();
         results.queued_at_end = self.colors.queued();
         results.posted = self.colors.posted();
         results.moments = self.clock.asked();
@@ -316,17 +323,6 @@ fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior>
         if known { Prior { cost_ns, penalty: handler.annotated_penalty } } else { Prior::default() }
     };
     program.handlers.iter().map(prior).collect()
-}
-
-/// Where handlers stand at the start, under policies that place them.
-fn plan(machine: &Machine, program: &Program, options: &Options) -> Option<Plan> {
-    match &options.policy {
-        Policy::Placed(name) => {
-            let named = Plan::named(name, program.handlers.len(), machine.layout());
-            options.plan.clone().or(named)
-        }
-        _ => None,
-    }
 }
 
 /// One event at a time where handlers are placed and where every event stands in the queue by itself.

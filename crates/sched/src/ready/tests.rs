@@ -50,7 +50,7 @@ proptest! {
                     model.0.push((color, class, clock));
                 }
                 Op::Pop => {
-                    let first = (!model.0.is_empty()).then(|| Taken::Token(model.0.remove(0).0));
+                    let first = (!model.0.is_empty()).then(|| model.0.remove(0).0);
                     prop_assert_eq!(ready.pop(), first);
                 }
                 Op::Steal => {
@@ -90,7 +90,7 @@ fn events_run_in_the_order_of_posting_across_colors() {
     ready.push(1, 'a', WorthClass::of(1 << 20));
     ready.push(2, 'b', WorthClass::of(1 << 20));
     let mut ran = Vec::new();
-    while let Some(Taken::Token(token)) = ready.pop() {
+    while let Some(token) = ready.pop() {
         ran.push(token);
         let color = if token == 'a' { 1 } else { 2 };
         ready.push(color, token, WorthClass::of(1 << 20));
@@ -108,11 +108,11 @@ fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
     ready.push(2, 'b', WorthClass::of(1 << 20));
     ready.push(3, 'c', WorthClass::of(1 << 20));
     assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2 }));
-    assert_eq!(ready.pop(), Some(Taken::Token('c')));
+    assert_eq!(ready.pop(), Some('c'));
     assert_eq!((ready.pop(), ready.has_work()), (None, false));
     // It has run one of its events and comes back for the entry that kept its place.
     ready.push(1, 'a', None);
-    assert_eq!((ready.pop(), ready.leave()), (Some(Taken::Token('a')), vec![]));
+    assert_eq!((ready.pop(), ready.leave()), (Some('a'), vec![]));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_must_stay_is_not_stolen() {
         ready.push(1, 'a', None);
         assert_eq!((ready.stealable(), ready.best()), (0, None));
         assert_eq!(ready.steal(|_| true), None);
-        assert_eq!(ready.pop(), Some(Taken::Token('a')));
+        assert_eq!(ready.pop(), Some('a'));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Finding a host is one hash of its name, and one more for each part of the name where there are wildcards; a hundred
 //! thousand hosts take some 10 MB. Names and folders stand in one piece of memory, and hosts that are configured alike
-//! share their rules. Tested in `tests.rs`; `cargo xtask bench hosts` measures it.
+//! share their rules. Tested in `tests.rs`.
 
 use super::{
     name::{self, Name},

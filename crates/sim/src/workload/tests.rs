@@ -22,8 +22,10 @@ fn mistakes_are_named() {
     let text = workload_text("web").unwrap();
     let message = |from: &str, to: &str| Program::from_toml(&text.replace(from, to)).unwrap_err().to_string();
     assert!(message("to = \"parse\"", "to = \"prase\"").contains("\"prase\""));
-    assert!(message("color = \"serial\"", "color = \"cereal\"").contains("connection, buffer, file"));
-    assert!(message("cycles = 2500", "cicles = 2500").contains("cicles"));
+    assert!(
+        message("color = \"serial\"", "color = \"cereal\"").contains("connection, packets, buffer, file")
+    );
+    assert!(message("cycles = 1800", "cicles = 1800").contains("cicles"));
     assert!(message("color = \"serial\"", "color = \"buffer\"").contains("not a shared object"));
     assert!(workload("nothing").unwrap_err().to_string().contains("image-pipeline"));
 }

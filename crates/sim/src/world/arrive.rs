@@ -188,6 +188,7 @@ impl<W: Watch> World<W> {
         let maker = by.unwrap_or_else(|| self.queue_core(request));
         let color = self.color_for(entry, request, Some(maker));
         let event = self.colors.prepare(entry, color, request, 0);
+        self.count_post(None, entry);
         self.post(event, by, at_ns);
     }
 

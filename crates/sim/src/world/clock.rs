@@ -20,6 +20,8 @@ pub(crate) enum Moment {
     Shift { index: u32 },
     /// Something goes wrong.
     Fault { index: u32 },
+    /// The placement controller looks.
+    Control,
     /// The counted part begins.
     Count,
 }

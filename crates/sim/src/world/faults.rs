@@ -2,7 +2,7 @@
 //!
 //! Owns when and how; the rest of the world does not know that it is being tested, except for reading a few numbers.
 
-use vermeil_sched::{CoreIndex, Taken};
+use vermeil_sched::{CoreIndex, Order};
 
 use super::World;
 use super::clock::Moment;
@@ -70,27 +70,28 @@ impl<W: Watch> World<W> {
     }
 
     /// Empties the queue of a core that has gone.
-    pub(super) fn evacuate(&mut self, core: CoreIndex) {
+    fn evacuate(&mut self, core: CoreIndex) {
         let mut at_ns = self.now_ns;
         let heir = self.next_there(core);
-        while let Some(taken) = self.core(core).ready.pop() {
-            let by_event = self.stealing.order() == vermeil_sched::Order::Events;
-            let number = match taken {
-                Taken::Token(color) => {
-                    self.took_token(core, color);
-                    self.push_token(color, None, &mut at_ns);
-                    self.colors.color(color).number
-                }
-                Taken::Early(number) => {
-                    self.core(core).entries -= 1;
-                    number
-                }
-            };
-            if by_event {
-                let state = self.core(heir);
-                state.ready.post(number, 1);
-                state.entries += 1;
-            }
+        while let Some(color) = self.core(core).ready.pop() {
+            self.took_token(core, color);
+            self.push_token(color, None, &mut at_ns);
+            let number = self.colors.color(color).number;
+            self.inherit(heir, number);
+        }
+        // Entries of the color that runs its last event here: its token comes later, by itself.
+        for number in self.core(core).ready.leave() {
+            self.core(core).entries -= 1;
+            self.inherit(heir, number);
+        }
+    }
+
+    /// One entry more, where events stand in the queue.
+    fn inherit(&mut self, heir: CoreIndex, number: u64) {
+        if self.stealing.order() == Order::Events {
+            let state = self.core(heir);
+            state.ready.post(number, 1);
+            state.entries += 1;
         }
     }
 }

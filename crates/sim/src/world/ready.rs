@@ -4,8 +4,7 @@
 //! that wakes. Whether somebody is woken is the scheduler's decision.
 
 use vermeil_sched::{
-    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Order, Placement, StealCost, Stealing, WATCH_NS,
-    WorthClass,
+    Candidate, CoreIndex, Distance, Hint, Order, Placement, StealCost, Stealing, WATCH_NS, WorthClass,
 };
 
 use super::World;
@@ -104,11 +103,8 @@ impl<W: Watch> World<W> {
         if there == core {
             return;
         }
-        let number = self.colors.color(color).number;
         self.colors.color_mut(color).core = there;
-        let note = Note::Moved { at_ns: self.now_ns, from: core, to: there, color: number };
-        self.watch.note(note);
-        self.results.moves += 1;
+        self.note_moved(color, core, there);
     }
 
     /// The color is worth more than when it was queued.
@@ -240,6 +236,7 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.phase = Phase::Awake;
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
+        self.count_idle(core, at_ns.saturating_sub(asleep_ns));
         if self.sentinel == Some(core) {
             self.sentinel = None;
         }
@@ -281,14 +278,6 @@ impl<W: Watch> World<W> {
         self.post(event, NOBODY, &mut at_ns);
     }
 
-    /// The core that a color's handlers are placed on, if they are.
-    pub(super) fn wanted_core(&self, color: u32) -> Option<CoreIndex> {
-        let plan = self.plan.as_ref()?;
-        let first = self.colors.first(color)?.handler;
-        let whole = self.program.handlers[usize::from(first)].placed_whole;
-        plan.core_of(HandlerIndex(u32::from(first))).filter(|_| whole)
-    }
-
     /// Whether a color must not run on here: its handler has been placed elsewhere.
     pub(super) fn must_leave(&self, color: u32, core: CoreIndex) -> bool {
         self.wanted_core(color).is_some_and(|wanted| wanted != core)
@@ -298,12 +287,11 @@ impl<W: Watch> World<W> {
     pub(super) fn color_for(&mut self, handler: u16, request: u32, by: Option<CoreIndex>) -> u32 {
         use crate::workload::Coloring;
         let described = &self.program.handlers[usize::from(handler)];
-        let placed = self.plan.is_some() && described.placed_whole;
+        let placed = self.control.as_ref().is_some_and(|control| control.is_unit(handler));
         match if placed { Coloring::Handler } else { described.coloring } {
             Coloring::Handler => {
                 if self.handler_colors[usize::from(handler)] == NONE {
-                    let index = HandlerIndex(u32::from(handler));
-                    let core = self.plan.as_ref().and_then(|plan| plan.core_of(index));
+                    let core = self.control.as_ref().and_then(|control| control.core_of(handler));
                     self.handler_colors[usize::from(handler)] = self.make_color(core, Placement::Any, by);
                 }
                 self.handler_colors[usize::from(handler)]

@@ -2,9 +2,9 @@
 //!
 //! What comes next is the production [`vermeil_sched::Turn`]'s decision; this file carries it out and charges for it.
 
-use vermeil_sched::{CoreIndex, Order, Sample, Seen, Step, Taken};
+use vermeil_sched::{CoreIndex, Order, Sample, Seen, Step};
 
-use super::colors::{NONE, Token};
+use super::colors::{Event, NONE, Token};
 use super::core::{Phase, Running};
 use super::{Polled, World};
 use crate::random::{self, Purpose};
@@ -40,6 +40,7 @@ impl<W: Watch> World<W> {
     /// Decides what a core without an event does.
     pub(super) fn next(&mut self, core: CoreIndex, mut at_ns: u64) {
         loop {
+            self.attend_control(core, &mut at_ns);
             if self.options.ideal {
                 return match self.central.pop_front() {
                     Some(color) => self.activate(core, color, 1, at_ns),
@@ -51,16 +52,9 @@ impl<W: Watch> World<W> {
             match state.turn.next(seen) {
                 Step::Run { batch } => {
                     self.lock(core, core, 0, &mut at_ns);
-                    match self.core(core).ready.pop() {
-                        Some(Taken::Token(color)) => {
-                            self.took_token(core, color);
-                            return self.activate(core, color, batch, at_ns);
-                        }
-                        Some(Taken::Early(number)) => {
-                            self.core(core).ready.post(number, 1);
-                            return self.go_on(core, at_ns);
-                        }
-                        None => {}
+                    if let Some(color) = self.core(core).ready.pop() {
+                        self.took_token(core, color);
+                        return self.activate(core, color, batch, at_ns);
                     }
                 }
                 Step::Poll => {
@@ -95,7 +89,7 @@ impl<W: Watch> World<W> {
         taken.core = core;
         let (expected_ns, last) = (taken.worth_ns, taken.last);
         let is_cold = last.is_some_and(|last| last != core);
-        let observes = self.stealing.is_on();
+        let observes = self.stealing.is_on() || self.control.is_some();
         let state = self.core(core);
         state.idle_since_ns = None;
         state.is_timed = observes && (state.sampler.due(expected_ns) || is_cold);
@@ -174,10 +168,13 @@ impl<W: Watch> World<W> {
 
     /// Costs are learned as the runtime learns them: from the activations that are timed.
     fn learn(&mut self, core: CoreIndex, handler: u16, running: &Running, run_ns: u64, at_ns: &mut u64) {
-        if self.core(core).is_timed {
+        let sample = Sample { run_ns, cold: running.cold, interrupted: false };
+        let timed = self.core(core).is_timed;
+        if timed {
             *at_ns += TIMING_NS;
-            self.learned.observe(core, handler, Sample { run_ns, cold: running.cold, interrupted: false });
+            self.learned.observe(core, handler, sample);
         }
+        self.count_run(core, handler, timed.then_some(sample));
     }
 
     /// Posts what the event leads to, and answers its request.
@@ -194,11 +191,11 @@ impl<W: Watch> World<W> {
             self.answer(event.request, *at_ns);
         }
         if let Some(next) = self.choose_next(handler, event.request, event.step) {
-            self.go_to(core, next, event.request, event.step, at_ns);
+            self.go_to(core, event.handler, next, &event, at_ns);
         }
         for index in 0..self.program.handlers[handler].also.len() {
             let next = self.program.handlers[handler].also[index];
-            self.go_to(core, next, event.request, event.step, at_ns);
+            self.go_to(core, event.handler, next, &event, at_ns);
         }
         self.event_of_request_ended(event.request);
     }
@@ -223,13 +220,15 @@ impl<W: Watch> World<W> {
         }
     }
 
-    fn go_to(&mut self, core: CoreIndex, next: Next, request: u32, step: u32, at_ns: &mut u64) {
+    fn go_to(&mut self, core: CoreIndex, by_handler: u16, next: Next, event: &Event, at_ns: &mut u64) {
+        let (request, step) = (event.request, event.step);
         let color = self.color_for(next.handler, request, Some(core));
         let event = self.colors.prepare(next.handler, color, request, step + 1);
         self.outstanding += 1;
         if request != NONE {
             self.requests.get_mut(request).live += 1;
         }
+        self.count_post(Some((core, by_handler)), next.handler);
         match next.after_ns {
             0 => self.post(event, Some(core), at_ns),
             after_ns => self.clock.at(*at_ns + after_ns, super::Moment::Deliver { event }),

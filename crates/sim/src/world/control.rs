@@ -1,0 +1,267 @@
+//! Placement of handlers while the world runs: cores count, one of them asks all, a controller answers with moves.
+//!
+//! The controllers, the monitor's role and the plans are `vermeil_sched`'s; the steps are the runtime's (its `control.rs`). A
+//! handler with a color of its own is a *unit*. A round is begun by the core that has the role, every core answers between
+//! two activations, and the last answer brings the decision. A unit's color goes over when its token is free, so it is
+//! never on two cores. Tested in `world/tests.rs`.
+
+use vermeil_sched::control::{
+    Adaptive, Answer, Candidates, Controller, CoreWindow, Fixed, HandlerWindow, Monitor, Trial, TrialOptions,
+};
+use vermeil_sched::cost::CostTable;
+use vermeil_sched::flow::FlowCounts;
+use vermeil_sched::plan::{Move, Plan, Rules};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, Prior, Sample};
+
+use super::World;
+use super::clock::Moment;
+use super::colors::{NONE, Token};
+use super::core::Phase;
+use crate::machine::Machine;
+use crate::options::Options;
+use crate::watch::{Note, Watch};
+use crate::workload::{Coloring, Program};
+
+/// After the start the first round is held so late, as in the runtime.
+const FIRST_ROUND_NS: u64 = 2_000_000;
+/// What answering a round costs a core: its counters are copied, some lines for each handler. Guess.
+const ANSWER_NS: u64 = 2_000;
+
+/// What one core has counted since it last answered.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    answered: u64,
+    since_ns: u64,
+    core: CoreWindow,
+    handlers: Vec<HandlerWindow>,
+    flows: FlowCounts,
+    costs: CostTable,
+    missed_lines: u64,
+}
+
+/// The controller and its round.
+#[derive(Debug)]
+pub(crate) struct Control {
+    controller: Box<dyn Controller>,
+    monitor: Monitor,
+    /// By handler, its unit.
+    units: Vec<Option<HandlerIndex>>,
+    /// By unit, its handler.
+    handlers: Vec<u16>,
+    /// Where units stand as far as moves were asked for.
+    pub(crate) plan: Plan,
+    round: u64,
+}
+
+impl Control {
+    /// The controller of a policy that places handlers, if it has units to place.
+    pub(crate) fn new(machine: &Machine, program: &Program, options: &Options) -> Option<Self> {
+        if options.ideal {
+            return None;
+        }
+        let whole = matches!(options.policy, Policy::Placed(_) | Policy::Trial);
+        let is_unit = |handler: &crate::workload::Handler| {
+            handler.coloring == Coloring::Handler || whole && handler.placed_whole
+        };
+        let all = program.handlers.iter().enumerate();
+        let handlers: Vec<u16> =
+            all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index as u16).collect();
+        let layout = machine.layout();
+        let controller: Box<dyn Controller> = match &options.policy {
+            Policy::Placed(name) => {
+                let named = Plan::named(name, handlers.len(), layout);
+                Box::new(Fixed::new(options.plan.clone().or(named)?))
+            }
+            Policy::Trial => {
+                let dwell_ns = options.control_ns.unwrap_or(TrialOptions::default().dwell_ns);
+                let trial = TrialOptions { dwell_ns, ..TrialOptions::default() };
+                Box::new(Trial::new(Candidates::Named(layout.clone()), trial))
+            }
+            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), Rules::new())),
+            Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy => return None,
+        };
+        if handlers.is_empty() {
+            return None;
+        }
+        let mut units = vec![None; program.handlers.len()];
+        let mut plan = Plan::default();
+        for (unit, &handler) in handlers.iter().enumerate() {
+            let unit = HandlerIndex(unit as u32);
+            units[usize::from(handler)] = Some(unit);
+            let core = controller.begin(unit).unwrap_or(CoreIndex(unit.0 % layout.cores() as u32));
+            plan.put(unit, Placement::Core(core));
+        }
+        Some(Self { controller, monitor: Monitor::new(layout.cores()), units, handlers, plan, round: 0 })
+    }
+
+    /// Whether a handler is placed, and on which core.
+    pub(crate) fn core_of(&self, handler: u16) -> Option<CoreIndex> {
+        self.plan.core_of(self.units[usize::from(handler)]?)
+    }
+
+    /// Whether a handler is a unit.
+    pub(crate) fn is_unit(&self, handler: u16) -> bool {
+        self.units[usize::from(handler)].is_some()
+    }
+
+    /// What was decided, as people read it.
+    pub(crate) fn decisions(&self) -> Vec<String> {
+        self.controller.decisions().iter().map(|decision| format!("{decision:?}")).collect()
+    }
+}
+
+impl Window {
+    /// A unit's event has run; `sample` if it was timed.
+    fn ran(&mut self, unit: HandlerIndex, sample: Option<Sample>, missed_lines: u64) {
+        let at = unit.0 as usize;
+        while self.costs.len() <= at {
+            self.costs.register(Prior::default());
+            self.handlers.push(HandlerWindow::default());
+        }
+        let warm_ns = self.costs.estimate_ns(unit);
+        if let Some(sample) = sample {
+            self.costs.observe(unit, sample);
+        }
+        let run_ns = sample.map_or(warm_ns, |sample| sample.run_ns);
+        let cold = sample.is_some_and(|sample| sample.cold.is_some());
+        let cold_ns = if cold { run_ns.saturating_sub(warm_ns) } else { 0 };
+        let handler = &mut self.handlers[at];
+        handler.events += 1;
+        handler.run_ns += run_ns;
+        handler.cold_ns += cold_ns;
+        self.core.events += 1;
+        self.core.run_ns += run_ns;
+        self.core.cold_ns += cold_ns;
+        *self.core.misses.get_or_insert(0) += missed_lines;
+    }
+
+    fn answer(&mut self, now_ns: u64, queued: u64) -> Answer {
+        let window_ns = now_ns.saturating_sub(std::mem::replace(&mut self.since_ns, now_ns));
+        let answer = Answer {
+            core: CoreWindow { window_ns, queued, ..std::mem::take(&mut self.core) },
+            handlers: self.handlers.clone(),
+            flows: self.flows.clone(),
+            costs: self.costs.clone(),
+        };
+        self.handlers.fill(HandlerWindow::default());
+        self.flows.clear();
+        self.costs.fade();
+        answer
+    }
+}
+
+impl<W: Watch> World<W> {
+    /// Puts the first round on the clock.
+    pub(super) fn begin_control(&mut self) {
+        if self.control.is_some() {
+            self.clock.at(FIRST_ROUND_NS, Moment::Control);
+        }
+    }
+
+    /// A round is due: every core is asked, and woken to answer.
+    pub(super) fn begin_round(&mut self) {
+        let Some(control) = &mut self.control else { return };
+        let Some(round) = control.monitor.begin() else { return };
+        control.round = round;
+        for index in 0..self.cores.len() {
+            let core = CoreIndex(index as u32);
+            if self.core(core).is_gone {
+                // Nobody runs there any more; it answers at once.
+                let at_ns = self.now_ns;
+                self.answer_round(core, at_ns);
+            } else if self.core(core).phase != Phase::Awake {
+                let mut at_ns = self.now_ns;
+                self.wake(core, None, &mut at_ns);
+            }
+        }
+    }
+
+    /// Between two activations a core answers the open round.
+    pub(super) fn attend_control(&mut self, core: CoreIndex, at_ns: &mut u64) {
+        let open = self.control.as_ref().is_some_and(|control| {
+            control.monitor.is_open() && self.windows[core.0 as usize].answered != control.round
+        });
+        if open {
+            *at_ns += ANSWER_NS;
+            self.answer_round(core, *at_ns);
+        }
+    }
+
+    fn answer_round(&mut self, core: CoreIndex, at_ns: u64) {
+        let queued = self.core(core).ready.len() as u64;
+        let Some(control) = &mut self.control else { return };
+        let window = &mut self.windows[core.0 as usize];
+        window.answered = control.round;
+        let answer = window.answer(at_ns, queued);
+        let Some(seen) = control.monitor.answer(core, control.round, answer, &control.plan) else { return };
+        let moves = control.controller.round(at_ns, &seen);
+        control.plan.apply(&moves);
+        if let Some(next_ns) = control.controller.next_round_ns() {
+            self.clock.at(at_ns + next_ns, Moment::Control);
+        }
+        for Move { handler: unit, to } in moves {
+            self.relocate(unit, to, at_ns);
+        }
+    }
+
+    /// A unit's color goes to another core: at once if it waits, else when its token is free.
+    fn relocate(&mut self, unit: HandlerIndex, to: CoreIndex, at_ns: u64) {
+        let control = self.control.as_ref().expect("it has decided");
+        let Some(&handler) = control.handlers.get(unit.0 as usize) else { return };
+        let color = self.handler_colors[usize::from(handler)];
+        if color == NONE || self.colors.color(color).token != Token::Ready {
+            return;
+        }
+        let (from, slot, number) = {
+            let waiting = self.colors.color(color);
+            (waiting.core, waiting.slot, waiting.number)
+        };
+        if from == to || self.core(from).ready.remove(slot, number).is_none() {
+            return;
+        }
+        let events = u64::from(self.colors.color(color).len);
+        self.core(from).waiting_events -= events;
+        let mut at_ns = at_ns;
+        self.push_token(color, Some(from), &mut at_ns);
+    }
+
+    /// The core that a color is placed on, if its handler is a unit.
+    pub(super) fn wanted_core(&self, color: u32) -> Option<CoreIndex> {
+        let control = self.control.as_ref()?;
+        control.core_of(self.colors.first(color)?.handler)
+    }
+
+    /// A unit's event has run.
+    pub(super) fn count_run(&mut self, core: CoreIndex, handler: u16, sample: Option<Sample>) {
+        let Some(control) = &self.control else { return };
+        let Some(unit) = control.units[usize::from(handler)] else { return };
+        let missed = self.memory.traffic()[core.0 as usize].missed_lines;
+        let window = &mut self.windows[core.0 as usize];
+        let lines = missed.saturating_sub(std::mem::replace(&mut window.missed_lines, missed));
+        window.ran(unit, sample, lines);
+    }
+
+    /// A unit's event is posted, by a unit or from elsewhere.
+    pub(super) fn count_post(&mut self, by: Option<(CoreIndex, u16)>, handler: u16) {
+        let Some(control) = &self.control else { return };
+        let Some(unit) = control.units[usize::from(handler)] else { return };
+        let from = by.and_then(|(_, poster)| control.units[usize::from(poster)]);
+        let core = by.map_or(0, |(core, _)| core.0 as usize);
+        self.windows[core].flows.record(from, unit, 0);
+    }
+
+    /// The core slept for so long.
+    pub(super) fn count_idle(&mut self, core: CoreIndex, ns: u64) {
+        if self.control.is_some() {
+            self.windows[core.0 as usize].core.idle_ns += ns;
+        }
+    }
+
+    /// A color has moved because its handlers were placed elsewhere.
+    pub(super) fn note_moved(&mut self, color: u32, from: CoreIndex, to: CoreIndex) {
+        let number = self.colors.color(color).number;
+        let note = Note::Moved { at_ns: self.now_ns, from, to, color: number };
+        self.watch.note(note);
+        self.results.moves += 1;
+    }
+}
