@@ -278,6 +278,10 @@ impl Core {
         self.count_idle(self.shared.clock.now_ns().saturating_sub(slept_ns));
         self.end_watch();
         self.shared.asleep.fetch_sub(1, Ordering::Relaxed);
+        if !mine.ready.is_empty() {
+            // Perhaps it was woken as a thief, and does not search now: others may be.
+            self.shared.searching.store(false, Ordering::Relaxed);
+        }
         mine.parking.awake(sleep);
         add(&mine.counters.parks, 1);
     }

@@ -8,7 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_io::Clock;
 use vermeil_sched::{
-    CoreIndex, Distance, HandlerCost, HandlerIndex, Prior, Sample, Sampler, StealCost, Stealing,
+    Budget, Candidate, CoreIndex, Distance, HandlerCost, HandlerIndex, Prior, Sample, Sampler, StealCost,
+    Stealing, exploration,
 };
 
 /// Timed runs of a handler between two publications by one core. The first few are published at once. Guess.
@@ -78,6 +79,8 @@ pub(crate) struct Learner {
     handlers: Vec<Known>,
     pub(crate) moves: StealCost,
     sampler: Sampler,
+    /// Time for steals that are made to learn a penalty.
+    exploration: Budget,
 }
 
 struct Known {
@@ -94,7 +97,17 @@ impl Learner {
             handlers: Vec::new(),
             moves: StealCost::default(),
             sampler: Sampler::default(),
+            exploration: exploration(),
         }
+    }
+
+    /// Whether to take a color that only its penalty keeps where it is: what is not known is taken to be large, and would
+    /// never be learned if nothing was ever moved.
+    pub(crate) fn explores(&mut self, color: &Candidate, steal_ns: u64) -> bool {
+        let free = Candidate { penalty_ns: 0, ..*color };
+        self.stealing == Stealing::Learned
+            && self.stealing.pays(&free, steal_ns)
+            && self.exploration.spend(color.penalty_ns)
     }
 
     /// Whether to time the activation that comes, which is expected to take `expected_ns`.
@@ -117,6 +130,7 @@ impl Learner {
         let known = &mut self.handlers[handler.0 as usize];
         known.cost.observe(sample);
         known.timed += 1;
+        self.exploration.earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
             published.meet(&known.cost, known.prior, self.stealing);
         }

@@ -32,8 +32,29 @@ impl Core {
         self.shared.searching.store(false, Ordering::Relaxed);
         // What became worth a steal meanwhile woke nobody, since somebody was searching: look once more.
         let found = found || (self.anything_stealable() && self.visit_all());
+        if found {
+            self.call_another();
+        }
         self.looked_in_vain.set(if found { 0 } else { self.looked_in_vain.get().saturating_add(1) });
         found
+    }
+
+    /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
+    /// finds something.
+    fn call_another(&self) {
+        let shared = &self.shared;
+        if shared.asleep.load(Ordering::Relaxed) == 0 || !self.anything_stealable() {
+            return;
+        }
+        let neighbours = shared.layout.neighbours(self.index).iter();
+        let sleeping = neighbours.map(|core| shared.core(core.0)).find(|core| core.parking.is_asleep());
+        if let Some(thief) = sleeping
+            && !shared.searching.swap(true, Ordering::Relaxed)
+            && thief.parking.must_wake()
+        {
+            add(&self.mine().counters.thieves_woken, 1);
+            thief.unpark();
+        }
     }
 
     fn anything_stealable(&self) -> bool {
@@ -80,13 +101,15 @@ impl Core {
     /// Takes the best color of `victim` that pays, and queues it here; gives its worth.
     fn take_one(&self, victim: CoreIndex, hint: &Hint, distance: Distance) -> Option<u64> {
         let mut learner = self.learner.borrow_mut();
+        let learner = &mut *learner;
         let start_ns = learner.clock.now_ns();
         let steal_ns = learner.moves.estimate_ns(distance);
         let shared = &self.shared;
         let pays = |token: &Token| {
             let color = token.color();
+            let candidate = shared.candidate(color, hint, distance, start_ns);
             shared.may_go(color, self.index)
-                && shared.stealing.pays(&shared.candidate(color, hint, distance, start_ns), steal_ns)
+                && (shared.stealing.pays(&candidate, steal_ns) || learner.explores(&candidate, steal_ns))
         };
         let stolen = shared.core(victim.0).ready.try_with(|ready| {
             let stolen = ready.steal(pays)?;

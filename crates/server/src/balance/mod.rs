@@ -6,8 +6,8 @@
 //! `hash` is the kernel's plain choice, with nobody watching: for comparison, and where preferring does not work, which
 //! a self-test finds out at start.
 //!
-//! Reading order: [`neighbours`] (who watches whom), [`verdict`] (when to take), `relieve` (the tasks), [`self_test`],
-//! [`counters`]. Leaves out what becomes of a connection (`accept.rs`).
+//! Reading order: `neighbours` (who watches whom), `verdict` (when to take), `relieve` (the tasks), `self_test`,
+//! `counters`. Leaves out what becomes of a connection (`accept.rs`).
 
 mod counters;
 mod neighbours;

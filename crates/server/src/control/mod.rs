@@ -1,6 +1,6 @@
 //! The control socket: how its owner asks a server that runs for its status, and tells it to reload.
 //!
-//! A UNIX socket with a name, mode 0600, in a folder that nobody else may enter ([`place`]). One line asks, the answer ends
+//! A UNIX socket with a name, mode 0600, in a folder that nobody else may enter (`place`). One line asks, the answer ends
 //! with the connection:
 //!
 //! | line | answer |

@@ -8,7 +8,7 @@
 //!
 //! A request's content is collected before a program hears of it, so that a slow client never holds one; its answer is
 //! streamed, so that a slow client holds one no longer than the answer's end. What a program is, is behind
-//! [`program::Reader`] and [`program::Writer`]: two streams of bytes. Leaves out starting programs, and choosing one.
+//! `program::Reader` and `program::Writer`: two streams of bytes. Leaves out starting programs, and choosing one.
 //! Tested through the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
 
 mod call;
