@@ -1,8 +1,8 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
 
 use crate::{
-    core::{core_number, current},
-    shared::Shared,
+    core::current_of,
+    shared::{NOBODY, Shared},
 };
 use std::{
     fmt,
@@ -129,10 +129,11 @@ impl Color {
     /// Queues an event of `handler` and lets the scheduler know.
     pub(crate) fn push(&self, handler: HandlerIndex, event: Event) {
         let worth_ns = self.shared.worth_ns(handler);
-        if self.shared.control.is_some() {
-            current(|core| core.count_post(handler));
-        }
-        let event = event.labelled(Label { handler: handler.0, worth_ns, from: core_number() });
+        let poster = current_of(&self.shared, |core| {
+            core.count_post(handler);
+            core.index.0
+        });
+        let event = event.labelled(Label { handler: handler.0, worth_ns, from: poster.unwrap_or(NOBODY) });
         if self.queue.about.handler() != handler {
             self.queue.about.handler.store(handler.0, Ordering::Relaxed);
         }

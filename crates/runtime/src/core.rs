@@ -78,19 +78,14 @@ pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
     CORE.try_with(|core| core.get().map(f)).ok().flatten()
 }
 
-/// Whether this thread is core `index` of that runtime.
-pub(crate) fn is_current(shared: &Shared, index: u32) -> bool {
-    current(|core| core.index.0 == index && std::ptr::eq(&*core.shared, shared)).unwrap_or(false)
+/// As [`current`], if the core is one of that runtime's: indices of another's cores and handlers mean nothing in it.
+pub(crate) fn current_of<R>(shared: &Shared, f: impl FnOnce(&Core) -> R) -> Option<R> {
+    current(|core| std::ptr::eq(&*core.shared, shared).then(|| f(core))).flatten()
 }
 
 /// Index of the core whose thread this is, if it is one.
 pub fn core_index() -> Option<CoreIndex> {
     current(|core| core.index)
-}
-
-/// The core whose thread this is, for a label; `NOBODY` elsewhere.
-pub(crate) fn core_number() -> u32 {
-    core_index().map_or(crate::shared::NOBODY, |core| core.0)
 }
 
 /// Milliseconds on the runtime's clock, as of this core's last look at it (once per turn: free to ask).
@@ -200,7 +195,13 @@ impl Core {
             token.run(batch, |color, label| self.after(color, HandlerIndex(label.handler)))
         };
         match next {
-            Activation::Again(token) => drop(self.shared.enqueue(token, 0)),
+            // A plan may want it elsewhere from now on, where nobody knows of it yet.
+            Activation::Again(token) => {
+                let core = self.shared.enqueue(token, 0);
+                if core != self.index.0 {
+                    self.shared.ring(core);
+                }
+            }
             Activation::Empty => {}
             Activation::Held(held) => self.arrived(held),
         }

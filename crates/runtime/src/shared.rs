@@ -8,7 +8,7 @@ use crate::{
     builder::Limits,
     color::{Color, Queue, Token},
     control::Control,
-    core::{current, is_current},
+    core::current_of,
     handler::{HandlerCounters, HandlerSnapshot, Handlers},
     hints::{Gauge, Hints},
     task::Registry,
@@ -175,10 +175,34 @@ impl Shared {
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         let color = thieves.then(|| token.color().clone());
         let core = self.enqueue(token, entries);
-        if !is_current(self, core) && self.core(core).parking.must_wake() {
-            self.core(core).unpark();
-        } else if let Some(color) = color {
+        if !self.ring(core)
+            && let Some(color) = color
+        {
             self.consider_thief(&color, core);
+        }
+    }
+
+    /// Something was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
+    pub(crate) fn ring(&self, index: u32) -> bool {
+        let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
+        let rings = !here && self.core(index).parking.must_wake();
+        if rings {
+            self.core(index).unpark();
+        }
+        rings
+    }
+
+    /// Wakes a sleeping core to look for work, unless another looks already.
+    pub(crate) fn wake_thief(&self, thief: CoreIndex) {
+        if self.searching.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.core(thief.0).parking.must_wake() {
+            current_of(self, |core| add(&core.mine().counters.thieves_woken, 1));
+            self.core(thief.0).unpark();
+        } else {
+            // It woke by itself meanwhile, and need not search.
+            self.searching.store(false, Ordering::Relaxed);
         }
     }
 
@@ -267,9 +291,7 @@ impl Shared {
                 here
             });
             if posted {
-                if !is_current(self, index) && self.core(index).parking.must_wake() {
-                    self.core(index).unpark();
-                }
+                self.ring(index);
                 return;
             }
         }
@@ -305,12 +327,8 @@ impl Shared {
         let candidate = self.candidate(color, &hint, distance, now_ns);
         let (steal_ns, wake_ns) = move_costs(distance);
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
-        if (wakes || self.needs_sentinel(&hint, now_ns))
-            && !self.searching.swap(true, Ordering::Relaxed)
-            && self.core(thief.0).parking.must_wake()
-        {
-            current(|core| add(&core.mine().counters.thieves_woken, 1));
-            self.core(thief.0).unpark();
+        if wakes || self.needs_sentinel(&hint, now_ns) {
+            self.wake_thief(*thief);
         }
     }
 
@@ -372,7 +390,7 @@ impl Shared {
     pub(crate) fn new_color(self: &Arc<Self>, placement: Placement) -> Color {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
         let number = self.colors.fetch_add(1, Ordering::Relaxed) + 1;
-        let maker = current(|core| std::ptr::eq(&*core.shared, &**self).then_some(core.index)).flatten();
+        let maker = current_of(self, |core| core.index);
         let core = self.policy.place(number, &placement, maker, self.cores.len());
         Color::new(core, placement, self.clone())
     }

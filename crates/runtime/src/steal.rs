@@ -46,14 +46,9 @@ impl Core {
         if shared.asleep.load(Ordering::Relaxed) == 0 || !self.anything_stealable() {
             return;
         }
-        let neighbours = shared.layout.neighbours(self.index).iter();
-        let sleeping = neighbours.map(|core| shared.core(core.0)).find(|core| core.parking.is_asleep());
-        if let Some(thief) = sleeping
-            && !shared.searching.swap(true, Ordering::Relaxed)
-            && thief.parking.must_wake()
-        {
-            add(&self.mine().counters.thieves_woken, 1);
-            thief.unpark();
+        let mut neighbours = shared.layout.neighbours(self.index).iter();
+        if let Some(thief) = neighbours.find(|core| shared.core(core.0).parking.is_asleep()) {
+            shared.wake_thief(*thief);
         }
     }
 

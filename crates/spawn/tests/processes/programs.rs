@@ -207,7 +207,8 @@ pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
         }
     }
     assert_eq!(descriptors(std::process::id()), before.1);
-    until("the spawner has closed the last one's", || (descriptors(spawners) == before.0).then_some(()));
+    // Fewer are right: the first one's may have been open still when they were counted.
+    until("the spawner has closed the last one's", || (descriptors(spawners) <= before.0).then_some(()));
     assert_eq!((children(spawners).len(), spawner.channel.unfinished()), (0, 0));
     let kilobytes = |pid| -> u64 {
         let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("it runs");
