@@ -853,7 +853,7 @@ _vermeil() {
                     return 0
                     ;;
                 --balance)
-                    COMPREPLY=($(compgen -W "auto local hash" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "auto local load-aware hash fixed round-robin" -- "${cur}"))
                     return 0
                     ;;
                 --io)

@@ -39,9 +39,12 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print thi
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s c -l config -d 'Take everything from a configuration file, and nothing from the command line' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s l -l listen -d 'Where to listen; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l balance -d 'How new connections find their cores' -r -f -a "auto\t'`local` if a self-test at start shows that it works here, otherwise `hash`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l balance -d 'How new connections find their cores' -r -f -a "auto\t'The first of load-aware, local and hash that a self-test at start shows to work here'
 local\t'The core that handles the packets; neighbours relieve a core that is stuck'
-hash\t'The kernel\'s choice by addresses, for comparison'"
+load-aware\t'As local, unless much more work waits there than elsewhere; takes CAP_BPF'
+hash\t'The kernel\'s choice by addresses, for comparison'
+fixed\t'One core for all connections of an address, for comparison; takes CAP_BPF'
+round-robin\t'One core after the other, for comparison; takes CAP_BPF'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll; the start says which and why'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"

@@ -124,12 +124,18 @@ pub(crate) struct ServeArgs {
 /// How new connections find their cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum BalanceChoice {
-    /// `local` if a self-test at start shows that it works here, otherwise `hash`
+    /// The first of load-aware, local and hash that a self-test at start shows to work here
     Auto,
     /// The core that handles the packets; neighbours relieve a core that is stuck
     Local,
+    /// As local, unless much more work waits there than elsewhere; takes CAP_BPF
+    LoadAware,
     /// The kernel's choice by addresses, for comparison
     Hash,
+    /// One core for all connections of an address, for comparison; takes CAP_BPF
+    Fixed,
+    /// One core after the other, for comparison; takes CAP_BPF
+    RoundRobin,
 }
 
 /// The I/O driver.

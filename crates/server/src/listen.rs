@@ -3,7 +3,7 @@
 //! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
 
 use crate::{
-    balance::Steering,
+    balance::{Balancing, Steering},
     holder::{Holder, who_listens},
 };
 use std::{
@@ -61,11 +61,11 @@ pub(crate) struct Listening {
     pub(crate) sockets: Vec<OwnedFd>,
 }
 
-/// Opens all sockets or none, each preferring what `steering` says. `ours` are ports on which this server listens already, perhaps on another address.
+/// Opens all sockets or none, each preferring what `balancing` says. `ours` are ports on which this server listens already, perhaps on another address.
 pub(crate) fn listen_on(
     addrs: &[SocketAddr],
     cpus: &[CpuId],
-    steering: Steering,
+    balancing: &Balancing,
     ours: &[u16],
 ) -> Result<Vec<Listening>, ListenError> {
     addrs
@@ -73,7 +73,7 @@ pub(crate) fn listen_on(
         .map(|&addr| {
             let port_is_ours = addr.port() != 0 && ours.contains(&addr.port());
             let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
-            open(addr, cpus, steering, probe).map_err(|source| {
+            open(addr, cpus, balancing, probe).map_err(|source| {
                 let in_use = source.kind() == io::ErrorKind::AddrInUse;
                 ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
             })
@@ -90,7 +90,7 @@ enum Probe {
     Ours,
 }
 
-fn open(addr: SocketAddr, cpus: &[CpuId], steering: Steering, probe: Probe) -> io::Result<Listening> {
+fn open(addr: SocketAddr, cpus: &[CpuId], balancing: &Balancing, probe: Probe) -> io::Result<Listening> {
     // Sockets that share a port share it with every process of this user: without this a second server would start
     // and take half of the first one's connections.
     if probe == Probe::Others {
@@ -99,27 +99,31 @@ fn open(addr: SocketAddr, cpus: &[CpuId], steering: Steering, probe: Probe) -> i
     let mut bound = addr;
     let mut sockets = Vec::with_capacity(cpus.len());
     for cpu in cpus {
-        let incoming_cpu = (steering == Steering::PacketsCpu).then_some(cpu.0 as usize);
+        let incoming_cpu = (balancing.steering == Steering::PacketsCpu).then_some(cpu.0 as usize);
         let options = ListenOptions { incoming_cpu, ..ListenOptions::default() };
         let socket = TcpListener::from(listen(bound, &options)?);
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
+    balancing.take_charge_of(&sockets)?;
     Ok(Listening { asked: addr, addr: bound, sockets })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balance::Balance;
+
+    fn balancing(cores: usize) -> Balancing {
+        Balancing::choose(Balance::Local, &vec![CpuId(0); cores])
+    }
 
     #[test]
     fn a_taken_address_names_its_holder() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = taken.local_addr().unwrap();
-        let error = listen_on(&[addr], &[CpuId(0)], Steering::PacketsCpu, &[])
-            .err()
-            .expect("it is taken")
-            .to_string();
+        let error =
+            listen_on(&[addr], &[CpuId(0)], &balancing(1), &[]).err().expect("it is taken").to_string();
         let pid = std::process::id().to_string();
         assert!(error.starts_with(&format!("cannot listen on {addr}: the address is in use by")), "{error}");
         assert!(error.contains(&pid) && error.contains("--listen"), "{error}");
@@ -128,10 +132,10 @@ mod tests {
     #[test]
     fn every_core_gets_a_socket_on_the_same_port() {
         let any = "127.0.0.1:0".parse().unwrap();
-        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)], Steering::Hash, &[]).unwrap();
+        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[]).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
         assert_ne!(listening[0].addr.port(), 0);
-        let second = listen_on(&[listening[0].addr], &[CpuId(0)], Steering::PacketsCpu, &[]);
+        let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[]);
         assert!(second.is_err(), "a second server does not share the port");
     }
 }

@@ -185,7 +185,7 @@ impl Running {
         let is_new = |addr: &&SocketAddr| !old.listen.contains(addr);
         let added: Vec<_> = options.listen.iter().filter(is_new).copied().collect();
         let ours: Vec<u16> = old.listen.iter().map(SocketAddr::port).collect();
-        let added = listen_on(&added, &old.cpus, present.server.balancing.steering, &ours)?;
+        let added = listen_on(&added, &old.cpus, &present.server.balancing, &ours)?;
         let log = match options.log == old.log {
             true => None,
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),

@@ -34,7 +34,7 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
-use vermeil::{DriverOptions, Handle, Runtime, StartError};
+use vermeil::{Board, DriverOptions, Handle, Runtime, StartError};
 use vermeil_io::CacheOnly;
 
 /// Descriptors for everything but connections and kept files: rings, sockets, logs, look-ups under way. Guess, generous.
@@ -99,13 +99,14 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         None => "no files".to_owned(),
     };
     let balancing = Arc::new(Balancing::choose(options.balance, &options.cpus));
-    let listening = listen_on(&options.listen, &options.cpus, balancing.steering, &[])?;
+    let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
     let control = Control::open(&options.control)?;
-    let (runtime, sandbox) = launch(&options, &programs.as_ref().map(Setup::rights).unwrap_or_default())?;
+    let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
+    let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
     let mut programs =
         programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
     let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
@@ -157,10 +158,17 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
 
 /// Starts the cores in the sandbox. This thread stays outside of it if it has to open addresses and logs for another
 /// configuration: what a thread gives up, those that it starts have given up too, and no others.
-fn launch(options: &ServeOptions, rights: &Rights<'_>) -> Result<(Runtime, String), ServeError> {
+fn launch(
+    options: &ServeOptions,
+    rights: &Rights<'_>,
+    board: Option<Arc<Board>>,
+) -> Result<(Runtime, String), ServeError> {
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
-    let builder = Runtime::builder().cpus(cpus).io(io);
+    let mut builder = Runtime::builder().cpus(cpus).io(io);
+    if let Some(board) = board {
+        builder = builder.board(board);
+    }
     let start = || {
         let sandbox = sandbox::enter(&options.log, rights);
         builder.build().map(|runtime| (runtime, sandbox))

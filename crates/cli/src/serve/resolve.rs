@@ -100,7 +100,10 @@ impl From<BalanceChoice> for Balance {
         match balance {
             BalanceChoice::Auto => Self::Auto,
             BalanceChoice::Local => Self::Local,
+            BalanceChoice::LoadAware => Self::LoadAware,
             BalanceChoice::Hash => Self::Hash,
+            BalanceChoice::Fixed => Self::Fixed,
+            BalanceChoice::RoundRobin => Self::RoundRobin,
         }
     }
 }

@@ -9,7 +9,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 on_both! {
     a_stuck_core_holds_up_no_new_connection,
+    a_stuck_core_holds_up_no_new_connection_that_the_kernel_gave_it,
     a_core_that_is_not_stuck_keeps_its_connections,
+    every_mode_serves,
 }
 
 /// Seizes a thread, stops it, says so, and lets it go on at the end of its input.
@@ -91,11 +93,17 @@ fn two_cpus() -> Option<[usize; 2]> {
     }
 }
 
-fn start(io: Io, site: &Site, cpus: [usize; 2]) -> Server {
+fn start(io: Io, site: &Site, cpus: [usize; 2], mode: &str) -> Server {
     site.write("a.txt", b"a");
     let cores = format!("{},{}", cpus[0], cpus[1]);
-    let server = Server::start(io, site, &["--cores", &cores, "--balance", "local"]);
-    server.says("vermeil: balance: local");
+    let server = Server::start(io, site, &["--cores", &cores, "--balance", mode]);
+    server.says("vermeil: balance: ");
+    let said = server.stderr();
+    let as_asked = said.contains(&format!("vermeil: balance: {mode}"));
+    assert!(
+        as_asked || said.contains(&format!("vermeil: balance: local, not {mode} as asked for: ")),
+        "{said}"
+    );
     server
 }
 
@@ -108,9 +116,17 @@ fn counts(server: &Server) -> [usize; 2] {
 }
 
 fn a_stuck_core_holds_up_no_new_connection(io: Io) {
+    a_core_is_stuck(io, "local");
+}
+
+fn a_stuck_core_holds_up_no_new_connection_that_the_kernel_gave_it(io: Io) {
+    a_core_is_stuck(io, "load-aware");
+}
+
+fn a_core_is_stuck(io: Io, mode: &str) {
     let Some(cpus) = two_cpus() else { return };
     let site = Site::new();
-    let server = start(io, &site, cpus);
+    let server = start(io, &site, cpus, mode);
     assert_eq!(answered_from(cpus[1], &server, 1), 1);
     let Some(stopped) = Stopped::thread(thread_named(&server, "vermeil-1")) else { return };
     // Without a neighbour that takes over, each of these would wait until the core goes on, which it does below.
@@ -126,11 +142,22 @@ fn a_stuck_core_holds_up_no_new_connection(io: Io) {
 fn a_core_that_is_not_stuck_keeps_its_connections(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = Site::new();
-    let server = start(io, &site, cpus);
+    let server = start(io, &site, cpus, "local");
     let asked = answered_from(cpus[0], &server, 40) + answered_from(cpus[1], &server, 40);
     server.stops_clean();
     let [connections, taken_over] = counts(&server);
     assert_eq!(connections, asked, "{server:?}");
     // A busy machine may hold a core up for a while; not for most of them.
     assert!(taken_over * 2 < connections, "{server:?}");
+}
+
+fn every_mode_serves(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    for mode in ["hash", "fixed", "round-robin", "load-aware"] {
+        let site = Site::new();
+        let server = start(io, &site, cpus, mode);
+        assert_eq!(answered_from(cpus[0], &server, 10) + answered_from(cpus[1], &server, 10), 20, "{mode}");
+        server.stops_clean();
+        assert_eq!(counts(&server)[0], 20, "{mode}: {server:?}");
+    }
 }

@@ -1,15 +1,16 @@
 //! Which core is given a new connection, and what happens when that core does not come to take it.
 //!
-//! Each core has a listening socket of its own. With `local` the kernel prefers the one whose core handled the packets
-//! (`SO_INCOMING_CPU`), and neighbours watch: of a core that has not looked at its sockets for a while they take the
-//! connections that wait. So locality stays, and a core that is stuck does not hold its share of all new connections.
-//! `hash` is the kernel's plain choice, with nobody watching: for comparison, and where preferring does not work, which
-//! a self-test finds out at start.
+//! Each core has a listening socket of its own. Without any right, the kernel prefers the one whose core handled the packets
+//! (`local`, by `SO_INCOMING_CPU`), and neighbours watch: of a core that has not looked at its sockets for a while they
+//! take the connections that wait. So locality stays, and a core that is stuck does not hold its share of all new
+//! connections. With CAP_BPF a program in the kernel chooses (`load-aware`): the same core first, another when much more
+//! work waits there. The others are for comparison. Which of them works is found out at start, by connecting.
 //!
-//! Reading order: `neighbours` (who watches whom), `verdict` (when to take), `relieve` (the tasks), `self_test`,
-//! `counters`. Leaves out what becomes of a connection (`accept.rs`).
+//! Reading order: `neighbours` (who watches whom), `verdict` (when to take), `relieve` (the tasks), `kernel` (the
+//! program), `self_test`, `counters`. Leaves out what becomes of a connection (`accept.rs`).
 
 mod counters;
+mod kernel;
 mod neighbours;
 mod relieve;
 mod self_test;
@@ -19,31 +20,51 @@ pub(crate) use counters::Accepted;
 pub(crate) use relieve::{Watched, stop, stop_some, watch};
 
 use counters::{AcceptCounts, Counters};
-use std::{fmt, path::Path, str::FromStr};
+use kernel::KernelChoice;
+use std::{fmt, io, os::fd::OwnedFd, path::Path, str::FromStr, sync::Arc};
+use vermeil::Board;
+use vermeil_steer::Mode;
 use vermeil_topology::{CpuId, sysfs};
 
 /// How new connections find their cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// `local` if the self-test shows that the kernel does it, otherwise `hash` with neighbours that watch. The default.
+    /// The best of what self-tests show to work: `load-aware`, `local`, or `hash` with neighbours that watch.
     #[default]
     Auto,
     /// The core that handled the packets; neighbours watch.
     Local,
     /// By a hash of the addresses; nobody watches.
     Hash,
+    /// The core that handled the packets, unless much more work waits there than elsewhere; neighbours watch.
+    LoadAware,
+    /// One core for all connections of an address; nobody watches.
+    Fixed,
+    /// One core after the other; nobody watches.
+    RoundRobin,
 }
 
 impl Balance {
     /// All of them, with the name and what it does.
-    pub const ALL: [(Balance, &str, &str); 3] = [
-        (Balance::Auto, "auto", "local if a self-test at start shows that it works here, otherwise hash"),
+    pub const ALL: [(Balance, &str, &str); 6] = [
+        (
+            Balance::Auto,
+            "auto",
+            "load-aware, local or hash: the first that a self-test at start shows to work here",
+        ),
         (
             Balance::Local,
             "local",
             "the core that handles the packets; neighbours relieve a core that is stuck",
         ),
         (Balance::Hash, "hash", "the kernel's choice by addresses; for comparison"),
+        (
+            Balance::LoadAware,
+            "load-aware",
+            "local, unless much more work waits there than elsewhere (CAP_BPF)",
+        ),
+        (Balance::Fixed, "fixed", "one core for all connections of an address; for comparison (CAP_BPF)"),
+        (Balance::RoundRobin, "round-robin", "one core after the other; for comparison (CAP_BPF)"),
     ];
 
     /// Its name.
@@ -83,29 +104,95 @@ pub(crate) struct Balancing {
     pub(crate) steering: Steering,
     /// For people: what was chosen and why.
     pub(crate) line: String,
+    kernel: Option<KernelChoice>,
     /// Of each core, those whose listeners it watches.
     watched: Vec<Vec<usize>>,
     counters: Counters,
 }
 
+/// Whether a core's neighbours watch its listeners.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Neighbours {
+    Watch,
+    LookAway,
+}
+
 impl Balancing {
     /// Chooses for cores on these cpus; may connect to itself to find out what works.
     pub(crate) fn choose(balance: Balance, cpus: &[CpuId]) -> Self {
-        let watched = || neighbours_on(cpus);
-        let unwatched = || vec![Vec::new(); cpus.len()];
-        let (steering, watched, line) = match balance {
-            Balance::Hash => (Steering::Hash, unwatched(), "hash, as asked for; nobody watches".to_owned()),
+        match balance {
+            Balance::Auto => Self::auto(cpus),
             Balance::Local => {
-                (Steering::PacketsCpu, watched(), format!("local, as asked for; {}", verdict::describe()))
+                Self::new(cpus, Steering::PacketsCpu, None, Neighbours::Watch, "local, as asked for".into())
             }
-            Balance::Auto => match self_test::prefers_cpu(cpus) {
-                Ok(proof) => {
-                    (Steering::PacketsCpu, watched(), format!("local ({proof}); {}", verdict::describe()))
-                }
-                Err(why) => (Steering::Hash, watched(), format!("hash ({why}); {}", verdict::describe())),
-            },
+            Balance::Hash => {
+                Self::new(cpus, Steering::Hash, None, Neighbours::LookAway, "hash, as asked for".into())
+            }
+            Balance::LoadAware => Self::by_kernel(balance, cpus, Mode::LoadAware, Neighbours::Watch),
+            Balance::Fixed => Self::by_kernel(balance, cpus, Mode::Fixed, Neighbours::LookAway),
+            Balance::RoundRobin => Self::by_kernel(balance, cpus, Mode::RoundRobin, Neighbours::LookAway),
+        }
+    }
+
+    fn auto(cpus: &[CpuId]) -> Self {
+        let proved = self_test::kernel_chooses(cpus)
+            .and_then(|proof| Ok((KernelChoice::new(cpus, Mode::LoadAware)?, proof)));
+        let without = match proved {
+            Ok((kernel, proof)) => {
+                let line = format!("load-aware ({proof})");
+                return Self::new(cpus, Steering::PacketsCpu, Some(kernel), Neighbours::Watch, line);
+            }
+            Err(why) => why,
         };
-        Self { steering, line, watched, counters: Counters::new(cpus.len()) }
+        let (steering, line) = match self_test::prefers_cpu(cpus) {
+            Ok(proof) => (Steering::PacketsCpu, format!("local ({proof}; not load-aware: {without})")),
+            Err(why) => (Steering::Hash, format!("hash ({why}; not load-aware: {without})")),
+        };
+        Self::new(cpus, steering, None, Neighbours::Watch, line)
+    }
+
+    /// What was asked for takes a right; without it, what takes none.
+    fn by_kernel(asked: Balance, cpus: &[CpuId], mode: Mode, neighbours: Neighbours) -> Self {
+        match KernelChoice::new(cpus, mode) {
+            Ok(kernel) => {
+                let line = format!("{asked}, as asked for");
+                Self::new(cpus, Steering::PacketsCpu, Some(kernel), neighbours, line)
+            }
+            Err(why) => {
+                let line = format!("local, not {asked} as asked for: {why}");
+                Self::new(cpus, Steering::PacketsCpu, None, Neighbours::Watch, line)
+            }
+        }
+    }
+
+    fn new(
+        cpus: &[CpuId],
+        steering: Steering,
+        kernel: Option<KernelChoice>,
+        neighbours: Neighbours,
+        line: String,
+    ) -> Self {
+        let (watched, rule) = match neighbours {
+            Neighbours::Watch => (neighbours_on(cpus), verdict::describe()),
+            Neighbours::LookAway => (vec![Vec::new(); cpus.len()], "nobody watches".to_owned()),
+        };
+        Self {
+            steering,
+            line: format!("{line}; {rule}"),
+            kernel,
+            watched,
+            counters: Counters::new(cpus.len()),
+        }
+    }
+
+    /// Where cores show what they do, if the kernel looks.
+    pub(crate) fn board(&self) -> Option<Arc<Board>> {
+        self.kernel.as_ref().map(|kernel| kernel.board.clone())
+    }
+
+    /// Has the kernel choose among the listening sockets of an address, if it chooses at all.
+    pub(crate) fn take_charge_of(&self, sockets: &[OwnedFd]) -> io::Result<()> {
+        self.kernel.as_ref().map_or(Ok(()), |kernel| kernel.steering.choose_among(sockets))
     }
 
     /// A connection was accepted on `core`.
@@ -130,8 +217,10 @@ impl Balancing {
             ),
         };
         let (accepted, taken_over) = (sum(|core| core.accepted), sum(|core| core.taken_over));
+        let sent_away = self.kernel.as_ref().map_or(String::new(), KernelChoice::sent_away);
         format!(
-            "accepted: {accepted} connections, {taken_over} of them taken over from a core that did not come{share}"
+            "accepted: {accepted} connections, {taken_over} of them taken over from a core that did not come\
+             {sent_away}{share}"
         )
     }
 }
@@ -156,7 +245,8 @@ mod tests {
         for (mode, name, _) in Balance::ALL {
             assert_eq!((name.parse(), mode.to_string().as_str()), (Ok(mode), name));
         }
-        assert_eq!("least".parse::<Balance>(), Err("\"least\" is none of auto, local, hash".to_owned()));
+        let refused = "least".parse::<Balance>().unwrap_err();
+        assert!(refused.starts_with("\"least\" is none of auto, local, hash, "), "{refused}");
     }
 
     #[test]
@@ -166,5 +256,20 @@ mod tests {
         assert_eq!((hash.steering, hash.watched.concat().len()), (Steering::Hash, 0));
         let local = Balancing::choose(Balance::Local, &cpus);
         assert_eq!(local.steering, Steering::PacketsCpu);
+    }
+
+    #[test]
+    fn what_needs_a_right_falls_back_in_words() {
+        let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);
+        match asked.kernel {
+            Some(_) => assert_eq!(asked.line, "round-robin, as asked for; nobody watches"),
+            None => assert!(
+                asked.line.starts_with("local, not round-robin as asked for: the kernel"),
+                "{}",
+                asked.line
+            ),
+        }
+        let auto = Balancing::choose(Balance::Auto, &[CpuId(0)]);
+        assert!(auto.line.contains("relieved"), "{}", auto.line);
     }
 }

@@ -1,28 +1,46 @@
-//! Whether this kernel gives a connection to the listener that prefers the cpu of its packets.
+//! Whether this kernel gives a connection to the core that handles its packets: by preferring the listener that says so,
+//! or by the program that chooses.
 //!
 //! Versions do not tell: the preference was ignored among sockets that share an address from Linux 4.6 to 6.1, and
-//! distributions took the repair back to older ones. So two sockets share an address on the loopback device, each with
+//! distributions took the repair back to older ones. So two sockets share an address on the loopback device, each for
 //! another cpu, and a thread connects from each of these cpus: packets on that device are handled where they are sent.
 
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd as _,
     thread,
 };
 use vermeil_io::{ListenOptions, accept_queued, listen, pin_current_thread};
+use vermeil_steer::{AcceptSteering, Mode};
 use vermeil_topology::CpuId;
 
 /// Connections from each cpu. A hash would bring all of both to the right sockets once in 65,536 starts.
 const CONNECTIONS: usize = 8;
 
-/// What was seen, or why nothing can be: both for people.
+/// Whether a socket's preference is followed: what was seen, or why not, both for people.
 pub(super) fn prefers_cpu(cpus: &[CpuId]) -> Result<String, String> {
-    let [first, .., last] = cpus[..] else { return Ok("one core".to_owned()) };
-    if first == last {
-        return Ok("all cores are on one cpu".to_owned());
-    }
-    let both = [first.0 as usize, last.0 as usize];
-    let right = try_both(both).map_err(|error| format!("the self-test failed: {error}"))?;
+    let Some(both) = two_of(cpus) else { return Ok("one cpu: no choice".to_owned()) };
+    judge(try_both(both, None))
+}
+
+/// Whether the program chooses as it should.
+pub(super) fn kernel_chooses(cpus: &[CpuId]) -> Result<String, String> {
+    let Some(both) = two_of(cpus) else { return Err("one cpu: no choice".to_owned()) };
+    let mut homes = vec![0; both.into_iter().max().unwrap_or(0) + 1];
+    homes[both[1]] = 1;
+    let steering = AcceptSteering::new(2, &homes, Mode::Local)?;
+    judge(try_both(both, Some(&steering)))
+}
+
+/// The first and the last cpu, if they are two.
+fn two_of(cpus: &[CpuId]) -> Option<[usize; 2]> {
+    let both = [cpus.first()?.0 as usize, cpus.last()?.0 as usize];
+    (both[0] != both[1]).then_some(both)
+}
+
+fn judge(right: io::Result<usize>) -> Result<String, String> {
+    let right = right.map_err(|error| format!("the self-test failed: {error}"))?;
     let all = 2 * CONNECTIONS;
     match right == all {
         true => Ok(format!("self-test: {right} of {all} connections came to the cpu of their packets")),
@@ -33,15 +51,17 @@ pub(super) fn prefers_cpu(cpus: &[CpuId]) -> Result<String, String> {
 }
 
 /// How many connections came to the right one of two sockets.
-fn try_both(cpus: [usize; 2]) -> io::Result<usize> {
+fn try_both(cpus: [usize; 2], kernel: Option<&AcceptSteering>) -> io::Result<usize> {
     let mut addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut listeners = Vec::new();
     for cpu in cpus {
-        let options = ListenOptions { incoming_cpu: Some(cpu), ..ListenOptions::default() };
-        let listener = TcpListener::from(listen(addr, &options)?);
+        let incoming_cpu = kernel.is_none().then_some(cpu);
+        let listener =
+            TcpListener::from(listen(addr, &ListenOptions { incoming_cpu, ..ListenOptions::default() })?);
         addr = listener.local_addr()?;
         listeners.push(listener);
     }
+    kernel.map_or(Ok(()), |kernel| kernel.choose_among(&listeners))?;
     let mut right = 0;
     for (cpu, listener) in cpus.into_iter().zip(&listeners) {
         // A thread of its own: what is pinned stays pinned.
@@ -50,7 +70,7 @@ fn try_both(cpus: [usize; 2]) -> io::Result<usize> {
             (0..CONNECTIONS).map(|_| TcpStream::connect(addr)).collect()
         })?;
         let connections = connect.join().map_err(|_panic| io::Error::other("a thread panicked"))??;
-        while accept_queued(std::os::fd::AsFd::as_fd(listener))?.is_some() {
+        while accept_queued(listener.as_fd())?.is_some() {
             right += 1;
         }
         drop(connections);
@@ -67,6 +87,8 @@ mod tests {
         let cpus: Vec<CpuId> = vermeil_io::current_affinity().iter().map(|&cpu| CpuId(cpu as u32)).collect();
         let said = prefers_cpu(&cpus).unwrap_or_else(|why| why);
         assert!(cpus.len() == 1 || said.contains("self-test"), "{said}");
-        assert_eq!(prefers_cpu(&cpus[..1]), Ok("one core".to_owned()));
+        let said = kernel_chooses(&cpus).unwrap_or_else(|why| why);
+        assert!(cpus.len() == 1 || said.contains("self-test") || said.contains("CAP_BPF"), "{said}");
+        assert_eq!(prefers_cpu(&cpus[..1]), Ok("one cpu: no choice".to_owned()));
     }
 }

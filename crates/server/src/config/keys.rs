@@ -33,8 +33,9 @@ table! {
     pub(super) struct Document {
         /// Which cpus to run on, one event loop each: `"all"`, a number of them, or a list such as `"0-3,8"`.
         cores: At<CoreSelection> = At::unwritten(CoreSelection::All),
-        /// How new connections find their cores: `auto` is `local` (the core that handles the packets, with neighbours that relieve
-        /// a core that is stuck) where a self-test shows that it works, otherwise `hash` (the kernel's choice by addresses).
+        /// How new connections find their cores. `local`: the core that handles the packets; neighbours relieve one that is stuck.
+        /// `load-aware` (takes CAP_BPF): the same, unless much more work waits there than elsewhere. `hash`, `fixed` and `round-robin`
+        /// are for comparison. `auto`: the first of `load-aware`, `local` and `hash` that a self-test at start shows to work.
         balance: Balance = Balance::Auto,
         /// How the kernel is asked for input and output. `auto` takes io_uring where all of it that is needed works.
         io: IoChoice = IoChoice::Auto,
@@ -249,7 +250,8 @@ macro_rules! words {
 }
 
 words! {
-    Balance: "auto" => Balance::Auto, "local" => Balance::Local, "hash" => Balance::Hash;
+    Balance: "auto" => Balance::Auto, "local" => Balance::Local, "hash" => Balance::Hash,
+        "load-aware" => Balance::LoadAware, "fixed" => Balance::Fixed, "round-robin" => Balance::RoundRobin;
     IoChoice: "auto" => IoChoice::Auto, "uring" => IoChoice::Uring, "epoll" => IoChoice::Epoll;
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
