@@ -32,6 +32,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('load', 'load', [CompletionResultType]::ParameterValue, 'Load a server, and say whether the answer can be trusted')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
+            [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -225,6 +226,90 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;sim' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
+            [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the machines that ship, or print the description of one, to start your own from')
+            [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the workloads that ship, or print the description of one, to start your own from')
+            [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
+            [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;sim;run' {
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation')
+            [CompletionResult]::new('--machine', '--machine', [CompletionResultType]::ParameterName, 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation')
+            [CompletionResult]::new('--costs', '--costs', [CompletionResultType]::ParameterName, 'Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive')
+            [CompletionResult]::new('--compare', '--compare', [CompletionResultType]::ParameterName, 'Run under several policies, separated by commas, and show them side by side; `all` is none, libasync, mely, ncopy, trial and adaptive')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'What all chance comes from: equal seeds are equal runs')
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'How much virtual time is counted, after the workload''s warm-up, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'How much virtual time is counted, after the workload''s warm-up, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--spin', '--spin', [CompletionResultType]::ParameterName, 'How long an idle core goes on looking before it sleeps, in nanoseconds')
+            [CompletionResult]::new('--working-set', '--working-set', [CompletionResultType]::ParameterName, 'Of a recording: what each color is taken to touch in every event, in bytes')
+            [CompletionResult]::new('--timeline', '--timeline', [CompletionResultType]::ParameterName, 'Draw what ran where, as a picture')
+            [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Write what ran where, to be opened with ui.perfetto.dev')
+            [CompletionResult]::new('--show-from', '--show-from', [CompletionResultType]::ParameterName, 'From when the picture and the trace show the run, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--show-time', '--show-time', [CompletionResultType]::ParameterName, 'How much of the run the picture and the trace show, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text; of several policies an array')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;sim;machines' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;sim;workloads' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;sim;reproduce' {
+            [CompletionResult]::new('--quick', '--quick', [CompletionResultType]::ParameterName, 'Less of each, as the tests run it')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;sim;swarm' {
+            [CompletionResult]::new('--seeds', '--seeds', [CompletionResultType]::ParameterName, 'How many seeds')
+            [CompletionResult]::new('--first', '--first', [CompletionResultType]::ParameterName, 'The first of them')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'Run this one alone, and say what it draws')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;sim;help' {
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
+            [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the machines that ship, or print the description of one, to start your own from')
+            [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the workloads that ship, or print the description of one, to start your own from')
+            [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
+            [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;sim;help;run' {
+            break
+        }
+        'vermeil;sim;help;machines' {
+            break
+        }
+        'vermeil;sim;help;workloads' {
+            break
+        }
+        'vermeil;sim;help;reproduce' {
+            break
+        }
+        'vermeil;sim;help;swarm' {
+            break
+        }
+        'vermeil;sim;help;help' {
+            break
+        }
         'vermeil;completions' {
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -243,6 +328,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('load', 'load', [CompletionResultType]::ParameterValue, 'Load a server, and say whether the answer can be trusted')
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
+            [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -279,6 +365,29 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;steer' {
+            break
+        }
+        'vermeil;help;sim' {
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
+            [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the machines that ship, or print the description of one, to start your own from')
+            [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the workloads that ship, or print the description of one, to start your own from')
+            [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
+            [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
+            break
+        }
+        'vermeil;help;sim;run' {
+            break
+        }
+        'vermeil;help;sim;machines' {
+            break
+        }
+        'vermeil;help;sim;workloads' {
+            break
+        }
+        'vermeil;help;sim;reproduce' {
+            break
+        }
+        'vermeil;help;sim;swarm' {
             break
         }
         'vermeil;help;completions' {

@@ -29,6 +29,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand load 'Load a server, and say whether the answer can be trusted'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
+            cand sim 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -206,6 +207,77 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;sim'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand run 'Simulate a workload on a machine'
+            cand machines 'List the machines that ship, or print the description of one, to start your own from'
+            cand workloads 'List the workloads that ship, or print the description of one, to start your own from'
+            cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
+            cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;sim;run'= {
+            cand -m 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation'
+            cand --machine 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation'
+            cand --costs 'Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml'
+            cand -p 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive'
+            cand --policy 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive'
+            cand --compare 'Run under several policies, separated by commas, and show them side by side; `all` is none, libasync, mely, ncopy, trial and adaptive'
+            cand --seed 'What all chance comes from: equal seeds are equal runs'
+            cand -t 'How much virtual time is counted, after the workload''s warm-up, in seconds or with a unit: ms, s, m, h'
+            cand --time 'How much virtual time is counted, after the workload''s warm-up, in seconds or with a unit: ms, s, m, h'
+            cand --spin 'How long an idle core goes on looking before it sleeps, in nanoseconds'
+            cand --working-set 'Of a recording: what each color is taken to touch in every event, in bytes'
+            cand --timeline 'Draw what ran where, as a picture'
+            cand --trace 'Write what ran where, to be opened with ui.perfetto.dev'
+            cand --show-from 'From when the picture and the trace show the run, in seconds or with a unit: ms, s, m, h'
+            cand --show-time 'How much of the run the picture and the trace show, in seconds or with a unit: ms, s, m, h'
+            cand --json 'Write JSON instead of text; of several policies an array'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;sim;machines'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;sim;workloads'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;sim;reproduce'= {
+            cand --quick 'Less of each, as the tests run it'
+            cand --json 'Write JSON instead of text'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;sim;swarm'= {
+            cand --seeds 'How many seeds'
+            cand --first 'The first of them'
+            cand --seed 'Run this one alone, and say what it draws'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;sim;help'= {
+            cand run 'Simulate a workload on a machine'
+            cand machines 'List the machines that ship, or print the description of one, to start your own from'
+            cand workloads 'List the workloads that ship, or print the description of one, to start your own from'
+            cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
+            cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;sim;help;run'= {
+        }
+        &'vermeil;sim;help;machines'= {
+        }
+        &'vermeil;sim;help;workloads'= {
+        }
+        &'vermeil;sim;help;reproduce'= {
+        }
+        &'vermeil;sim;help;swarm'= {
+        }
+        &'vermeil;sim;help;help'= {
+        }
         &'vermeil;completions'= {
             cand -h 'Print help'
             cand --help 'Print help'
@@ -222,6 +294,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand load 'Load a server, and say whether the answer can be trusted'
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
+            cand sim 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -248,6 +321,23 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;topo'= {
         }
         &'vermeil;help;steer'= {
+        }
+        &'vermeil;help;sim'= {
+            cand run 'Simulate a workload on a machine'
+            cand machines 'List the machines that ship, or print the description of one, to start your own from'
+            cand workloads 'List the workloads that ship, or print the description of one, to start your own from'
+            cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
+            cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+        }
+        &'vermeil;help;sim;run'= {
+        }
+        &'vermeil;help;sim;machines'= {
+        }
+        &'vermeil;help;sim;workloads'= {
+        }
+        &'vermeil;help;sim;reproduce'= {
+        }
+        &'vermeil;help;sim;swarm'= {
         }
         &'vermeil;help;completions'= {
         }

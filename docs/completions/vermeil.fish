@@ -33,6 +33,7 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "reload" -d 'Have a 
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "sim" -d 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -174,18 +175,60 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l state -d 'The 
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l root -d 'With plan: a recorded machine instead of this one' -r -f -a "(__fish_complete_directories)"
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l json -d 'Write JSON instead of text'
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -f -a "run" -d 'Simulate a workload on a machine'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -f -a "machines" -d 'List the machines that ship, or print the description of one, to start your own from'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -f -a "workloads" -d 'List the workloads that ship, or print the description of one, to start your own from'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -f -a "reproduce" -d 'Run published experiments again: the documents\' figures, ours, the difference, what was fitted and what is predicted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -f -a "swarm" -d 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and not __fish_seen_subcommand_from run machines workloads reproduce swarm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -s m -l machine -d 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc\'s synthetic notation' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l costs -d 'Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -s p -l policy -d 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l compare -d 'Run under several policies, separated by commas, and show them side by side; `all` is none, libasync, mely, ncopy, trial and adaptive' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l seed -d 'What all chance comes from: equal seeds are equal runs' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -s t -l time -d 'How much virtual time is counted, after the workload\'s warm-up, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l spin -d 'How long an idle core goes on looking before it sleeps, in nanoseconds' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l working-set -d 'Of a recording: what each color is taken to touch in every event, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l timeline -d 'Draw what ran where, as a picture' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l trace -d 'Write what ran where, to be opened with ui.perfetto.dev' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l show-from -d 'From when the picture and the trace show the run, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l show-time -d 'How much of the run the picture and the trace show, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -l json -d 'Write JSON instead of text; of several policies an array'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from machines" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from workloads" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from reproduce" -l quick -d 'Less of each, as the tests run it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from reproduce" -l json -d 'Write JSON instead of text'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from reproduce" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from swarm" -l seeds -d 'How many seeds' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from swarm" -l first -d 'The first of them' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from swarm" -l seed -d 'Run this one alone, and say what it draws' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from swarm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "run" -d 'Simulate a workload on a machine'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "machines" -d 'List the machines that ship, or print the description of one, to start your own from'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "workloads" -d 'List the workloads that ship, or print the description of one, to start your own from'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "reproduce" -d 'Run published experiments again: the documents\' figures, ours, the difference, what was fitted and what is predicted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "swarm" -d 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+complete -c vermeil -n "__fish_vermeil_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c vermeil -n "__fish_vermeil_using_subcommand man" -s h -l help -d 'Print help'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "serve" -d 'Serve a folder'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "status" -d 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "reload" -d 'Have a server that runs read its configuration again'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "serve" -d 'Serve a folder'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "check" -d 'Read a configuration and say what it would do, or all that is wrong with it'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "status" -d 'Say what a server that runs is doing: cores and their load, connections, requests, caches, memory, logs, pools'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "reload" -d 'Have a server that runs read its configuration again'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "load" -d 'Load a server, and say whether the answer can be trusted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "topo" -d 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "steer" -d 'Bring each flow\'s packets, its interrupts and its consumer to one core of the card\'s memory node'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "sim" -d 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "report" -d 'Show results that were kept as JSON, several side by side'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "run" -d 'Simulate a workload on a machine'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "machines" -d 'List the machines that ship, or print the description of one, to start your own from'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "workloads" -d 'List the workloads that ship, or print the description of one, to start your own from'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "reproduce" -d 'Run published experiments again: the documents\' figures, ours, the difference, what was fitted and what is predicted'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "swarm" -d 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'

@@ -13,6 +13,7 @@ mod man;
 mod print;
 mod reload;
 mod serve;
+mod sim;
 mod status;
 mod steer;
 mod topo;
@@ -59,6 +60,7 @@ enum Command {
     Load(Box<load::LoadArgs>),
     Topo(topo::TopoArgs),
     Steer(steer::SteerArgs),
+    Sim(sim::SimArgs),
     #[command(hide = true)]
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -101,6 +103,7 @@ impl Command {
             Self::Load(args) => args.run(),
             Self::Topo(args) => args.run(),
             Self::Steer(args) => args.run(),
+            Self::Sim(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),
         }

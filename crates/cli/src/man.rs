@@ -48,7 +48,7 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
-/// The page of the program, then those of its commands.
+/// The page of the program, then those of its commands and of theirs.
 pub(crate) fn pages() -> Vec<Page> {
     let mut program = command().disable_help_subcommand(true);
     program.build();
@@ -65,8 +65,12 @@ pub(crate) fn pages() -> Vec<Page> {
             "load" => crate::load::EXAMPLES,
             "topo" => crate::topo::EXAMPLES,
             "steer" => crate::steer::EXAMPLES,
+            "sim" => crate::sim::EXAMPLES,
             name => unreachable!("{name} has no examples"),
         };
+        let see_also = [format!("vermeil-{}", command.get_name())];
+        let nested = command.get_subcommands().filter(|nested| nested.get_name() != "help");
+        pages.extend(nested.map(|nested| page(nested.clone(), examples, &see_also)));
         pages.push(page(command, examples, &["vermeil".to_owned()]));
     }
     pages

@@ -11,6 +11,14 @@ fn commands() -> Vec<Command> {
     program.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect()
 }
 
+/// The same, and the commands of each.
+fn commands_and_theirs() -> Vec<Command> {
+    let nested = |command: &Command| -> Vec<Command> {
+        command.get_subcommands().filter(|nested| nested.get_name() != "help").cloned().collect()
+    };
+    commands().into_iter().flat_map(|command| [nested(&command), vec![command]].concat()).collect()
+}
+
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version"))
 }
@@ -32,7 +40,7 @@ fn the_definitions_are_consistent() {
 
 #[test]
 fn every_option_says_its_default_its_unit_and_its_bounds() {
-    for command in commands() {
+    for command in commands_and_theirs() {
         let whole_help = long_help(&command);
         for arg in options(&command) {
             let name = format!("{} {}", command.get_name(), arg.get_id());
@@ -41,7 +49,9 @@ fn every_option_says_its_default_its_unit_and_its_bounds() {
             let long = long.strip_prefix(&help).unwrap_or(&long).trim_start();
             let defaults: Vec<_> =
                 arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-            if !takes_value(arg) || defaults.is_empty() {
+            if arg.is_required_set() {
+                assert!(defaults.is_empty(), "{name} must be said and has a default");
+            } else if !takes_value(arg) || defaults.is_empty() {
                 assert!(long.contains("Default: "), "{name} does not say what happens without it: {long}");
             } else {
                 let printed = format!("[default: {}]", defaults.join(" "));
@@ -69,8 +79,9 @@ fn every_option_says_its_default_its_unit_and_its_bounds() {
 #[test]
 fn every_option_and_every_exit_code_is_on_its_man_page() {
     let pages = man::pages();
-    for command in commands() {
-        let file_name = format!("vermeil-{}.1", command.get_name());
+    for command in commands_and_theirs() {
+        let name = command.get_display_name().expect("a built command has one");
+        let file_name = format!("{name}.1");
         let page = pages.iter().find(|page| page.file_name == file_name).expect("each command has a page");
         let text = page.text.replace("\\-", "-");
         for arg in options(&command) {
@@ -103,6 +114,7 @@ fn every_exit_code_and_every_example_is_in_the_help() {
         load::EXAMPLES,
         topo::EXAMPLES,
         steer::EXAMPLES,
+        sim::EXAMPLES,
     ];
     for (command, examples) in helps.into_iter().chain(commands().into_iter().zip(examples)) {
         let help = long_help(&command);
@@ -125,6 +137,7 @@ fn examples_parse() {
         .chain(load::EXAMPLES)
         .chain(topo::EXAMPLES)
         .chain(steer::EXAMPLES)
+        .chain(sim::EXAMPLES)
     {
         let words: Vec<_> = example.rsplit("| ").next().unwrap().split('\'').enumerate().fold(
             Vec::new(),
@@ -151,9 +164,18 @@ fn the_generated_files() {
         pages,
         [
             "vermeil-check.1",
+            "vermeil-load-backend.1",
+            "vermeil-load-files.1",
+            "vermeil-load-report.1",
             "vermeil-load.1",
             "vermeil-reload.1",
             "vermeil-serve.1",
+            "vermeil-sim-machines.1",
+            "vermeil-sim-reproduce.1",
+            "vermeil-sim-run.1",
+            "vermeil-sim-swarm.1",
+            "vermeil-sim-workloads.1",
+            "vermeil-sim.1",
             "vermeil-status.1",
             "vermeil-steer.1",
             "vermeil-topo.1",

@@ -4,6 +4,7 @@
 //! point stays on this side of the simulation. Tested in `report/tests.rs`.
 
 mod chrome;
+mod comparison;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::workload::Program;
+pub use comparison::{Comparison, ideal};
 pub use table::Table;
 pub use timeline::{SPANS_MAX, Timeline};
 

@@ -12,6 +12,8 @@ mod placement;
 #[cfg(test)]
 mod tests;
 
+use serde_json::{Value, json};
+
 use crate::Error;
 use crate::report::Table;
 
@@ -80,6 +82,21 @@ impl Reproduction {
         (self.run)(effort)
     }
 
+    /// The findings as JSON. Bounds that do not exist are left out.
+    pub fn to_json(&self, findings: &Findings) -> Value {
+        let figure = |figure: &Figure| {
+            let bound = |value: f64| value.is_finite().then_some(value);
+            json!({
+                "name": figure.name, "document": figure.document, "ours": figure.ours, "kind": figure.kind.name(),
+                "least": bound(figure.band.0), "most": bound(figure.band.1), "holds": figure.holds(),
+            })
+        };
+        let figures: Vec<Value> = findings.figures.iter().map(figure).collect();
+        json!({
+            "name": self.name, "about": self.about, "source": self.source, "fitted": self.fitted, "figures": figures,
+        })
+    }
+
     /// The findings as people read them.
     pub fn report(&self, findings: &Findings) -> String {
         let mut table = Table::new(&["figure", "document", "ours", "difference", "", "band"]);
@@ -93,17 +110,22 @@ impl Reproduction {
                 figure.document.map_or(String::new(), number),
                 number(figure.ours),
                 difference.unwrap_or_default(),
-                match figure.kind {
-                    Kind::Fitted => "fitted",
-                    Kind::Predicted => "predicted",
-                    Kind::Ours => "adaptive",
-                }
-                .to_owned(),
+                figure.kind.name().to_owned(),
                 format!("{} to {}{}", number(figure.band.0), number(figure.band.1), figure.mark()),
             ]);
         }
         let fitted: String = self.fitted.iter().map(|line| format!("  {line}\n")).collect();
         format!("{}: {}\n{}\n\n{table}\nfitted:\n{fitted}", self.name, self.about, self.source)
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::Predicted => "predicted",
+            Self::Ours => "adaptive",
+        }
     }
 }
 

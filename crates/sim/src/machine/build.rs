@@ -18,16 +18,33 @@ impl Machine {
     /// # Errors
     /// The text is not of the form of [`MachineSpec`], or its parts do not fit.
     pub fn from_toml(text: &str) -> Result<Self, Error> {
-        let spec: MachineSpec = toml::from_str(text)
-            .map_err(|source| Error::Toml { what: "machine", source: Box::new(source) })?;
+        let spec = MachineSpec::from_toml(text)?;
         let Some(tree) = &spec.topology else {
             return Err(Error::machine(&spec.name, "has no topology; write one like \"node:2 core:4 pu:1\""));
         };
         Self::build(&spec, &synthetic::parse(tree)?)
     }
 
-    /// Puts a machine together from its costs and a topology, which need not be the one the costs were written for: so a
-    /// described tree gets the costs of a known machine.
+    /// A described tree with the costs of a known machine: its clock, caches' latencies, memory and operations. Its links,
+    /// network cards and slow cores belong to its own tree and are left out, so the tree's nodes are one hop apart.
+    ///
+    /// # Errors
+    /// The parts do not fit.
+    pub fn described(name: &str, tree: &topology::Machine, costs: &MachineSpec) -> Result<Self, Error> {
+        let spec = MachineSpec {
+            name: name.to_owned(),
+            about: format!("described; costs of {}", costs.name),
+            topology: None,
+            link: Vec::new(),
+            route: Vec::new(),
+            nic: Vec::new(),
+            slow: Vec::new(),
+            ..costs.clone()
+        };
+        Self::build(&spec, tree)
+    }
+
+    /// Puts a machine together from its costs and a topology.
     ///
     /// # Errors
     /// The parts do not fit.

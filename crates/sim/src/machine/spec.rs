@@ -6,6 +6,8 @@
 
 use serde::Deserialize;
 
+use crate::Error;
+
 /// A machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +50,16 @@ pub struct MachineSpec {
     pub slow: Vec<SlowSpec>,
     /// What the runtime's own operations cost.
     pub costs: CostSpec,
+}
+
+impl MachineSpec {
+    /// Reads what people wrote.
+    ///
+    /// # Errors
+    /// The text is not of this form.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        toml::from_str(text).map_err(|source| Error::Toml { what: "machine", source: Box::new(source) })
+    }
 }
 
 /// What a hit in a cache of one level costs.

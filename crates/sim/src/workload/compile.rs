@@ -3,6 +3,8 @@
 //! Owns what the words in colors and homes mean, and the checks that every name refers to something. Tested in
 //! `workload/tests.rs`.
 
+use vermeil_sched::Policy;
+
 use super::spec::{
     Choice, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec, WorkloadSpec,
 };
@@ -220,6 +222,26 @@ impl Program {
     /// One line about it.
     pub fn about(&self) -> &str {
         &self.about
+    }
+
+    /// The handlers that a policy places as wholes: those with a color of their own, and under plans those that may be.
+    pub(crate) fn units(&self, policy: &Policy) -> Vec<u16> {
+        let whole = matches!(policy, Policy::Placed(_) | Policy::Trial);
+        let is_unit =
+            |handler: &Handler| handler.coloring == Coloring::Handler || whole && handler.placed_whole;
+        let all = (0..).zip(&self.handlers);
+        all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index).collect()
+    }
+
+    /// The names of the handlers that a policy places as wholes, in the order of its plans.
+    pub fn placed_handlers(&self, policy: &Policy) -> Vec<&str> {
+        let name = |index| self.handlers[usize::from(index)].name.as_str();
+        self.units(policy).into_iter().map(name).collect()
+    }
+
+    /// Virtual time that is not counted.
+    pub fn warm_up_ns(&self) -> u64 {
+        self.warm_up_ns
     }
 
     /// The handlers' names, in order.

@@ -20,7 +20,7 @@ use super::core::Phase;
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::watch::{Note, Watch};
-use crate::workload::{Coloring, Program};
+use crate::workload::Program;
 
 /// After the start the first round is held so late, as in the runtime.
 const FIRST_ROUND_NS: u64 = 2_000_000;
@@ -59,13 +59,7 @@ impl Control {
         if options.ideal {
             return None;
         }
-        let whole = matches!(options.policy, Policy::Placed(_) | Policy::Trial);
-        let is_unit = |handler: &crate::workload::Handler| {
-            handler.coloring == Coloring::Handler || whole && handler.placed_whole
-        };
-        let all = program.handlers.iter().enumerate();
-        let handlers: Vec<u16> =
-            all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index as u16).collect();
+        let handlers = program.units(&options.policy);
         let layout = machine.layout();
         let controller: Box<dyn Controller> = match &options.policy {
             Policy::Placed(name) => {

@@ -1,0 +1,58 @@
+//! `vermeil sim`: the production scheduler on simulated machines. One file for each thing it does; `given.rs` reads machines
+//! and workloads.
+//!
+//! Leaves out everything that simulates. Tested through the binary (`tests/sim.rs`).
+
+mod given;
+mod list;
+mod reproduce;
+mod run;
+mod swarm;
+
+use crate::Exit;
+use clap::{Args, Subcommand};
+
+/// For the help and the man page.
+pub(crate) const EXAMPLES: &[&str] = &[
+    "vermeil sim run web",
+    "vermeil sim run keyed --machine opteron8380-4x4 --compare all",
+    "vermeil sim run sfs --timeline sfs.svg --trace sfs.json",
+    "vermeil sim run server.toml --machine 'node:4 l3:2(size=32MiB) core:8 pu:1' --policy mely",
+    "vermeil sim machines",
+    "vermeil sim workloads support",
+    "vermeil sim reproduce mely-web",
+    "vermeil sim swarm --seeds 1000",
+];
+
+/// Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock.
+///
+/// What decides is the code that schedules real cores: policies, stealing, placement, learned costs. What things cost comes from
+/// a description of the machine. One seed gives one run, the same everywhere, to the last event.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(EXAMPLES), arg_required_else_help = true)]
+pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Run(Box<run::RunArgs>),
+    Machines(list::MachinesArgs),
+    Workloads(list::WorkloadsArgs),
+    Reproduce(reproduce::ReproduceArgs),
+    Swarm(swarm::SwarmArgs),
+}
+
+impl SimArgs {
+    /// Does it.
+    pub(crate) fn run(self) -> Exit {
+        match self.what {
+            What::Run(args) => args.run(),
+            What::Machines(args) => args.run(),
+            What::Workloads(args) => args.run(),
+            What::Reproduce(args) => args.run(),
+            What::Swarm(args) => args.run(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What people give a simulation: a machine, a workload, a plan, by name or as a file.
+//!
+//! Reads files and says which one is wrong. What they mean is the simulator's and the topology crate's.
+
+use crate::Exit;
+use clap::{Args, ValueHint};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+use vermeil_sched::plan::{Plan, PlanFile};
+use vermeil_sched::{PlanName, Policy};
+use vermeil_sim::{Machine, MachineSpec, Program};
+use vermeil_topology::{Machine as Tree, synthetic, xml};
+
+/// Why nothing can be simulated.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Wrong {
+    #[error("{option} {}: cannot {action} it: {source}", path.display())]
+    File { option: &'static str, action: &'static str, path: PathBuf, source: io::Error },
+    #[error("{}: {error}", path.display())]
+    Inside { path: PathBuf, error: Box<dyn std::error::Error> },
+    #[error("{0}")]
+    Sim(#[from] vermeil_sim::Error),
+    #[error("{0}")]
+    Topology(#[from] vermeil_topology::Error),
+}
+
+impl Wrong {
+    /// Whether the command line is to blame or what it found.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::File { action: "read", .. } => Exit::CannotStart,
+            Self::File { .. } => Exit::Failed,
+            Self::Inside { .. } | Self::Sim(_) | Self::Topology(_) => Exit::Usage,
+        }
+    }
+
+    fn inside(path: &Path) -> impl FnOnce(Box<dyn std::error::Error>) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Inside { path, error }
+    }
+}
+
+/// Which machine.
+#[derive(Debug, Args)]
+pub(super) struct MachineArgs {
+    /// The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc's synthetic
+    /// notation
+    #[arg(long, short, value_name = "NAME|FILE|TEXT", default_value = "xeon-2x4-l2pairs", value_hint = ValueHint::AnyPath)]
+    machine: String,
+
+    /// Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml
+    #[arg(long, value_name = "NAME|FILE", default_value = "epyc-2x64", value_hint = ValueHint::AnyPath)]
+    costs: String,
+}
+
+impl MachineArgs {
+    /// The machine.
+    pub(super) fn read(&self) -> Result<Machine, Wrong> {
+        let (word, path) = (self.machine.as_str(), Path::new(&self.machine));
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Machine::from_toml(&read("--machine", path)?)
+                .map_err(|error| Wrong::inside(path)(error.into())),
+            Some("xml") => {
+                let text = read("--machine", path)?;
+                let tree = xml::parse(&text).map_err(|error| Wrong::inside(path)(error.into()))?;
+                let name = path.file_stem().map_or(word.into(), |stem| stem.to_string_lossy());
+                self.with_costs(&name, &tree)
+            }
+            _ if word.contains(':') => self.with_costs("described", &synthetic::parse(word)?),
+            _ => Ok(vermeil_sim::profile(word)?),
+        }
+    }
+
+    fn with_costs(&self, name: &str, tree: &Tree) -> Result<Machine, Wrong> {
+        let path = Path::new(&self.costs);
+        let spec = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => MachineSpec::from_toml(&read("--costs", path)?)
+                .map_err(|error| Wrong::inside(path)(error.into()))?,
+            _ => MachineSpec::from_toml(vermeil_sim::profile_text(&self.costs)?)?,
+        };
+        Ok(Machine::described(name, tree, &spec)?)
+    }
+}
+
+/// The workload that `word` names: one that ships, FILE.toml, or a recording FILE.ndjson, whose colors are taken to touch
+/// `working_set` bytes each.
+pub(super) fn workload(word: &str, working_set: u64) -> Result<Program, Wrong> {
+    let path = Path::new(word);
+    let program = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => Program::from_toml(&read("workload", path)?),
+        Some("ndjson" | "jsonl") => {
+            let name = path.file_stem().map_or(word.into(), |stem| stem.to_string_lossy());
+            Program::from_trace(&name, &read("workload", path)?, working_set)
+        }
+        _ => return Ok(vermeil_sim::workload(word)?),
+    };
+    program.map_err(|error| Wrong::inside(path)(error.into()))
+}
+
+/// The plan of `placed:FILE`.
+pub(super) fn plan(policy: &Policy, program: &Program, machine: &Machine) -> Result<Option<Plan>, Wrong> {
+    let Policy::Placed(PlanName::File(path)) = policy else { return Ok(None) };
+    let text = read("--policy", path)?;
+    let plan = PlanFile::parse(&text, machine.cores());
+    let plan = plan.and_then(|file| file.resolve(&program.placed_handlers(policy)));
+    plan.map(Some).map_err(|error| Wrong::inside(path)(error.into()))
+}
+
+/// Writes a result that was asked for.
+pub(super) fn write(option: &'static str, path: &Path, text: &str) -> Result<(), Wrong> {
+    let failed = |source| Wrong::File { option, action: "write", path: path.to_owned(), source };
+    fs::write(path, text).map_err(failed)
+}
+
+fn read(option: &'static str, path: &Path) -> Result<String, Wrong> {
+    let failed = |source| Wrong::File { option, action: "read", path: path.to_owned(), source };
+    fs::read_to_string(path).map_err(failed)
+}

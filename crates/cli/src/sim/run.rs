@@ -1,0 +1,161 @@
+//! `vermeil sim run`: one workload on one machine, under one policy or several side by side.
+
+use super::given::{self, MachineArgs, Wrong};
+use crate::values::{Size, Span, size_between};
+use crate::{Exit, print};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use vermeil_sched::Policy;
+use vermeil_sim::report::{self, Comparison, Timeline};
+use vermeil_sim::{Machine, Options, Program, simulate_watched};
+
+/// Nanoseconds in a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Simulate a workload on a machine.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(super::EXAMPLES))]
+pub(super) struct RunArgs {
+    /// What runs: a name that `vermeil sim workloads` lists, FILE.toml, or a recording of the runtime, FILE.ndjson
+    #[arg(value_name = "NAME|FILE", value_hint = ValueHint::AnyPath)]
+    workload: String,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive
+    ///
+    /// PLAN is round-robin, cache-aware, intermediate-1, intermediate-2 or a file with one `handler = core` a line.
+    #[arg(long, short, value_name = "NAME", default_value = "adaptive")]
+    policy: Policy,
+
+    /// Run under several policies, separated by commas, and show them side by side; `all` is none, libasync, mely, ncopy, trial and
+    /// adaptive
+    ///
+    /// Default: one policy, at length.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policies, conflicts_with_all = ["policy", "timeline", "trace"])]
+    compare: Vec<Policies>,
+
+    /// What all chance comes from: equal seeds are equal runs
+    ///
+    /// From 0 to 2^64 - 1.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// How much virtual time is counted, after the workload's warm-up, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Default: what the workload says; a workload that ends runs to its end.
+    #[arg(long, short, value_name = "TIME")]
+    time: Option<Span>,
+
+    /// How long an idle core goes on looking before it sleeps, in nanoseconds
+    ///
+    /// From 0 to 10^9.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1_000_000_000))]
+    spin: u64,
+
+    /// Of a recording: what each color is taken to touch in every event, in bytes
+    ///
+    /// From 0 to 64M: recordings do not tell.
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(0), value_parser = size_between(0, 64 << 20))]
+    working_set: Size,
+
+    /// Draw what ran where, as a picture
+    ///
+    /// Default: not drawn.
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    timeline: Option<PathBuf>,
+
+    /// Write what ran where, to be opened with ui.perfetto.dev
+    ///
+    /// Default: not written.
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    trace: Option<PathBuf>,
+
+    /// From when the picture and the trace show the run, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Default: from where counting begins, after the workload's warm-up.
+    #[arg(long, value_name = "TIME")]
+    show_from: Option<Span>,
+
+    /// How much of the run the picture and the trace show, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. At most 400,000 spans are kept.
+    #[arg(long, value_name = "TIME", default_value = "2ms")]
+    show_time: Span,
+
+    /// Write JSON instead of text; of several policies an array
+    ///
+    /// Default: text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One or several policies, as one word of --compare.
+#[derive(Clone, Debug)]
+struct Policies(Vec<Policy>);
+
+fn parse_policies(word: &str) -> Result<Policies, vermeil_sched::UnknownPolicy> {
+    let all = [Policy::None, Policy::Libasync, Policy::Mely, Policy::NCopy, Policy::Trial, Policy::Adaptive];
+    match word {
+        "all" => Ok(Policies(all.into())),
+        name => Ok(Policies(vec![name.parse()?])),
+    }
+}
+
+impl RunArgs {
+    /// Simulates.
+    pub(super) fn run(self) -> Exit {
+        match self.text() {
+            Ok(text) => print::result(&text),
+            Err(error) => print::failure(&error, error.exit()),
+        }
+    }
+
+    fn text(&self) -> Result<String, Wrong> {
+        let program = given::workload(&self.workload, self.working_set.bytes)?;
+        let machine = self.machine.read()?;
+        let plan = given::plan(&self.policy, &program, &machine)?;
+        let run_ns = self.time.map(|time| program.warm_up_ns() + time.ms() * NS_PER_MS);
+        let options = Options {
+            seed: self.seed,
+            run_ns,
+            spin_ns: self.spin,
+            plan,
+            ..Options::new(self.policy.clone())
+        };
+        let policies: Vec<Policy> = self.compare.iter().flat_map(|some| some.0.clone()).collect();
+        if policies.is_empty() {
+            return self.one(&machine, &program, &options);
+        }
+        let comparison = Comparison::run(&machine, &program, &options, &policies);
+        Ok(match self.json {
+            true => pretty(&comparison.to_json(&machine, &program)),
+            false => comparison.to_text(&machine, &program),
+        })
+    }
+
+    fn one(&self, machine: &Machine, program: &Program, options: &Options) -> Result<String, Wrong> {
+        let from_ns = self.show_from.map_or(program.warm_up_ns(), |from| from.ms() * NS_PER_MS);
+        let timeline = Timeline::new(machine.cores(), from_ns, from_ns + self.show_time.ms() * NS_PER_MS);
+        let (results, timeline) = simulate_watched(machine, program, options, timeline);
+        let handlers: Vec<&str> = program.handlers().collect();
+        if let Some(path) = &self.timeline {
+            let title = format!("{} on {}, {}", program.name(), machine.name(), results.policy);
+            given::write("--timeline", path, &timeline.to_svg(&title, &handlers))?;
+        }
+        if let Some(path) = &self.trace {
+            given::write("--trace", path, &timeline.to_chrome(&handlers))?;
+        }
+        let ideal = report::ideal(machine, program, options);
+        Ok(match self.json {
+            true => pretty(&report::to_json(machine, program, &results, Some(&ideal))),
+            false => report::describe(machine, program, &results, Some(&ideal)),
+        })
+    }
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
