@@ -18,13 +18,10 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_sched::{
-    CoreIndex, HandlerIndex, Layout, Placement, PlanName, Policy, Prior, Sample,
+    CoreIndex, HandlerIndex, Layout, Placement, PlanName, Policy, Sample,
     control::{
-        Adaptive, Answer, Candidates, Controller, CoreWindow, Decision, Fixed, HandlerWindow, Monitor, Trial,
-        TrialOptions,
+        Adaptive, Answer, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions, Window,
     },
-    cost::CostTable,
-    flow::FlowCounts,
     plan::{Move, Plan, PlanFile, Rules},
 };
 
@@ -205,56 +202,12 @@ fn read_plan(path: &std::path::Path, cores: usize) -> Result<PlanFile, StartErro
     PlanFile::parse(&text, cores).map_err(|error| refused(error.to_string()))
 }
 
-/// What one core has counted since it last answered.
+/// What one core has counted since it last answered, and who posts there.
 #[derive(Default)]
-pub(crate) struct Window {
-    answered: u64,
-    since_ns: u64,
-    core: CoreWindow,
-    handlers: Vec<HandlerWindow>,
-    flows: FlowCounts,
-    costs: CostTable,
-    /// The unit that runs: who posts.
+pub(crate) struct Counting {
+    window: Window,
+    /// The unit that runs.
     pub(crate) running: Option<HandlerIndex>,
-}
-
-impl Window {
-    /// A unit's event has run; `sample` if it was timed.
-    fn ran(&mut self, unit: HandlerIndex, sample: Option<Sample>) {
-        let at = unit.0 as usize;
-        while self.costs.len() <= at {
-            self.costs.register(Prior::default());
-            self.handlers.push(HandlerWindow::default());
-        }
-        let warm_ns = self.costs.estimate_ns(unit);
-        if let Some(sample) = sample {
-            self.costs.observe(unit, sample);
-        }
-        let run_ns = sample.map_or(warm_ns, |sample| sample.run_ns);
-        let cold = sample.is_some_and(|sample| sample.cold.is_some());
-        let cold_ns = if cold { run_ns.saturating_sub(warm_ns) } else { 0 };
-        let handler = &mut self.handlers[at];
-        handler.events += 1;
-        handler.run_ns += run_ns;
-        handler.cold_ns += cold_ns;
-        self.core.events += 1;
-        self.core.run_ns += run_ns;
-        self.core.cold_ns += cold_ns;
-    }
-
-    fn answer(&mut self, now_ns: u64, queued: u64) -> Answer {
-        let window_ns = now_ns.saturating_sub(std::mem::replace(&mut self.since_ns, now_ns));
-        let answer = Answer {
-            core: CoreWindow { window_ns, queued, ..std::mem::take(&mut self.core) },
-            handlers: self.handlers.clone(),
-            flows: self.flows.clone(),
-            costs: self.costs.clone(),
-        };
-        self.handlers.fill(HandlerWindow::default());
-        self.flows.clear();
-        self.costs.fade();
-        answer
-    }
 }
 
 impl Core {
@@ -263,7 +216,9 @@ impl Core {
     pub(crate) fn attend_control(&self) {
         let Some(control) = &self.shared.control else { return };
         let round = control.round.load(Ordering::Acquire);
-        if round != self.window.borrow().answered || control.due_ns.load(Ordering::Relaxed) != NEVER {
+        if round != self.counting.borrow().window.answered()
+            || control.due_ns.load(Ordering::Relaxed) != NEVER
+        {
             self.answer_control(control);
         }
     }
@@ -273,13 +228,12 @@ impl Core {
         let now_ns = self.shared.clock.now_ns();
         control.begin_if_due(&self.shared, self.index, now_ns);
         let round = control.round.load(Ordering::Acquire);
-        let mut window = self.window.borrow_mut();
-        if window.answered == round {
+        let mut counting = self.counting.borrow_mut();
+        if counting.window.answered() == round {
             return;
         }
-        window.answered = round;
-        let answer = window.answer(now_ns, self.mine().ready.len() as u32 as u64);
-        drop(window);
+        let answer = counting.window.answer(round, now_ns, self.mine().ready.len() as u32 as u64);
+        drop(counting);
         add(&self.mine().counters.rounds, 1);
         control.take_answer(&self.shared, self.index, round, answer, now_ns);
     }
@@ -289,7 +243,7 @@ impl Core {
     pub(crate) fn count_run(&self, handler: HandlerIndex, sample: Option<Sample>) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
-            self.window.borrow_mut().ran(unit, sample);
+            self.counting.borrow_mut().window.ran(unit, sample);
         }
     }
 
@@ -298,9 +252,9 @@ impl Core {
     pub(crate) fn count_post(&self, handler: HandlerIndex) {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
-            let mut window = self.window.borrow_mut();
-            let from = window.running;
-            window.flows.record(from, unit, 0);
+            let mut counting = self.counting.borrow_mut();
+            let from = counting.running;
+            counting.window.posted(from, unit);
         }
     }
 
@@ -308,14 +262,14 @@ impl Core {
     #[inline]
     pub(crate) fn note_running(&self, handler: HandlerIndex) {
         if let Some(control) = &self.shared.control {
-            self.window.borrow_mut().running = control.unit(handler);
+            self.counting.borrow_mut().running = control.unit(handler);
         }
     }
 
     /// The core was parked for so long.
     pub(crate) fn count_idle(&self, ns: u64) {
         if self.shared.control.is_some() {
-            self.window.borrow_mut().core.idle_ns += ns;
+            self.counting.borrow_mut().window.idled(ns);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     color::{About, Color, Queue, Token},
-    control::Window,
+    control::Counting,
     costs::{Learner, coldness},
     pace::Pace,
     shared::{CoreShared, Shared, add},
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) learner: RefCell<Learner>,
-    pub(crate) window: RefCell<Window>,
+    pub(crate) counting: RefCell<Counting>,
     /// Something of the driver was made by the event that runs: its color stays here.
     uses_driver: Cell<bool>,
     /// What the event that holds its color holds it for.
@@ -103,7 +103,7 @@ impl Core {
             index,
             home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
             learner: RefCell::new(Learner::new(shared.stealing)),
-            window: RefCell::default(),
+            counting: RefCell::default(),
             uses_driver: Cell::new(false),
             meeting: RefCell::default(),
             hop: RefCell::default(),

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_io::Clock;
 use vermeil_sched::{
-    Budget, Candidate, CoreIndex, Distance, HandlerCost, HandlerIndex, Prior, Sample, Sampler, StealCost,
-    Stealing, exploration,
+    Candidate, CoreIndex, Distance, Exploration, HandlerCost, HandlerIndex, Prior, Sample, Sampler,
+    StealCost, Stealing,
 };
 
 /// Timed runs of a handler between two publications by one core. The first few are published at once. Guess.
@@ -79,8 +79,7 @@ pub(crate) struct Learner {
     handlers: Vec<Known>,
     pub(crate) moves: StealCost,
     sampler: Sampler,
-    /// Time for steals that are made to learn a penalty.
-    exploration: Budget,
+    exploration: Exploration,
 }
 
 struct Known {
@@ -97,17 +96,13 @@ impl Learner {
             handlers: Vec::new(),
             moves: StealCost::default(),
             sampler: Sampler::default(),
-            exploration: exploration(),
+            exploration: Exploration::default(),
         }
     }
 
-    /// Whether to take a color that only its penalty keeps where it is: what is not known is taken to be large, and would
-    /// never be learned if nothing was ever moved.
+    /// Whether to take a color that only its penalty keeps where it is.
     pub(crate) fn explores(&mut self, color: &Candidate, steal_ns: u64) -> bool {
-        let free = Candidate { penalty_ns: 0, ..*color };
-        self.stealing == Stealing::Learned
-            && self.stealing.pays(&free, steal_ns)
-            && self.exploration.spend(color.penalty_ns)
+        self.exploration.due(self.stealing, color, steal_ns)
     }
 
     /// Whether to time the activation that comes, which is expected to take `expected_ns`.

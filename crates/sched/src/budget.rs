@@ -3,6 +3,8 @@
 //! Owns the account: time earns a fixed share, what was not spent stays up to a bound, and nothing is spent that has not been
 //! earned. Leaves out what it is spent on. The bound that follows (spent ≤ start + share × earned) is tested below.
 
+use crate::{Candidate, Stealing};
+
 /// An account of nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -91,10 +93,29 @@ impl Sampler {
     }
 }
 
-/// Time for exploratory steals: those that are made to learn a penalty, although its upper bound forbids them. Half a percent
-/// of the run time, and 100 us to begin with (guess).
-pub fn exploration() -> Budget {
-    Budget::new(5, 100_000)
+/// Decides which steals are made to learn a penalty, although its upper bound forbids them: what is not known is taken to be
+/// large, and would never be learned if nothing was ever moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exploration(Budget);
+
+impl Default for Exploration {
+    fn default() -> Self {
+        // Half a percent of the run time, and 100 us to begin with. Guess.
+        Self(Budget::new(5, 100_000))
+    }
+}
+
+impl Exploration {
+    /// A handler ran for so long.
+    pub fn earn(&mut self, run_ns: u64) {
+        self.0.earn(run_ns);
+    }
+
+    /// Whether to take a color that only its penalty keeps where it is.
+    pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64) -> bool {
+        let free = Candidate { penalty_ns: 0, ..*color };
+        stealing == Stealing::Learned && stealing.pays(&free, steal_ns) && self.0.spend(color.penalty_ns)
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +148,19 @@ mod tests {
         budget.widen(150);
         budget.widen(120);
         assert_eq!(budget.balance_ns(), 150);
+    }
+
+    #[test]
+    fn only_what_its_penalty_keeps_is_explored_and_only_for_so_long() {
+        let kept =
+            Candidate { worth_ns: 30_000, wait_ns: 40_000, penalty_ns: 60_000, since_move_ns: u64::MAX };
+        let mut exploration = Exploration::default();
+        assert!(!exploration.due(Stealing::TimeLeft, &kept, 1_000));
+        assert!(!exploration.due(Stealing::Learned, &Candidate { wait_ns: 500, ..kept }, 1_000));
+        assert!(exploration.due(Stealing::Learned, &kept, 1_000));
+        assert!(!exploration.due(Stealing::Learned, &kept, 1_000), "the rest does not pay for another");
+        exploration.earn(4_000_000);
+        assert!(exploration.due(Stealing::Learned, &kept, 1_000));
     }
 
     #[test]

@@ -19,12 +19,14 @@ mod redistribute;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod window;
 
 pub use adaptive::Adaptive;
 pub use log::{DECISIONS_MAX, Decision, DecisionLog, Event, Why};
 pub use monitor::{Answer, Monitor};
 pub use redistribute::{Custody, Effect, Envelope, Message, Order, Redistribution};
 pub use trial::{Candidates, Trial, TrialOptions};
+pub use window::Window;
 
 /// What one core did in a window, or all of them together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ mod ready;
 mod steal;
 mod turn;
 
-pub use budget::{Budget, Sampler, exploration};
+pub use budget::{Budget, Exploration, Sampler};
 pub use cost::{HandlerCost, Prior, Sample, StealCost};
 pub use error::Error;
 pub use hint::Hint;

@@ -35,7 +35,7 @@ use crate::watch::Watch;
 use crate::workload::{Life, Program};
 use clock::{Clock, Moment};
 use colors::{Colors, NONE};
-use control::{Control, Window};
+use control::{Control, Counting};
 use core::{Core, Phase};
 use learn::Learned;
 use requests::{Client, Queue, Requests};
@@ -93,7 +93,7 @@ struct World<W> {
     /// Places handlers, under policies that do.
     control: Option<Control>,
     /// What each core has counted for it.
-    windows: Vec<Window>,
+    counting: Vec<Counting>,
     /// Nodes that have cores.
     active_nodes: Vec<u16>,
     code: Vec<ObjectId>,
@@ -154,7 +154,7 @@ impl<W: Watch> World<W> {
             cycles_percent: vec![100; program.handlers.len()],
             learned: Learned::new(stealing, machine.cores(), priors(machine, program, options)),
             control: Control::new(machine, program, options),
-            windows: (0..machine.cores()).map(|_| Window::default()).collect(),
+            counting: (0..machine.cores()).map(|_| Counting::default()).collect(),
             active_nodes: active_nodes(machine),
             code,
             shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),

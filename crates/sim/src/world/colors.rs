@@ -24,6 +24,8 @@ pub(crate) struct Event {
     pub(crate) posted_ns: u64,
     /// What it adds to its color's worth.
     pub(crate) worth_ns: u32,
+    /// The core that posted it, if one did.
+    pub(crate) by: Option<CoreIndex>,
     /// The next in the color.
     after: u32,
 }
@@ -162,8 +164,17 @@ impl Colors {
 
     /// An event that is not yet in its color.
     pub(crate) fn prepare(&mut self, handler: u16, color: u32, request: u32, step: u32) -> u32 {
-        let event =
-            Event { sequence: 0, handler, color, request, step, posted_ns: 0, worth_ns: 0, after: NONE };
+        let event = Event {
+            sequence: 0,
+            handler,
+            color,
+            request,
+            step,
+            posted_ns: 0,
+            worth_ns: 0,
+            by: None,
+            after: NONE,
+        };
         put(&mut self.events, &mut self.free_events, event)
     }
 
@@ -172,12 +183,13 @@ impl Colors {
     }
 
     /// Posts a prepared event: it is the last of its color.
-    pub(crate) fn push(&mut self, event: u32, now_ns: u64, worth_ns: u64) {
+    pub(crate) fn push(&mut self, event: u32, now_ns: u64, worth_ns: u64, by: Option<CoreIndex>) {
         self.posted += 1;
         self.queued += 1;
         let posted = &mut self.events[event as usize];
         posted.sequence = self.posted;
         posted.posted_ns = now_ns;
+        posted.by = by;
         posted.worth_ns = worth_ns.min(u64::from(u32::MAX)) as u32;
         let color = &mut self.colors[posted.color as usize];
         color.worth_ns += u64::from(posted.worth_ns);

@@ -5,13 +5,9 @@
 //! two activations, and the last answer brings the decision. A unit's color goes over when its token is free, so it is
 //! never on two cores. Tested in `world/tests.rs`.
 
-use vermeil_sched::control::{
-    Adaptive, Answer, Candidates, Controller, CoreWindow, Fixed, HandlerWindow, Monitor, Trial, TrialOptions,
-};
-use vermeil_sched::cost::CostTable;
-use vermeil_sched::flow::FlowCounts;
+use vermeil_sched::control::{Adaptive, Candidates, Controller, Fixed, Monitor, Trial, TrialOptions, Window};
 use vermeil_sched::plan::{Move, Plan, Rules};
-use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, Prior, Sample};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, Sample};
 
 use super::World;
 use super::clock::Moment;
@@ -29,13 +25,9 @@ const ANSWER_NS: u64 = 2_000;
 
 /// What one core has counted since it last answered.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
-    answered: u64,
-    since_ns: u64,
-    core: CoreWindow,
-    handlers: Vec<HandlerWindow>,
-    flows: FlowCounts,
-    costs: CostTable,
+pub(crate) struct Counting {
+    window: Window,
+    /// Lines its caches had missed when an event was counted last.
     missed_lines: u64,
 }
 
@@ -104,46 +96,6 @@ impl Control {
     }
 }
 
-impl Window {
-    /// A unit's event has run; `sample` if it was timed.
-    fn ran(&mut self, unit: HandlerIndex, sample: Option<Sample>, missed_lines: u64) {
-        let at = unit.0 as usize;
-        while self.costs.len() <= at {
-            self.costs.register(Prior::default());
-            self.handlers.push(HandlerWindow::default());
-        }
-        let warm_ns = self.costs.estimate_ns(unit);
-        if let Some(sample) = sample {
-            self.costs.observe(unit, sample);
-        }
-        let run_ns = sample.map_or(warm_ns, |sample| sample.run_ns);
-        let cold = sample.is_some_and(|sample| sample.cold.is_some());
-        let cold_ns = if cold { run_ns.saturating_sub(warm_ns) } else { 0 };
-        let handler = &mut self.handlers[at];
-        handler.events += 1;
-        handler.run_ns += run_ns;
-        handler.cold_ns += cold_ns;
-        self.core.events += 1;
-        self.core.run_ns += run_ns;
-        self.core.cold_ns += cold_ns;
-        *self.core.misses.get_or_insert(0) += missed_lines;
-    }
-
-    fn answer(&mut self, now_ns: u64, queued: u64) -> Answer {
-        let window_ns = now_ns.saturating_sub(std::mem::replace(&mut self.since_ns, now_ns));
-        let answer = Answer {
-            core: CoreWindow { window_ns, queued, ..std::mem::take(&mut self.core) },
-            handlers: self.handlers.clone(),
-            flows: self.flows.clone(),
-            costs: self.costs.clone(),
-        };
-        self.handlers.fill(HandlerWindow::default());
-        self.flows.clear();
-        self.costs.fade();
-        answer
-    }
-}
-
 impl<W: Watch> World<W> {
     /// Puts the first round on the clock.
     pub(super) fn begin_control(&mut self) {
@@ -173,7 +125,7 @@ impl<W: Watch> World<W> {
     /// Between two activations a core answers the open round.
     pub(super) fn attend_control(&mut self, core: CoreIndex, at_ns: &mut u64) {
         let open = self.control.as_ref().is_some_and(|control| {
-            control.monitor.is_open() && self.windows[core.0 as usize].answered != control.round
+            control.monitor.is_open() && self.counting[core.0 as usize].window.answered() != control.round
         });
         if open {
             *at_ns += ANSWER_NS;
@@ -184,9 +136,8 @@ impl<W: Watch> World<W> {
     fn answer_round(&mut self, core: CoreIndex, at_ns: u64) {
         let queued = self.core(core).ready.len() as u64;
         let Some(control) = &mut self.control else { return };
-        let window = &mut self.windows[core.0 as usize];
-        window.answered = control.round;
-        let answer = window.answer(at_ns, queued);
+        let window = &mut self.counting[core.0 as usize].window;
+        let answer = window.answer(control.round, at_ns, queued);
         let Some(seen) = control.monitor.answer(core, control.round, answer, &control.plan) else { return };
         let moves = control.controller.round(at_ns, &seen);
         control.plan.apply(&moves);
@@ -230,9 +181,10 @@ impl<W: Watch> World<W> {
         let Some(control) = &self.control else { return };
         let Some(unit) = control.units[usize::from(handler)] else { return };
         let missed = self.memory.traffic()[core.0 as usize].missed_lines;
-        let window = &mut self.windows[core.0 as usize];
-        let lines = missed.saturating_sub(std::mem::replace(&mut window.missed_lines, missed));
-        window.ran(unit, sample, lines);
+        let counting = &mut self.counting[core.0 as usize];
+        let lines = missed.saturating_sub(std::mem::replace(&mut counting.missed_lines, missed));
+        counting.window.ran(unit, sample);
+        counting.window.missed(lines);
     }
 
     /// A unit's event is posted, by a unit or from elsewhere.
@@ -241,13 +193,13 @@ impl<W: Watch> World<W> {
         let Some(unit) = control.units[usize::from(handler)] else { return };
         let from = by.and_then(|(_, poster)| control.units[usize::from(poster)]);
         let core = by.map_or(0, |(core, _)| core.0 as usize);
-        self.windows[core].flows.record(from, unit, 0);
+        self.counting[core].window.posted(from, unit);
     }
 
     /// The core slept for so long.
     pub(super) fn count_idle(&mut self, core: CoreIndex, ns: u64) {
         if self.control.is_some() {
-            self.windows[core.0 as usize].core.idle_ns += ns;
+            self.counting[core.0 as usize].window.idled(ns);
         }
     }
 

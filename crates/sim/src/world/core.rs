@@ -71,6 +71,8 @@ pub(crate) struct Core {
     pub(crate) published: (u64, Hint),
     /// Interrupts to be paid for.
     pub(crate) debt_ns: u64,
+    /// Has just been woken.
+    pub(crate) woken: bool,
     pub(crate) last_handler: u16,
     /// Searches since one found something.
     pub(crate) looked_in_vain: u32,
@@ -104,6 +106,7 @@ impl Core {
             activation_ns: 0,
             published: (0, Hint::default()),
             debt_ns: 0,
+            woken: false,
             last_handler: u16::MAX,
             looked_in_vain: 0,
             idle_since_ns: None,

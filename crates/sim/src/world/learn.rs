@@ -4,7 +4,7 @@
 //! (its `costs.rs`): a core publishes the first few of its runs at once and then every sixteenth, and where two cores have
 //! learned different things they meet in the middle.
 
-use vermeil_sched::{CoreIndex, Distance, HandlerCost, Prior, Sample, StealCost, Stealing};
+use vermeil_sched::{CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StealCost, Stealing};
 
 /// Timed runs of a handler between two publications by one core, as in the runtime.
 const PUBLISH_EVERY: u32 = 16;
@@ -32,6 +32,7 @@ pub(crate) struct Learned {
     known: Vec<Vec<Known>>,
     /// What steals have cost each core.
     moves: Vec<StealCost>,
+    explorations: Vec<Exploration>,
 }
 
 impl Learned {
@@ -49,6 +50,7 @@ impl Learned {
             known: vec![priors.iter().map(known).collect(); cores],
             priors,
             moves: vec![StealCost::default(); cores],
+            explorations: vec![Exploration::default(); cores],
         }
     }
 
@@ -67,12 +69,18 @@ impl Learned {
         &mut self.moves[core.0 as usize]
     }
 
+    /// A core's account of steals made to learn.
+    pub(crate) fn exploration(&mut self, core: CoreIndex) -> &mut Exploration {
+        &mut self.explorations[core.0 as usize]
+    }
+
     /// Takes in a timed run, and publishes what is worth it.
     pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: Sample) {
         let index = usize::from(handler);
         let known = &mut self.known[core.0 as usize][index];
         known.cost.observe(sample);
         known.timed += 1;
+        self.explorations[core.0 as usize].earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
             let published = &mut self.published[index];
             let worth_ns = worth(&known.cost, self.priors[index], self.stealing);

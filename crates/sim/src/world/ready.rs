@@ -19,7 +19,7 @@ impl<W: Watch> World<W> {
     /// Posts a prepared event to its color. `by` pays; devices post for nothing.
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
-        self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler));
+        self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler), by);
         if self.colors.color(posted.color).token == Token::Absent {
             self.settle(posted.color);
         }
@@ -83,6 +83,24 @@ impl<W: Watch> World<W> {
             }
             return;
         }
+        let target = self.queue_token(color, by, at_ns);
+        self.tell_someone(color, target, by, at_ns);
+    }
+
+    /// A color that ran and has more goes back to the queue, and nobody is told but a core it is placed on by now.
+    pub(super) fn requeue(&mut self, color: u32, core: CoreIndex, at_ns: &mut u64) {
+        if self.options.ideal {
+            return self.push_token(color, Some(core), at_ns);
+        }
+        let target = self.queue_token(color, Some(core), at_ns);
+        if target != core {
+            self.wake(target, Some(core), at_ns);
+        }
+    }
+
+    /// Puts a token into its core's ready queue; gives the core.
+    fn queue_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> CoreIndex {
+        self.colors.color_mut(color).token = Token::Ready;
         self.settle(color);
         let target = self.colors.color(color).core;
         if let Some(by) = by {
@@ -92,7 +110,7 @@ impl<W: Watch> World<W> {
         let slot = self.core(target).ready.push(number, color, class);
         self.core(target).waiting_events += u64::from(self.colors.color(color).len);
         self.colors.color_mut(color).slot = slot;
-        self.tell_someone(color, target, by, at_ns);
+        target
     }
 
     /// A color whose core has gone belongs to the next one; one whose handlers are placed belongs there.
@@ -235,6 +253,7 @@ impl<W: Watch> World<W> {
     pub(super) fn unpark(&mut self, core: CoreIndex, asleep_ns: u64, at_ns: u64) {
         let state = self.core(core);
         state.phase = Phase::Awake;
+        state.woken = true;
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
         self.count_idle(core, at_ns.saturating_sub(asleep_ns));
         if self.sentinel == Some(core) {

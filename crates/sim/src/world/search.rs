@@ -26,9 +26,27 @@ impl<W: Watch> World<W> {
         state.counts.search_ns += *at_ns - began_ns;
         if found {
             state.looked_in_vain = 0;
+            self.call_another(thief, at_ns);
         } else {
             state.looked_in_vain = state.looked_in_vain.saturating_add(1);
             state.counts.vain_searches += 1;
+        }
+    }
+
+    /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
+    /// finds something.
+    fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
+        if self.is_searching || !self.anything_stealable(by) {
+            return;
+        }
+        let asleep = |core: &CoreIndex| {
+            let core = &self.cores[core.0 as usize];
+            matches!(core.phase, Phase::Parked { .. }) && core.is_there()
+        };
+        let thief = self.victims(by).find(asleep);
+        if let Some(thief) = thief {
+            self.is_searching = true;
+            self.wake(thief, Some(by), at_ns);
         }
     }
 
@@ -119,7 +137,8 @@ impl<W: Watch> World<W> {
             let candidate = self.candidate(color, &owner, distance, at_ns);
             self.may_run(color, thief)
                 && self.leaves_enough(color, victim)
-                && stealing.pays(&candidate, steal_ns)
+                && (stealing.pays(&candidate, steal_ns)
+                    || self.learned.exploration(thief).due(stealing, &candidate, steal_ns))
         });
         self.core(victim).ready = ready;
         let stolen = stolen?;

@@ -28,6 +28,11 @@ impl<W: Watch> World<W> {
         if let Phase::Parked { asleep_ns } = state.phase {
             self.unpark(core, asleep_ns, at_ns);
         }
+        if self.core(core).woken {
+            self.core(core).woken = false;
+            // Perhaps it was woken as a thief, and does not search now: others may be.
+            self.is_searching &= !self.core(core).ready.has_work();
+        }
         if let Some(running) = self.core(core).running.take() {
             self.finish(core, &running, &mut at_ns);
             if self.goes_on_with(core, running.color, &mut at_ns) {
@@ -168,7 +173,10 @@ impl<W: Watch> World<W> {
 
     /// Costs are learned as the runtime learns them: from the activations that are timed.
     fn learn(&mut self, core: CoreIndex, handler: u16, running: &Running, run_ns: u64, at_ns: &mut u64) {
-        let sample = Sample { run_ns, cold: running.cold, interrupted: false };
+        // Cold by its color's state, or by what it was handed, whichever is farther.
+        let handed = self.colors.event(running.event).by.filter(|&by| by != core);
+        let handed = handed.map(|by| self.machine.layout().distance(by, core));
+        let sample = Sample { run_ns, cold: running.cold.max(handed), interrupted: false };
         let timed = self.core(core).is_timed;
         if timed {
             *at_ns += TIMING_NS;
@@ -268,7 +276,7 @@ impl<W: Watch> World<W> {
         }
         self.core(core).observe_activation(*at_ns);
         if more {
-            self.push_token(color, Some(core), at_ns);
+            self.requeue(color, core, at_ns);
         } else {
             let returns = self.options.colors_return;
             let empty = self.colors.color_mut(color);

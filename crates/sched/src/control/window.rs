@@ -1,0 +1,120 @@
+//! What one core counts between two answers to the monitor, as far as it is the same for threads and simulated cores.
+//!
+//! Owns the sums and the costs learned from them. Leaves out when a core answers, and to whom (`control/monitor.rs`). Tested below.
+
+use super::{Answer, CoreWindow, HandlerWindow};
+use crate::cost::CostTable;
+use crate::flow::FlowCounts;
+use crate::{HandlerIndex, Prior, Sample};
+
+/// What one core has counted since it last answered.
+#[derive(Debug, Default)]
+pub struct Window {
+    answered: u64,
+    since_ns: u64,
+    core: CoreWindow,
+    handlers: Vec<HandlerWindow>,
+    flows: FlowCounts,
+    costs: CostTable,
+}
+
+impl Window {
+    /// A unit's event has run; `sample` if it was timed.
+    pub fn ran(&mut self, unit: HandlerIndex, sample: Option<Sample>) {
+        let at = unit.0 as usize;
+        while self.costs.len() <= at {
+            self.costs.register(Prior::default());
+            self.handlers.push(HandlerWindow::default());
+        }
+        let warm_ns = self.costs.estimate_ns(unit);
+        if let Some(sample) = sample {
+            self.costs.observe(unit, sample);
+        }
+        let run_ns = sample.map_or(warm_ns, |sample| sample.run_ns);
+        let cold = sample.is_some_and(|sample| sample.cold.is_some());
+        let cold_ns = if cold { run_ns.saturating_sub(warm_ns) } else { 0 };
+        let handler = &mut self.handlers[at];
+        handler.events += 1;
+        handler.run_ns += run_ns;
+        handler.cold_ns += cold_ns;
+        self.core.events += 1;
+        self.core.run_ns += run_ns;
+        self.core.cold_ns += cold_ns;
+    }
+
+    /// A unit's event was posted, by a unit that runs here or by somebody else.
+    pub fn posted(&mut self, from: Option<HandlerIndex>, unit: HandlerIndex) {
+        self.flows.record(from, unit, 0);
+    }
+
+    /// The core had nothing to run for so long.
+    pub fn idled(&mut self, ns: u64) {
+        self.core.idle_ns += ns;
+    }
+
+    /// Cache lines were missed, where somebody counts them.
+    pub fn missed(&mut self, lines: u64) {
+        *self.core.misses.get_or_insert(0) += lines;
+    }
+
+    /// The round that was answered last; 0 before any.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// The answer to `round`: what was counted since the last, with so many events waiting. Counting begins anew.
+    pub fn answer(&mut self, round: u64, now_ns: u64, queued: u64) -> Answer {
+        self.answered = round;
+        let window_ns = now_ns.saturating_sub(std::mem::replace(&mut self.since_ns, now_ns));
+        let answer = Answer {
+            core: CoreWindow { window_ns, queued, ..std::mem::take(&mut self.core) },
+            handlers: self.handlers.clone(),
+            flows: self.flows.clone(),
+            costs: self.costs.clone(),
+        };
+        self.handlers.fill(HandlerWindow::default());
+        self.flows.clear();
+        self.costs.fade();
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Distance;
+
+    const UNIT: HandlerIndex = HandlerIndex(1);
+
+    fn sample(run_ns: u64, cold: Option<Distance>) -> Option<Sample> {
+        Some(Sample { run_ns, cold, interrupted: false })
+    }
+
+    #[test]
+    fn what_is_not_timed_counts_as_its_estimate_and_what_is_cold_beyond_it() {
+        let mut window = Window::default();
+        (0..20).for_each(|_| window.ran(UNIT, sample(1_000, None)));
+        window.ran(UNIT, None);
+        window.ran(UNIT, sample(1_600, Some(Distance::L3)));
+        window.idled(300);
+        window.missed(7);
+        let answer = window.answer(3, 50_000, 4);
+        assert_eq!((answer.core.events, answer.core.run_ns, answer.core.cold_ns), (22, 22_600, 600));
+        assert_eq!((answer.core.window_ns, answer.core.idle_ns, answer.core.queued), (50_000, 300, 4));
+        assert_eq!((answer.core.misses, window.answered()), (Some(7), 3));
+        assert_eq!(answer.handlers[1].events, 22);
+    }
+
+    #[test]
+    fn an_answer_begins_the_next_window_and_keeps_what_was_learned() {
+        let mut window = Window::default();
+        window.ran(UNIT, sample(1_000, None));
+        window.posted(None, UNIT);
+        let first = window.answer(1, 10_000, 0);
+        assert_eq!(first.flows.flows().count(), 1);
+        let second = window.answer(2, 25_000, 0);
+        assert_eq!((second.core.events, second.core.window_ns, second.core.misses), (0, 15_000, None));
+        assert_eq!((second.handlers[1].events, second.flows.flows().count()), (0, 0));
+        assert_eq!(second.costs.estimate_ns(UNIT), 1_000);
+    }
+}
