@@ -59,6 +59,9 @@ pub struct Findings {
     pub figures: Vec<Figure>,
 }
 
+/// `adaptive` matches or beats the document's best, in percent: what is less than one is noise of the seed.
+const MATCHES: (f64, f64) = (-1.0, f64::INFINITY);
+
 /// A published experiment.
 #[derive(Clone, Copy)]
 pub struct Reproduction {

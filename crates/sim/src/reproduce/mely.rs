@@ -2,7 +2,7 @@
 
 use vermeil_sched::Policy;
 
-use super::{Effort, Findings, Kind, Reproduction};
+use super::{Effort, Findings, Kind, MATCHES, Reproduction};
 use crate::Error;
 use crate::machine::{Machine, profile};
 use crate::options::Options;
@@ -64,12 +64,7 @@ fn kilocycles(machine: &Machine, results: &Results, ns: u64) -> f64 {
 /// `adaptive` as this project's runtime is, against the better of the document's.
 pub(super) fn add_adaptive(findings: &mut Findings, machine: &Machine, program: &Program, best: &Results) {
     let adaptive = simulate(machine, program, &Options::new(Policy::Adaptive));
-    let behind = gain(&adaptive, best);
-    findings.add_ours(
-        "adaptive against the best of the document's, %",
-        behind,
-        (f64::NEG_INFINITY, f64::INFINITY),
-    );
+    findings.add_ours("adaptive against the best of the document's, %", gain(&adaptive, best), MATCHES);
 }
 
 fn sfs(_: Effort) -> Result<Findings, Error> {

@@ -5,7 +5,7 @@
 
 use vermeil_sched::{CoreIndex, Policy};
 
-use super::{Effort, Findings, Kind, Reproduction};
+use super::{Effort, Findings, Kind, MATCHES, Reproduction};
 use crate::Error;
 use crate::machine::{Machine, profile};
 use crate::options::Options;
@@ -57,9 +57,20 @@ struct Setup {
     per_node: bool,
     choice: Choice,
     metadata_cache: bool,
+    scheduler: Scheduler,
 }
 
-const STOCK: Setup = Setup { per_node: false, choice: Choice::RoundRobin, metadata_cache: false };
+/// Who places the server's work on cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheduler {
+    /// Linux, as the document has it.
+    Linux,
+    /// `adaptive`.
+    Ours,
+}
+
+const STOCK: Setup =
+    Setup { per_node: false, choice: Choice::RoundRobin, metadata_cache: false, scheduler: Scheduler::Linux };
 const N_COPY: Setup = Setup { per_node: true, ..STOCK };
 const FIXED: Setup = Setup { choice: Choice::Fixed, ..N_COPY };
 const BALANCED: Setup = Setup { choice: Choice::LeastPending, ..N_COPY };
@@ -99,12 +110,13 @@ fn program(setup: Setup, clients: u32, processors: u32) -> Result<Program, Error
 fn run(setup: Setup, machine: &Machine, clients: u32) -> Result<Results, Error> {
     let processors = machine.cores() as u32 / CORES_EACH;
     let program = program(setup, clients, processors)?;
-    let options = Options {
-        spin_ns: SPIN_NS,
-        waits_for_locks: true,
-        instance_per_node: setup.per_node,
-        ..Options::new(Policy::Libasync)
+    let options = match setup.scheduler {
+        Scheduler::Linux => {
+            Options { spin_ns: SPIN_NS, waits_for_locks: true, ..Options::new(Policy::Libasync) }
+        }
+        Scheduler::Ours => Options::new(Policy::Adaptive),
     };
+    let options = Options { instance_per_node: setup.per_node, ..options };
     Ok(simulate(machine, &program, &options))
 }
 
@@ -163,6 +175,9 @@ fn clients(effort: Effort) -> Result<Findings, Error> {
         let band = (document - 12.0, document + 14.0);
         findings.add(format!("{name} against stock on 4, %"), document, ours, Kind::Predicted, band);
     }
+    let ours = mean_of_combinations(Setup { scheduler: Scheduler::Ours, ..CACHED }, 4, step)?;
+    let ours = 100.0 * (ours / on_four[3] - 1.0);
+    findings.add_ours("adaptive against the best of the document's on 4, clients, %", ours, MATCHES);
     counters(&mut findings)?;
     Ok(findings)
 }
@@ -195,6 +210,9 @@ fn counters(findings: &mut Findings) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Clients of each processor that the document's best way of injecting still serves well.
+const MOST_BALANCED: u32 = 7_200;
 
 /// Rows of tables 4 to 6: clients, then slow and fast nodes: good, tolerable, processor.
 type Row = (u32, [f64; 3], [f64; 3]);
@@ -243,6 +261,11 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
             }
         }
     }
+    let ours = run(Setup { scheduler: Scheduler::Ours, ..BALANCED }, &machine, MOST_BALANCED)?;
+    let best = run(BALANCED, &machine, MOST_BALANCED)?;
+    let good = |results: &Results| results.latency.within_permille(GOOD_NS) as f64 / 10.0;
+    let name = format!("adaptive against by load, {MOST_BALANCED} clients, good, points");
+    findings.add_ours(name, good(&ours) - good(&best), MATCHES);
     Ok(findings)
 }
 
