@@ -68,6 +68,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--cgi-timeout', '--cgi-timeout', [CompletionResultType]::ParameterName, 'How long a program may run, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--cgi-memory', '--cgi-memory', [CompletionResultType]::ParameterName, 'Address space that each process of a program may have, in bytes')
             [CompletionResult]::new('--connections-max', '--connections-max', [CompletionResultType]::ParameterName, 'Connections held at once, on each core')
+            [CompletionResult]::new('--wait-max', '--wait-max', [CompletionResultType]::ParameterName, 'For connections to be accepted, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--request-line-bytes', '--request-line-bytes', [CompletionResultType]::ParameterName, 'The longest request line, in bytes')
             [CompletionResult]::new('--header-count', '--header-count', [CompletionResultType]::ParameterName, 'The most header fields of a request')
             [CompletionResult]::new('--header-bytes', '--header-bytes', [CompletionResultType]::ParameterName, 'The longest request head, that is request line and header fields, in bytes')

@@ -64,6 +64,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --cgi-timeout 'How long a program may run, in seconds or with a unit: ms, s, m, h'
             cand --cgi-memory 'Address space that each process of a program may have, in bytes'
             cand --connections-max 'Connections held at once, on each core'
+            cand --wait-max 'For connections to be accepted, in seconds or with a unit: ms, s, m, h'
             cand --request-line-bytes 'The longest request line, in bytes'
             cand --header-count 'The most header fields of a request'
             cand --header-bytes 'The longest request head, that is request line and header fields, in bytes'

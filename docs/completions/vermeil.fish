@@ -73,6 +73,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-queue -d '
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-timeout -d 'How long a program may run, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-memory -d 'Address space that each process of a program may have, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Connections held at once, on each core' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l wait-max -d 'For connections to be accepted, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l request-line-bytes -d 'The longest request line, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-count -d 'The most header fields of a request' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-bytes -d 'The longest request head, that is request line and header fields, in bytes' -r

@@ -3,6 +3,7 @@
 //! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
 //! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
 
+mod overload;
 mod runtime;
 
 use std::path::PathBuf;
@@ -57,11 +58,13 @@ pub(crate) enum Name {
     Runtime,
     /// What starting a program costs a large process, and CGI whole servers.
     Cgi,
+    /// What is left of the good answers when more arrives than can be served, beside nginx.
+    Overload,
 }
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 3] = [Self::Serve, Self::Runtime, Self::Cgi];
+    pub(crate) const ALL: [Self; 4] = [Self::Serve, Self::Runtime, Self::Cgi, Self::Overload];
 
     /// What the step that runs the smoke size is called.
     pub(crate) fn smoke_step(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Name {
             Self::Serve => "bench serve, smoke",
             Self::Runtime => "bench runtime, smoke",
             Self::Cgi => "bench cgi, smoke",
+            Self::Overload => "bench overload, smoke",
         }
     }
 }
@@ -86,6 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             runtime::run(rounds, &args.programs, &args.variants)
         }
         Name::Cgi => run_cgi(args, &workspace),
+        Name::Overload => {
+            overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace)
+        }
     }
 }
 
@@ -128,6 +135,9 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
     let workspace = Workspace::load()?;
     if name == Name::Runtime {
         return runtime::smoke();
+    }
+    if name == Name::Overload {
+        return overload::smoke(&workspace);
     }
     if name == Name::Cgi {
         let options = cgi_options(&workspace, Profile::Dev)?;

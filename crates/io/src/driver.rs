@@ -242,6 +242,14 @@ impl Driver {
         each!(self, inner => inner.close_stream(key));
     }
 
+    /// The socket of a listener; nothing once it is closed.
+    pub fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
+        match &self.kind {
+            Kind::Uring(uring) => uring.listener_fd(key),
+            Kind::Epoll(epoll) => epoll.listener_fd(key),
+        }
+    }
+
     /// The socket of a stream.
     ///
     /// # Panics

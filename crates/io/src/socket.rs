@@ -88,16 +88,43 @@ pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(addr).unwrap_or_else(|_| SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))
 }
 
+/// Changes how many connections the kernel queues on a listener before they are accepted. Those that are queued stay.
+///
+/// # Errors
+/// The descriptor does not listen.
+pub fn limit_queue(listener: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+}
+
+/// How long ago the last bytes of a TCP connection came in, or the connection itself if none have (`TCP_INFO`): of one
+/// that was just accepted, how long it has waited for that.
+///
+/// # Errors
+/// The descriptor is not a TCP socket.
+pub fn silent_for(fd: BorrowedFd<'_>) -> io::Result<Duration> {
+    /// `tcpi_last_data_recv` in `struct tcp_info` (`linux/tcp.h`), in milliseconds: after 8 bytes and 11 words.
+    const AT: usize = 8 + 11 * 4;
+    let info = tcp_info::<{ AT + 4 }>(fd)?;
+    let ms = u32::from_ne_bytes(info[AT..].try_into().expect("four bytes are left"));
+    Ok(Duration::from_millis(ms.into()))
+}
+
 /// Bytes of what was sent on a TCP connection that its peer has acknowledged since it began (`TCP_INFO`, Linux 4.1): what
 /// grows while a client takes anything at all, however slowly.
 ///
 /// # Errors
 /// The descriptor is not a TCP socket.
-#[allow(unsafe_code)]
 pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     /// `tcpi_bytes_acked` in `struct tcp_info` (`linux/tcp.h`): after 8 bytes, 24 words and 2 rates.
     const AT: usize = 8 + 24 * 4 + 2 * 8;
-    let mut info = [0u8; AT + 8];
+    let info = tcp_info::<{ AT + 8 }>(fd)?;
+    Ok(u64::from_ne_bytes(info[AT..].try_into().expect("eight bytes are left")))
+}
+
+/// The first bytes of the kernel's `struct tcp_info`; zero where an older kernel's ends before.
+#[allow(unsafe_code)]
+fn tcp_info<const BYTES: usize>(fd: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
+    let mut info = [0u8; BYTES];
     let mut bytes = info.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the call.
     let result = unsafe {
@@ -112,7 +139,7 @@ pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(u64::from_ne_bytes(info[AT..].try_into().expect("eight bytes are left")))
+    Ok(info)
 }
 
 /// Sends small segments at once (`TCP_NODELAY`). Sockets accepted from [`listen`] have it already.
@@ -208,6 +235,22 @@ mod tests {
         let accepted = TcpStream::from(accepted);
         assert!(accepted.nodelay().unwrap(), "TCP_NODELAY was not inherited");
         assert!(set_nodelay(client.as_fd()).is_ok());
+        assert!(silent_for(client.as_fd()).unwrap() < Duration::from_secs(3600));
+        assert!(silent_for(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_full_queue_takes_more_once_it_may_be_longer() {
+        let listener =
+            TcpListener::from(listen(local(0), &ListenOptions { backlog: 1, ..Default::default() }).unwrap());
+        limit_queue(listener.as_fd(), 64).unwrap();
+        // The kernel's own bound is one more than what it is told.
+        let addr = listener.local_addr().unwrap();
+        let clients: Vec<_> = (0..8).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        for _ in &clients {
+            accept_now(listener.as_fd()).unwrap().expect("all are queued");
+        }
+        assert!(limit_queue(clients[0].as_fd(), 1).is_err());
     }
 
     #[test]

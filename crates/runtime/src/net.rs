@@ -67,6 +67,15 @@ impl TcpListener {
         poll_fn(|context| poll_on(self.home, |driver| driver.poll_accept(context, self.key))).await
     }
 
+    /// Lets `f` look at the descriptor, for options.
+    ///
+    /// # Errors
+    /// `NotConnected` once it is closed; off its core.
+    pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
+        let looked = on_driver(self.home, |driver| driver.listener_fd(self.key).map(f))?;
+        looked.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
     /// Stops listening. Connections that the kernel has completed are still given by [`accept`](Self::accept), then
     /// it fails.
     pub fn close(&self) {

@@ -1,13 +1,15 @@
 //! Accepting: one task per core and listener, which makes each connection a task on a color of its own.
 //!
-//! At the bound of connections the core stops accepting until one ends; out of descriptors it waits a moment and says
-//! so. Neither spins, neither closes the listener.
+//! At the bound of connections one that is idle gives way; if none is, the core stops accepting until one ends. Out of
+//! descriptors it waits a moment and says so. Neither spins, neither closes the listener. How long connections wait to be
+//! accepted is watched in `overload.rs`.
 
 use crate::{
     balance::Accepted,
     connection,
     local::{self, Place},
     log::NoticeKind,
+    overload,
 };
 use std::{io, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now};
@@ -24,16 +26,19 @@ const IN_A_ROW: u32 = 16;
 pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpListener>) {
     let mut accepted = 0;
     loop {
-        local::vacancy().await;
+        local::prospect().await;
         accepted += 1;
         if accepted % IN_A_ROW == 0 {
             yield_now().await;
         }
         match listener.accept().await {
-            Ok(socket) => match TcpStream::new(socket) {
-                Ok(stream) => start(&handle, core, stream, Accepted::Own),
-                Err(error) => trouble(&error).await,
-            },
+            Ok(socket) => {
+                local::vacancy().await;
+                match TcpStream::new(socket) {
+                    Ok(stream) => start(&handle, core, stream, Accepted::Own),
+                    Err(error) => trouble(&error).await,
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
                 return local::with(|local| local.accepting -= 1);
             }
@@ -45,9 +50,10 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
 /// Makes a connection a task of this core.
 pub(crate) fn start(handle: &Handle, core: CoreIndex, stream: TcpStream, how: Accepted) {
     count(core.0 as usize, &stream, how);
+    let admission = overload::admit(&stream);
     let place = Place::take();
     let number = place.number();
-    let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place));
+    let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place, admission));
     local::with(|local| local.connections.set_task(number, task));
 }
 

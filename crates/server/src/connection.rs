@@ -14,6 +14,7 @@ use crate::{
     close,
     files::OpenFile,
     local::{self, Idle, Local, Place},
+    overload::Admission,
     slow::{self, Slow, What},
 };
 use bytes::Bytes;
@@ -43,6 +44,7 @@ const WATCHED_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) place: Place,
+    admission: Admission,
     /// Whom the log names; nothing when the log is off.
     pub(crate) peer: Option<IpAddr>,
     conversation: Conversation,
@@ -82,9 +84,9 @@ impl Head {
     pub(crate) const UNKNOWN: Self =
         Self { version: Version::Http11, persistence: Persistence::Close, content: Content::Sent };
 
-    fn of(request: &Request<'_>, draining: bool) -> Self {
+    fn of(request: &Request<'_>, last: bool) -> Self {
         // A client that waits for 100 gets the answer instead, and may or may not send its content then.
-        let goes_on = request.keep_alive && !request.expect_continue && !draining;
+        let goes_on = request.keep_alive && !request.expect_continue && !last;
         Self {
             version: request.version,
             persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
@@ -153,8 +155,8 @@ impl From<io::Error> for Lost {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(stream: TcpStream, place: Place) {
-    let mut connection = Connection::new(stream, place);
+pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission) {
+    let mut connection = Connection::new(stream, place, admission);
     let ended = connection.run().await;
     connection.place.end();
     match ended {
@@ -171,7 +173,7 @@ impl Connection {
         (self.stream, self.place)
     }
 
-    fn new(stream: TcpStream, place: Place) -> Self {
+    fn new(stream: TcpStream, place: Place, admission: Admission) -> Self {
         let logs = local::with(|local| local.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
@@ -180,6 +182,7 @@ impl Connection {
         Self {
             stream,
             place,
+            admission,
             peer,
             conversation: Conversation::new(),
             input: Vec::new(),
@@ -245,9 +248,14 @@ impl Connection {
             }
             Event::Request { request, consumed } => {
                 local.server.count_request();
-                let head = Head::of(&request, local.server.is_draining());
+                let refused = self.admission == Admission::Refuse;
+                let head = Head::of(&request, refused || local.server.is_draining());
                 let bytes = &unread[..consumed];
-                let next = match answer::answer(local, &request, head, &mut self.output) {
+                let answered = match self.admission {
+                    Admission::Serve => answer::answer(local, &request, head, &mut self.output),
+                    Admission::Refuse => slow::busy(local, head, &mut self.output),
+                };
+                let next = match answered {
                     Answer::Ready(sent) => {
                         local.log_answer(self.peer, bytes, Some(&request), sent);
                         None
@@ -336,8 +344,10 @@ impl Connection {
             }
         }
         let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
-        if between_requests {
-            self.place.set_idle(Idle::Yes);
+        match waiting_for {
+            WaitingFor::FirstRequest => self.place.set_idle(Idle::BeforeFirst),
+            WaitingFor::NextRequest => self.place.set_idle(Idle::Between),
+            _ => {}
         }
         let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
         let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
@@ -499,7 +509,7 @@ mod tests {
     /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all together.
     #[test]
     fn a_waiting_connection_is_small() {
-        fn size<F: Future>(_: impl Fn(TcpStream, Place) -> F) -> usize {
+        fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission) -> F) -> usize {
             size_of::<F>()
         }
         assert!(size(serve) <= 768, "{} bytes", size(serve));

@@ -13,6 +13,7 @@ use crate::{
     listen::Listening,
     local::{self, Listener},
     log::{CoreLog, Log, Notices},
+    overload,
     php,
     server::Server,
 };
@@ -93,6 +94,7 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     }
     background.push(handle.spawn_on(&handle.color_on(core), tick()));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
+    background.push(handle.spawn_on(&handle.color_on(core), overload::watch()));
     if let Some(readiness) = local::with(|local| {
         let spawning = local.programs.as_ref().and_then(|programs| programs.spawning.as_ref());
         spawning.map(|spawning| spawning.channel().readiness())
@@ -202,6 +204,7 @@ pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
 fn change_core(server: Arc<Server>, hosts: Arc<Hosts>, removed: &[SocketAddr], log: Option<CoreLog>) {
     balance::stop_some(removed);
     local::with(|local| {
+        local.door.set_wait_max(server.wait_max);
         local.server = server;
         local.hosts.set_hosts(hosts);
         if let Some(log) = log {

@@ -21,6 +21,7 @@ mod listen;
 mod local;
 pub mod log;
 mod options;
+mod overload;
 pub mod php;
 mod reload;
 mod sandbox;
@@ -30,6 +31,6 @@ mod slow;
 pub mod status;
 
 pub use listen::ListenError;
-pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts};
+pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX};
 pub use serve::{Ended, ServeError, raise_descriptor_limit, serve};
 pub use vermeil::IoChoice;

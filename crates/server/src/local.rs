@@ -9,6 +9,7 @@ use crate::{
     gateway::Programs,
     hosts::CoreHosts,
     log::{CoreLog, Record},
+    overload::Door,
     server::Server,
 };
 use slab::Slab;
@@ -39,6 +40,7 @@ pub(crate) struct Local {
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
+    pub(crate) door: Door,
     pub(crate) listeners: Vec<Listener>,
     /// Accepting tasks that have not ended.
     pub(crate) accepting: usize,
@@ -66,6 +68,7 @@ pub(crate) fn install(
     log: CoreLog,
 ) {
     let local = Local {
+        door: Door::new(server.wait_max),
         server,
         hosts,
         cache,
@@ -178,12 +181,16 @@ pub(crate) struct Connections {
     all: Slab<Entry>,
     /// Accepting tasks that wait for a connection to end.
     waiting: Vec<Waker>,
+    /// Those that have been answered and are idle.
+    between: usize,
+    /// Where to go on looking for one of them.
+    hand: usize,
 }
 
 #[derive(Default)]
 struct Entry {
     task: Option<Task<()>>,
-    idle: bool,
+    idle: Idle,
     /// Whether it has been told to end as soon as it is idle.
     ending: bool,
 }
@@ -201,6 +208,15 @@ impl Connections {
         self.all.len()
     }
 
+    fn set_idle(&mut self, number: usize, idle: Idle) {
+        let before = mem::replace(&mut self.all[number].idle, idle);
+        self.between += usize::from(idle == Idle::Between);
+        self.between -= usize::from(before == Idle::Between);
+        if idle == Idle::Between {
+            self.wake_waiting();
+        }
+    }
+
     /// Has those that wait for room look again.
     pub(crate) fn wake_waiting(&mut self) {
         for accepting in mem::take(&mut self.waiting) {
@@ -213,7 +229,7 @@ impl Connections {
     pub(crate) fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {
             match &entry.task {
-                Some(task) if entry.idle && !entry.ending => {
+                Some(task) if entry.idle != Idle::No && !entry.ending => {
                     entry.ending = true;
                     task.wake();
                 }
@@ -221,6 +237,29 @@ impl Connections {
             }
         }
         self.all.len()
+    }
+
+    /// Tells one that has been answered and waits for its client's next request to end, in turn; says whether there was
+    /// one.
+    fn end_one_idle(&mut self) -> bool {
+        if self.between == 0 {
+            return false;
+        }
+        let count = self.all.capacity();
+        for step in 1..=count {
+            let number = (self.hand + step) % count;
+            if let Some(entry) = self.all.get_mut(number)
+                && entry.idle == Idle::Between
+                && let Some(task) = &entry.task
+            {
+                self.hand = number;
+                if !mem::replace(&mut entry.ending, true) {
+                    task.wake();
+                }
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -247,7 +286,7 @@ impl Place {
 
     /// Says whether the connection waits between requests.
     pub(crate) fn set_idle(&self, idle: Idle) {
-        with(|local| local.connections.all[self.number].idle = idle == Idle::Yes);
+        with(|local| local.connections.set_idle(self.number, idle));
     }
 
     /// Whether it should end, since it waits for nothing that was promised.
@@ -258,15 +297,20 @@ impl Place {
 
 /// Whether a connection waits between requests, with nothing of one received and every answer handed to the
 /// driver.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Idle {
-    Yes,
+    #[default]
     No,
+    /// Its first request has not begun.
+    BeforeFirst,
+    /// It has been answered.
+    Between,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         try_with(|local| {
+            local.connections.set_idle(self.number, Idle::No);
             local.connections.all.remove(self.number);
             if !self.ended {
                 local.server.count_unfinished();
@@ -281,14 +325,32 @@ pub(crate) fn has_vacancy() -> bool {
     with(|local| local.connections.all.len() < local.server.connections_max)
 }
 
-/// Waits until the core may hold one more connection.
+/// Waits until the core could hold one more connection, if need be by ending one that is idle.
+pub(crate) async fn prospect() {
+    poll_fn(|context| {
+        with(|local| {
+            let Connections { all, between, waiting, .. } = &mut local.connections;
+            if all.len() < local.server.connections_max || *between > 0 {
+                return Poll::Ready(());
+            }
+            local.server.say_full();
+            waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+    })
+    .await;
+}
+
+/// Waits until the core may hold one more connection; has an idle one end for that.
 pub(crate) async fn vacancy() {
     poll_fn(|context| {
         with(|local| {
             if local.connections.all.len() < local.server.connections_max {
                 return Poll::Ready(());
             }
-            local.server.say_full();
+            if !local.connections.end_one_idle() {
+                local.server.say_full();
+            }
             local.connections.waiting.push(context.waker().clone());
             Poll::Pending
         })

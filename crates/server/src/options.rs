@@ -14,6 +14,10 @@ use vermeil_topology::CpuId;
 /// leaves a third of the usual 20,000 descriptors to files on a machine with one core.
 pub const CONNECTIONS_MAX: usize = 8192;
 
+/// How long connections may wait to be accepted unless told otherwise. Default 250 ms: what does not get through is tried
+/// again by the client's kernel a second later, so more would be of no use; and people hardly notice less.
+pub const WAIT_MAX: Duration = Duration::from_millis(250);
+
 /// Folders of hosts that are open at once unless told otherwise. Each takes a descriptor, a watch and some KB, and opening
 /// one again some 20 µs. Default 1,024, which is a twentieth of the usual 20,000 descriptors.
 pub const SITES_OPEN_MAX: usize = 1024;
@@ -48,6 +52,9 @@ pub struct ServeOptions {
     pub timeouts: Timeouts,
     /// Connections per core. At the bound the core accepts no more until one ends; new ones wait in the kernel's queue.
     pub connections_max: usize,
+    /// How long connections may wait to be accepted. When even the quickest of a moment waits longer, each core lets fewer wait
+    /// and refuses with 503 those that have waited longer already. See [`WAIT_MAX`].
+    pub wait_max: Duration,
     /// What programs may take and how long; of no meaning without one.
     pub gateway: GatewayOptions,
     /// PHP, if paths that name its programs are answered by it.

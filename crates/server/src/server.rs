@@ -9,9 +9,12 @@ use crate::{
     options::{ServeOptions, Timeouts},
 };
 use crossbeam_utils::CachePadded;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 use vermeil_http::Limits;
 
@@ -20,6 +23,7 @@ pub(crate) struct Server {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
+    pub(crate) wait_max: Duration,
     pub(crate) notices: Arc<Notices>,
     pub(crate) balancing: Arc<Balancing>,
     life: Arc<Life>,
@@ -63,6 +67,7 @@ impl Server {
             limits: options.limits.clone(),
             timeouts: options.timeouts,
             connections_max,
+            wait_max: options.wait_max,
             notices,
             balancing,
             life: Arc::new(Life {
@@ -79,6 +84,7 @@ impl Server {
             limits: options.limits.clone(),
             timeouts: options.timeouts,
             connections_max,
+            wait_max: options.wait_max,
             notices: self.notices.clone(),
             balancing: self.balancing.clone(),
             life: self.life.clone(),

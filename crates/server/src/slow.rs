@@ -179,7 +179,8 @@ fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
     }
 }
 
-fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Answer {
+/// Refuses for now.
+pub(crate) fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Answer {
     answer::error(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 

@@ -46,10 +46,18 @@ impl CacheArgs {
 pub(super) struct LimitArgs {
     /// Connections held at once, on each core
     ///
-    /// From 1 to 10000000. Beyond it new connections wait in the kernel's queue until one ends.
+    /// From 1 to 10000000. Beyond it those that are idle are closed for new ones; without any, new ones wait in the
+    /// kernel's queue until one ends.
     #[arg(long, value_name = "N", default_value_t = vermeil_server::CONNECTIONS_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub(super) connections_max: usize,
+
+    /// For connections to be accepted, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. If more arrive than can be served, so few are let wait that it takes no longer, and those that did
+    /// wait longer are refused with 503.
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(vermeil_server::WAIT_MAX))]
+    pub(super) wait_max: Span,
 
     /// The longest request line, in bytes
     ///

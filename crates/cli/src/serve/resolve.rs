@@ -44,6 +44,7 @@ impl ServeArgs {
             limits,
             timeouts: self.timeouts.into(),
             connections_max: self.limits.connections_max,
+            wait_max: self.limits.wait_max.into(),
         })
     }
 

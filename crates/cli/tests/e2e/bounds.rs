@@ -12,6 +12,7 @@ on_both!(
     who_stops_reading_is_cut,
     an_answer_that_is_read_slowly_is_not_cut_as_idle,
     beyond_the_bound_connections_wait,
+    at_the_bound_idle_connections_give_way,
     a_long_line_and_a_large_head_are_refused,
 );
 
@@ -128,15 +129,38 @@ fn beyond_the_bound_connections_wait(io: Io) {
     let server = Server::start(io, &site, &["--cores", "1", "--connections-max", "2"]);
     let mut first = server.client();
     let mut second = server.client();
-    assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
+    // Before the first answer, nobody gives way.
+    first.send("GET / HTTP/1.1\r\n");
+    second.send("GET / HTTP/1.1\r\n");
     let mut third = server.client();
     third.ask("GET", "/", &[]);
     server.says("a core holds 2 connections, its bound; new ones wait (raise --connections-max)");
-    assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
     assert!(!third.is_readable());
-    drop(first);
+    second.send("Host: h\r\n\r\n");
+    assert_eq!(second.read(Content::Follows).status, 200);
+    // Now one is idle.
     assert_eq!(third.read(Content::Follows).status, 200);
-    drop((second, third));
+    second.ends_silently();
+    first.send("Host: h\r\n\r\n");
+    assert_eq!(first.read(Content::Follows).status, 200);
+    drop((first, third));
+    goes_on(&server);
+}
+
+/// Connections that clients kept for later filled the server for a minute.
+fn at_the_bound_idle_connections_give_way(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--cores", "1", "--connections-max", "2"]);
+    let mut kept: Vec<Client> = Vec::new();
+    for _ in 0..6 {
+        let mut client = server.client();
+        assert_eq!(client.get("/").status, 200);
+        kept.push(client);
+    }
+    // Nobody is closed unless another comes.
+    assert!(kept.iter().any(|client| !client.is_readable()));
+    until("four have given way", || (kept.iter().filter(|client| client.is_readable()).count() == 4).then_some(()));
+    drop(kept);
     goes_on(&server);
 }
 

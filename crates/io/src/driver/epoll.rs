@@ -189,6 +189,10 @@ impl Epoll {
         listener.waiter.wake();
     }
 
+    pub(crate) fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
+        self.listeners.get(key.0)?.fd.as_ref().map(AsFd::as_fd)
+    }
+
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         self.add(Stream::new(fd))
     }

@@ -282,6 +282,10 @@ impl Uring {
         Ok(ListenerKey(self.listeners.insert(Listener::new(fd))))
     }
 
+    pub(crate) fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
+        self.listeners.get(key.0).and_then(Listener::fd)
+    }
+
     pub(crate) fn poll_accept(
         &mut self,
         cx: &mut Context<'_>,

@@ -9,7 +9,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts,
+    CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts, WAIT_MAX,
     balance::Balance,
     cgi,
     control::ControlTarget,
@@ -75,8 +75,12 @@ table! {
 table! {
     /// What one client may send, and how many clients there are.
     pub(super) struct LimitsTable {
-        /// Connections held at once, on each core. Beyond it new ones wait in the kernel's queue until one ends.
+        /// Connections held at once, on each core. Beyond it those that are idle are closed for new ones; without any, new ones wait
+        /// in the kernel's queue until one ends.
         connections_max: u64 = CONNECTIONS_MAX as u64; from 1, to 10_000_000,
+        /// How long connections may wait to be accepted. If more arrive than can be served, so few are let wait that it takes no
+        /// longer, and those that did wait longer are refused with 503.
+        wait_max: Span = WAIT_MAX.into(),
         /// The longest request line, in bytes; not more than `header_bytes`. Beyond it: 414.
         request_line_bytes: At<Size> = At::unwritten(Size::bytes(limits::REQUEST_LINE_BYTES as u64)); from 128, to M,
         /// The most header fields of a request. Beyond it: 431.

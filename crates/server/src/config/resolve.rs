@@ -90,6 +90,7 @@ pub(super) fn resolve(
         },
         sites_open_max: narrow(document.hosts.open_max),
         connections_max: narrow(document.limits.connections_max),
+        wait_max: document.limits.wait_max.into(),
         limits,
         timeouts: document.timeouts.into(),
     })

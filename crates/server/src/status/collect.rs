@@ -13,6 +13,7 @@ use crate::{
     local,
     log::{LogCounts, NoticeKind, Notices},
     options::ServeOptions,
+    overload::DoorStatus,
     php::PoolSnapshot,
     server::Server,
 };
@@ -54,6 +55,7 @@ pub(crate) struct Life {
 #[derive(Clone, Copy, Default)]
 struct CoreAnswer {
     connections: u64,
+    door: DoorStatus,
     paths: u64,
     looked_up: u64,
 }
@@ -134,7 +136,7 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
         let share = |from: Duration, to: Duration| {
             (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
         };
-        let CoreAnswer { connections, paths, looked_up } = answer.copied().unwrap_or_default();
+        let CoreAnswer { connections, door, paths, looked_up } = answer.copied().unwrap_or_default();
         CoreStatus {
             core: index,
             cpu: known.cpu as u64,
@@ -143,6 +145,8 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             cpu_s: after.ran.as_secs_f64(),
             answered: answer.is_some(),
             connections,
+            refused: door.refused,
+            queue_max: door.queue_max.into(),
             paths,
             looked_up,
             requests: server.requests_of(index as usize),
@@ -160,6 +164,7 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
         drop(handle.spawn_on(&handle.color_on(core), async move {
             let answer = local::with(|local| CoreAnswer {
                 connections: local.connections.len() as u64,
+                door: local.door.status(),
                 paths: local.cache.len() as u64,
                 looked_up: local.cache.misses(),
             });

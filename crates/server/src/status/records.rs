@@ -109,10 +109,14 @@ record! {
         waited: f64,
         /// Time its thread ran since the start.
         cpu_s: f64,
-        /// Whether it answered within a second. If not, the three fields below are zero.
+        /// Whether it answered within a second. If not, the five fields below are zero.
         answered: bool,
         /// Connections open.
         connections: u64,
+        /// Connections refused with 503 because they had waited too long to be accepted.
+        refused: u64,
+        /// Connections that each of its listeners lets wait to be accepted: fewer while more arrive than it can serve.
+        queue_max: u64,
         /// Spellings of paths it remembers.
         paths: u64,
         /// Requests for which it had to look a path up, or look again.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::task::Context;
 
 use rustix::io::Errno;
@@ -62,6 +62,10 @@ impl Listener {
             failed: None,
             waiter: Waiter::default(),
         }
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
     }
 
     pub(super) fn poll_accept(

@@ -1,0 +1,139 @@
+//! The bench of overload: what is left of the rate of good answers when up to four times as much arrives as can be served.
+//!
+//! Vermeil and nginx serve a small file, a connection for each request, on a part of a cpu, so that the load can offer
+//! several times what they can do. Requests arrive by themselves and their clients give up after a second. After each
+//! overload half the capacity is offered, to see how soon that is served again. What holds a server to its part of a cpu
+//! stands in `quota`, one run in `run`, what becomes of the numbers in `report`.
+
+pub mod quota;
+pub mod report;
+pub mod run;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cgi::points::Points;
+use crate::peers::find_program;
+use crate::stop::Stop;
+use crate::{Error, Result};
+use report::{Outputs, Report};
+use run::Bench;
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 3;
+
+/// What is offered, in hundredths of the capacity that the server showed before.
+const OFFERED: [u32; 6] = [50, 90, 150, 200, 300, 400];
+
+/// How much of the bench is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Everything, for numbers; what is missing is an error.
+    Full,
+    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
+    Smoke,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// The binary `vermeil`, server and load.
+    pub vermeil: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+/// A server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Vermeil, as a stranger would start it.
+    Vermeil,
+    /// nginx, as its documentation tunes it.
+    Nginx,
+}
+
+impl Server {
+    /// Every server, in the order of the tables.
+    pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vermeil => "vermeil",
+            Self::Nginx => "nginx",
+        }
+    }
+}
+
+impl Options {
+    /// The levels of overload of this size.
+    fn offered(&self) -> &'static [u32] {
+        match self.size {
+            Size::Full => &OFFERED,
+            Size::Smoke => &OFFERED[3..4],
+        }
+    }
+
+    /// How long too much is offered, and how long half of the capacity afterwards.
+    fn phases(&self) -> (Duration, Duration) {
+        match self.size {
+            Size::Full => (Duration::from_secs(4), Duration::from_secs(3)),
+            Size::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
+        }
+    }
+
+    fn servers(&self) -> Result<Vec<Server>> {
+        match find_program("nginx") {
+            Some(_) => Ok(Server::ALL.to_vec()),
+            None if self.size == Size::Full => Err(Error::Missing { program: "nginx", package: "nginx" }),
+            None => {
+                eprintln!("SKIPPED: nginx is not installed");
+                Ok(vec![Server::Vermeil])
+            }
+        }
+    }
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a server does not start, or the run is interrupted. Everything started has been stopped, in every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let mut points = Points::default();
+    let servers = options.servers()?;
+    let bench = Bench::new(options, stop)?;
+    for round in 0..options.rounds {
+        let mut order = servers.clone();
+        order.rotate_left(round % servers.len());
+        for server in order {
+            bench.round(server, &mut points)?;
+        }
+    }
+    Ok(Report::new(options, bench.quota(), points))
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+    let outputs = Outputs::of(folder.path());
+    let report = run(options, stop)?;
+    report.write(&outputs)?;
+    let rows = crate::rows::read(&outputs.rows)?;
+    let is_sane = |row: &crate::rows::Row| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
+    if let Some(row) = rows.iter().find(|row| !is_sane(row)) {
+        return Err(Error::form("results/overload.ndjson", format!("an impossible number: {row:?}")));
+    }
+    for metric in ["capacity_per_s", "good_per_s", "p99_ms", "recovery_s"] {
+        if !rows.iter().any(|row| row.variant == Server::Vermeil.name() && row.metric == metric) {
+            return Err(Error::form("results/overload.ndjson", format!("no row of {metric}")));
+        }
+    }
+    Ok(report)
+}

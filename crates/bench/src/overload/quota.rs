@@ -1,0 +1,97 @@
+//! A part of a cpu for a server: a control group of our own, with a bound of its time and before all others in it.
+//!
+//! Both versions of the kernel's control groups are known (Documentation/admin-guide/cgroup-v1, cgroup-v2.rst). The bound
+//! counts what the server's threads do, not the packets that arrive for it. Groups carry this process's id in their names;
+//! only those are removed, and always, by `Drop`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// Time of one cpu in each period, in microseconds: a twentieth, so that the load, whose requests cost as much as the
+/// server's, can offer four times as much on its own cpu with room to spare. The least the kernel takes is 1 ms.
+const QUOTA_US: u32 = 1_000;
+const PERIOD_US: u32 = 20_000;
+
+/// How long a group may take to be empty after its processes have ended.
+const EMPTY_TRIES: u32 = 200;
+const EMPTY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Adds the shell to the group of `$0` and becomes the rest.
+const ENTER: &str = "echo $$ > \"$0\" && exec \"$@\"";
+
+/// A control group.
+#[derive(Debug)]
+pub struct Quota {
+    folder: PathBuf,
+    /// The file that processes are added by.
+    entrance: PathBuf,
+}
+
+impl Quota {
+    /// Makes a group with a part of a cpu.
+    ///
+    /// # Errors
+    /// Without the right to, or where the kernel has no such groups.
+    pub fn of_a_part() -> Result<Self> {
+        let quota = Self::weighty("server")?;
+        if quota.folder.join("cpu.cfs_quota_us").exists() {
+            quota.set("cpu.cfs_period_us", PERIOD_US)?;
+            quota.set("cpu.cfs_quota_us", QUOTA_US)?;
+        } else {
+            quota.set("cpu.max", format!("{QUOTA_US} {PERIOD_US}"))?;
+        }
+        Ok(quota)
+    }
+
+    /// Makes a group that goes before others, so that they do not become part of the numbers.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn weighty(name: &str) -> Result<Self> {
+        let name = format!("vermeil-bench-{}-{name}", std::process::id());
+        let version_1 = Path::new("/sys/fs/cgroup/cpu");
+        let (parent, entrance, weight) = match version_1.join("cpu.cfs_quota_us").exists() {
+            true => (version_1, "tasks", ("cpu.shares", 200_000)),
+            false => (Path::new("/sys/fs/cgroup"), "cgroup.procs", ("cpu.weight", 10_000)),
+        };
+        let folder = parent.join(name);
+        fs::create_dir(&folder).map_err(Error::path("make the control group", &folder))?;
+        let quota = Self { entrance: folder.join(entrance), folder };
+        quota.set(weight.0, weight.1)?;
+        Ok(quota)
+    }
+
+    fn set(&self, key: &str, value: impl ToString) -> Result<()> {
+        let path = self.folder.join(key);
+        fs::write(&path, value.to_string()).map_err(Error::path("write", &path))
+    }
+
+    /// `command`, to be started in the group.
+    pub fn within(&self, command: &Command) -> Command {
+        let mut within = Command::new("sh");
+        within.arg("-c").arg(ENTER).arg(&self.entrance).arg(command.get_program()).args(command.get_args());
+        within
+    }
+
+    /// For people.
+    pub fn describe() -> String {
+        format!("{:.1} ms of one cpu in every {} ms", f64::from(QUOTA_US) / 1e3, PERIOD_US / 1000)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        for _ in 0..EMPTY_TRIES {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            thread::sleep(EMPTY_PAUSE);
+        }
+        eprintln!("warning: the control group {} is left behind", self.folder.display());
+    }
+}

@@ -1,0 +1,208 @@
+//! One server under one overload after the other.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use vermeil_load::report::Record;
+
+use super::quota::Quota;
+use super::{Options, Server, Size};
+use crate::cgi::points::{Key, Points};
+use crate::machine::Cpus;
+use crate::network::Network;
+use crate::peers::process::Process;
+use crate::peers::{Setting, nginx, vermeil};
+use crate::site::Site;
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// What is asked for.
+const FILE: (&str, usize) = ("1k.txt", 1024);
+
+/// Connections by which the capacity is measured, each with a request under way.
+const CAPACITY_CONNECTIONS: &str = "64";
+
+/// How long a client waits for its answer, connecting included. Guess at what people do; the kernel's own second attempt
+/// to connect comes after as long.
+const PATIENCE: &str = "1s";
+
+/// Requests under way at once: more than there can be, with that patience.
+const UNDER_WAY_MAX: &str = "20000";
+
+/// The time at the beginning of an overload that is not counted, as a part of it: an overload that lasts is meant.
+const ONSET: f64 = 0.25;
+
+/// What is served again must be so much of what is offered.
+const RECOVERED: f64 = 0.95;
+
+/// Over how long that is looked at: some hundred answers.
+const RECOVERY_WINDOW_S: f64 = 0.5;
+
+/// A server that is held to nothing can do more than a smoke test should offer.
+const SMOKE_RATE_MAX: f64 = 1000.0;
+
+/// What all runs have in common.
+pub(super) struct Bench<'a> {
+    options: &'a Options,
+    cpus: Cpus,
+    site: Site,
+    /// Nothing where the machine has no such groups.
+    quota: Option<(Quota, Quota)>,
+    stop: &'a Stop,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(options: &'a Options, stop: &'a Stop) -> Result<Self> {
+        let quota = Quota::of_a_part().and_then(|server| Ok((server, Quota::weighty("load")?)));
+        let quota = match quota {
+            Ok(quota) => Some(quota),
+            Err(error) if options.size == Size::Full => return Err(error),
+            Err(error) => {
+                eprintln!("SKIPPED: holding servers to a part of a cpu: {error}");
+                None
+            }
+        };
+        Ok(Self { options, cpus: Cpus::allowed()?, site: Site::new(&[FILE])?, quota, stop })
+    }
+
+    /// What servers are held to, for people.
+    pub(super) fn quota(&self) -> String {
+        self.quota.as_ref().map_or_else(|| "a whole cpu".into(), |_| Quota::describe())
+    }
+
+    /// Every level of overload on one server, started afresh for each.
+    pub(super) fn round(&self, server: Server, points: &mut Points) -> Result<()> {
+        for &offered in self.options.offered() {
+            self.stop.check()?;
+            self.level(server, offered, points)?;
+        }
+        Ok(())
+    }
+
+    fn level(&self, server: Server, offered: u32, points: &mut Points) -> Result<()> {
+        let network = Network::Loopback;
+        let address = network.free_address()?;
+        let state = self.site.state_folder(server.name())?;
+        let root = self.site.root();
+        let setting =
+            Setting { network: &network, address, cpu: self.cpus.server, root: &root, state: &state };
+        let command = match server {
+            Server::Vermeil => vermeil::command(setting, &self.options.vermeil, vermeil::Io::Uring),
+            Server::Nginx => nginx::command(setting, nginx::Sending::default())?,
+        };
+        let command = match &self.quota {
+            Some((group, _)) => group.within(&command),
+            None => command,
+        };
+        let process = Process::start(server.name(), command, &state)?;
+        process.wait_until_listening(&network, address)?;
+        let capacity = self.capacity(address)?;
+        let sample = self.overload(address, capacity, offered)?;
+        process.stop()?;
+        let program = format!("{offered} %");
+        eprintln!(
+            "{program:>6}  {:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  p99 {:>6.0} ms  recovered after {:.1} s",
+            server.name(),
+            sample.good_per_s,
+            sample.p99_ms,
+            sample.recovery_s
+        );
+        for (metric, unit, value) in [
+            ("capacity_per_s", "req/s", capacity),
+            ("offered_per_s", "req/s", capacity * f64::from(offered) / 100.0),
+            ("good_per_s", "req/s", sample.good_per_s),
+            ("p99_ms", "ms", sample.p99_ms),
+            ("recovery_s", "s", sample.recovery_s),
+        ] {
+            let key = Key { program: program.clone(), variant: server.name().into(), metric, unit };
+            points.push(key, value);
+        }
+        Ok(())
+    }
+
+    /// Good answers per second in a closed loop.
+    fn capacity(&self, address: SocketAddr) -> Result<f64> {
+        let seconds = if self.options.size == Size::Full { "2s" } else { "300ms" };
+        let record = self.load(address, &["-c", CAPACITY_CONNECTIONS, "-d", seconds])?;
+        match self.quota {
+            Some(_) => Ok(record.rate),
+            None => Ok(record.rate.min(SMOKE_RATE_MAX)),
+        }
+    }
+
+    fn overload(&self, address: SocketAddr, capacity: f64, offered: u32) -> Result<Sample> {
+        let (over, after) = self.options.phases();
+        let rate = capacity * f64::from(offered) / 100.0;
+        let half = capacity / 2.0;
+        let steps = format!("steps:{}ms@{rate:.1},{}ms@{half:.1}", over.as_millis(), after.as_millis());
+        let whole = format!("{}ms", (over + after).as_millis());
+        let record = self.load(
+            address,
+            &["-c", UNDER_WAY_MAX, "-d", &whole, "--rate", &steps, "--timeout", PATIENCE],
+        )?;
+        Ok(Sample::of(&record, over, half))
+    }
+
+    fn load(&self, address: SocketAddr, arguments: &[&str]) -> Result<Record> {
+        let file = self.site.state_folder("load")?.join("record.json");
+        let mut command = Network::Loopback.client_command(&self.options.vermeil, self.cpus.client);
+        command.args(["load", "--no-keepalive", "--cores"]).arg(format!("{0}-{0}", self.cpus.client));
+        command.args(arguments).arg("--json").arg(&file).arg(format!("http://{address}/{}", FILE.0));
+        let mut command = match &self.quota {
+            Some((_, group)) => group.within(&command),
+            None => command,
+        };
+        let output = command.output().map_err(Error::thing("start", "vermeil load"))?;
+        let text = std::fs::read_to_string(&file).map_err(|_missing| Error::Command {
+            command: format!("{command:?}"),
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })?;
+        std::fs::remove_file(&file).map_err(Error::path("remove", &file))?;
+        Record::from_json(&text).map_err(|problem| Error::form(file.display(), problem))
+    }
+}
+
+/// What one overload came to.
+struct Sample {
+    good_per_s: f64,
+    p99_ms: f64,
+    recovery_s: f64,
+}
+
+impl Sample {
+    /// From a run that offered too much for `over`, then `half` a second.
+    fn of(record: &Record, over: Duration, half: f64) -> Self {
+        let over_s = over.as_secs_f64();
+        let during = || {
+            let counts = |begins_s: f64, lasts_s: f64| begins_s >= over_s * ONSET && begins_s + lasts_s <= over_s;
+            record.course.iter().filter(move |slot| counts(slot.begins_s, slot.lasts_s))
+        };
+        let lasted: f64 = during().map(|slot| slot.lasts_s).sum();
+        let good: f64 = during().map(|slot| slot.rate * slot.lasts_s).sum();
+        let slowest_ns = during().map(|slot| slot.percentiles_ns[2]).max().unwrap_or_default();
+        Self {
+            good_per_s: if lasted > 0.0 { good / lasted } else { 0.0 },
+            p99_ms: slowest_ns as f64 / 1e6,
+            recovery_s: recovery_s(record, over_s, half),
+        }
+    }
+}
+
+/// When, after `over_s`, what is offered is served again; the rest of the run if it is not.
+fn recovery_s(record: &Record, over_s: f64, half: f64) -> f64 {
+    let after: Vec<_> = record.course.iter().filter(|slot| slot.begins_s >= over_s).collect();
+    let is_served = |from: usize| {
+        let mut window = 0.0;
+        let mut good = 0.0;
+        for slot in &after[from..] {
+            window += slot.lasts_s;
+            good += slot.rate * slot.lasts_s;
+            if window >= RECOVERY_WINDOW_S {
+                return good / window >= half * RECOVERED;
+            }
+        }
+        window > 0.0 && good / window >= half * RECOVERED
+    };
+    let end = after.last().map_or(0.0, |slot| slot.begins_s + slot.lasts_s - over_s);
+    (0..after.len()).find(|&from| is_served(from)).map_or(end, |from| after[from].begins_s - over_s)
+}
