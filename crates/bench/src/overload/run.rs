@@ -26,8 +26,8 @@ const CAPACITY_CONNECTIONS: &str = "64";
 /// to connect comes after as long.
 const PATIENCE: &str = "1s";
 
-/// Requests under way at once: more than there can be, with that patience.
-const UNDER_WAY_MAX: &str = "20000";
+/// Requests under way at once: more than there can be, with that patience, and no more than the usual 20,000 descriptors.
+const UNDER_WAY_MAX: &str = "16000";
 
 /// The time at the beginning of an overload that is not counted, as a part of it: an overload that lasts is meant.
 const ONSET: f64 = 0.25;
