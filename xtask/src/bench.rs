@@ -90,9 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             runtime::run(rounds, &args.programs, &args.variants)
         }
         Name::Cgi => run_cgi(args, &workspace),
-        Name::Overload => {
-            overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace)
-        }
+        Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
     }
 }
 

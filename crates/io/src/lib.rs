@@ -45,6 +45,6 @@ pub use error::IoError;
 pub use file::{CacheOnly, read_nowait};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use socket::{
-    ListenOptions, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, limit_queue, listen, peer_addr,
-    probe_free, set_nodelay, silent_for,
+    ListenOptions, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, limit_queue, listen,
+    peer_addr, probe_free, set_nodelay, silent_for,
 };

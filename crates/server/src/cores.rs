@@ -13,8 +13,7 @@ use crate::{
     listen::Listening,
     local::{self, Listener},
     log::{CoreLog, Log, Notices},
-    overload,
-    php,
+    overload, php,
     server::Server,
 };
 use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};

@@ -136,10 +136,8 @@ impl<'a> Bench<'a> {
         let half = capacity / 2.0;
         let steps = format!("steps:{}ms@{rate:.1},{}ms@{half:.1}", over.as_millis(), after.as_millis());
         let whole = format!("{}ms", (over + after).as_millis());
-        let record = self.load(
-            address,
-            &["-c", UNDER_WAY_MAX, "-d", &whole, "--rate", &steps, "--timeout", PATIENCE],
-        )?;
+        let record = self
+            .load(address, &["-c", UNDER_WAY_MAX, "-d", &whole, "--rate", &steps, "--timeout", PATIENCE])?;
         Ok(Sample::of(&record, over, half))
     }
 
@@ -174,7 +172,8 @@ impl Sample {
     fn of(record: &Record, over: Duration, half: f64) -> Self {
         let over_s = over.as_secs_f64();
         let during = || {
-            let counts = |begins_s: f64, lasts_s: f64| begins_s >= over_s * ONSET && begins_s + lasts_s <= over_s;
+            let counts =
+                |begins_s: f64, lasts_s: f64| begins_s >= over_s * ONSET && begins_s + lasts_s <= over_s;
             record.course.iter().filter(move |slot| counts(slot.begins_s, slot.lasts_s))
         };
         let lasted: f64 = during().map(|slot| slot.lasts_s).sum();

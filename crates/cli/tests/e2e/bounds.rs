@@ -159,7 +159,9 @@ fn at_the_bound_idle_connections_give_way(io: Io) {
     }
     // Nobody is closed unless another comes.
     assert!(kept.iter().any(|client| !client.is_readable()));
-    until("four have given way", || (kept.iter().filter(|client| client.is_readable()).count() == 4).then_some(()));
+    until("four have given way", || {
+        (kept.iter().filter(|client| client.is_readable()).count() == 4).then_some(())
+    });
     drop(kept);
     goes_on(&server);
 }
