@@ -15,7 +15,7 @@
 use crate::{
     colored,
     event::{Event, Header, Label},
-    sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, panics},
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, panics},
 };
 use std::{
     ops::ControlFlow,
@@ -44,8 +44,6 @@ pub struct ColorQueue<D = ()> {
     id: ColorId,
     /// Index of the core whose ready queue the token goes to. Written by the token's holder.
     core: AtomicU32,
-    /// What the events queued are expected to take; see [`ColorQueue::worth_ns`].
-    worth_ns: AtomicU64,
     /// What else is known of the color.
     pub about: D,
     producers: Producers,
@@ -59,8 +57,47 @@ pub struct ColorQueue<D = ()> {
 struct Producers {
     /// Events pushed and not yet taken, newest first.
     inbox: AtomicPtr<Header>,
-    /// Events counted and not yet accounted as run. The token exists while this is above zero.
-    count: AtomicUsize,
+    /// Events counted and not yet accounted as run, and their worth: one word, so that one operation changes both. The
+    /// token exists while the number of events is above zero.
+    counted: AtomicU64,
+}
+
+/// Events and what they are worth together, as one number: the events in the lower half, the worth in the upper. Sums and
+/// differences of two of them are those of their parts. The worth is signed, since an event may have run before it is counted
+/// (another one was counted in its place), and it wraps, and comes back when what made it wrap has run.
+#[derive(Clone, Copy)]
+struct Counted(u64);
+
+impl Counted {
+    /// The unit of worth, in nanoseconds: finer than anything is worth to be stolen for, and a color may hold two minutes.
+    const WORTH_UNIT_NS: u64 = 64;
+    /// More events than this on one color end the process, as too many owners of an `Arc` do: the number must not run over.
+    const EVENTS_MAX: u32 = u32::MAX / 2;
+
+    /// One event that nothing of its worth is left of.
+    const SPENT: Self = Self(1);
+
+    /// One event.
+    fn event(label: Label) -> Self {
+        Self((u64::from(label.worth_ns).div_ceil(Self::WORTH_UNIT_NS) << 32) | 1)
+    }
+
+    fn number(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    fn worth_ns(self) -> u64 {
+        let units = self.0.cast_signed() >> 32;
+        units.max(0).cast_unsigned() * Self::WORTH_UNIT_NS
+    }
+}
+
+impl std::ops::Add for Counted {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
 }
 
 /// Singly linked, oldest first.
@@ -106,9 +143,8 @@ impl<D> ColorQueue<D> {
         Arc::new(Self {
             id: ColorId::fresh(),
             core: AtomicU32::new(core),
-            worth_ns: AtomicU64::new(0),
             about,
-            producers: Producers { inbox: AtomicPtr::new(null_mut()), count: AtomicUsize::new(0) },
+            producers: Producers { inbox: AtomicPtr::new(null_mut()), counted: AtomicU64::new(0) },
             taken: UnsafeCell::new(List { first: null_mut() }),
         })
     }
@@ -123,15 +159,15 @@ impl<D> ColorQueue<D> {
         self.core.load(Ordering::Relaxed)
     }
 
-    /// Sum of the [`Label::worth_ns`] of the events that are queued: each is added before its event can run, and what was
-    /// added is subtracted. Zero when nothing is queued and nobody pushes; a hint otherwise.
+    /// Sum of the [`Label::worth_ns`] of the events that are queued, each rounded up to 64 ns. Zero when nothing is queued;
+    /// a hint for whoever does not hold the token.
     pub fn worth_ns(&self) -> u64 {
-        self.worth_ns.load(Ordering::Relaxed)
+        Counted(self.producers.counted.load(Ordering::Relaxed)).worth_ns()
     }
 
     /// Events pushed and not yet run; a hint for whoever does not hold the token.
     pub fn len(&self) -> usize {
-        self.producers.count.load(Ordering::Relaxed)
+        Counted(self.producers.counted.load(Ordering::Relaxed)).number()
     }
 
     /// Whether nothing is queued; a hint, as [`ColorQueue::len`].
@@ -142,18 +178,19 @@ impl<D> ColorQueue<D> {
     /// Queues `event`. Gives the token when the color was empty: the caller must put it in a ready queue.
     #[must_use = "a token that is dropped strands its color"]
     pub fn push(self: &Arc<Self>, event: Event) -> Option<Token<D>> {
-        let worth_ns = event.label().worth_ns;
-        if worth_ns > 0 {
-            // Before linking: the holder must not subtract what was not added.
-            self.worth_ns.fetch_add(u64::from(worth_ns), Ordering::Relaxed);
-        }
+        let one = Counted::event(event.label());
         self.link(event.into_raw());
         // Release: the count covers an event that is linked. Acquire: the new token's holder continues after the last
         // one, whose final subtraction this addition reads.
-        if self.producers.count.fetch_add(1, Ordering::AcqRel) == 0 {
-            return Some(Token(Arc::clone(self)));
+        match Counted(self.producers.counted.fetch_add(one.0, Ordering::AcqRel)).number() {
+            0 => Some(Token(Arc::clone(self))),
+            before => {
+                if before >= Counted::EVENTS_MAX as usize {
+                    std::process::abort();
+                }
+                None
+            }
         }
-        None
     }
 
     fn link(&self, event: NonNull<Header>) {
@@ -193,17 +230,17 @@ impl<D> Token<D> {
         batch: usize,
         mut after: impl FnMut(&ColorQueue<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Activation<D>) {
-        let counted = self.0.producers.count.load(Ordering::Acquire);
+        let counted = self.counted();
         debug_assert!(counted > 0, "a token exists only while its color is counted above zero");
         let most = counted.min(batch.max(1));
-        let (mut ran, mut worth_ns, mut held) = (Ran::default(), 0, false);
+        let (mut ran, mut done, mut held) = (Ran::default(), Counted(0), false);
         {
             let _on_color = colored::enter(self.0.id);
             while ran.events < most {
                 let event = self.next();
                 let label = event.label();
                 ran.events += 1;
-                worth_ns += u64::from(label.worth_ns);
+                done = done + Counted::event(label);
                 ran.panics += usize::from(panics(|| event.run()));
                 held = colored::take_hold();
                 if after(&self.0, label).is_break() || held {
@@ -211,26 +248,24 @@ impl<D> Token<D> {
                 }
             }
         }
-        self.subtract(worth_ns);
-        let activation = if held { Activation::Held(self.hold(ran.events)) } else { self.settle(ran.events) };
+        let activation = if held { Activation::Held(self.hold(done)) } else { self.settle(done) };
         (ran, activation)
     }
 
     /// Drops every event that is counted, without running it, on this color.
     pub fn discard(self) -> usize {
-        let counted = self.0.producers.count.load(Ordering::Acquire);
-        let mut worth_ns = 0;
+        let counted = self.counted();
+        let mut done = Counted(0);
         {
             let _on_color = colored::enter(self.0.id);
             for _ in 0..counted {
                 let event = self.next();
-                worth_ns += u64::from(event.label().worth_ns);
+                done = done + Counted::event(event.label());
                 // A destructor that panics must not keep the others from being dropped.
                 panics(|| drop(event));
             }
         }
-        self.subtract(worth_ns);
-        match self.settle(counted) {
+        match self.settle(done) {
             Activation::Again(token) => counted + token.discard(),
             Activation::Empty => counted,
             Activation::Held(_) => unreachable!("nothing ran"),
@@ -251,26 +286,22 @@ impl<D> Token<D> {
         })
     }
 
-    fn subtract(&self, worth_ns: u64) {
-        if worth_ns > 0 {
-            self.0.worth_ns.fetch_sub(worth_ns, Ordering::Relaxed);
-        }
+    /// The events counted so far, all of which are linked.
+    fn counted(&self) -> usize {
+        Counted(self.0.producers.counted.load(Ordering::Acquire)).number()
     }
 
-    /// Accounts `ran` events; keeps the token if others are counted.
-    fn settle(self, ran: usize) -> Activation<D> {
+    /// Accounts what is done; keeps the token if other events are counted.
+    fn settle(self, done: Counted) -> Activation<D> {
         // Release: the next holder sees what our events did. Acquire: if events remain, see those that were counted.
         // When this brings the count to zero a new token may exist elsewhere from here on: touch nothing but the Arc.
-        if self.0.producers.count.fetch_sub(ran, Ordering::AcqRel) == ran {
-            Activation::Empty
-        } else {
-            Activation::Again(self)
-        }
+        let before = Counted(self.0.producers.counted.fetch_sub(done.0, Ordering::AcqRel));
+        if before.number() == done.number() { Activation::Empty } else { Activation::Again(self) }
     }
 
-    /// Accounts `ran` events but the last: what it counted for keeps the token alive.
-    fn hold(self, ran: usize) -> Held<D> {
-        match self.settle(ran - 1) {
+    /// Accounts what is done but for the last event: that it is counted keeps the token alive.
+    fn hold(self, done: Counted) -> Held<D> {
+        match self.settle(Counted(done.0 - Counted::SPENT.0)) {
             Activation::Again(token) => Held(token),
             Activation::Empty | Activation::Held(_) => unreachable!("the event that holds is still counted"),
         }
@@ -285,7 +316,7 @@ impl<D> Held<D> {
 
     /// Lets the color go on.
     pub fn release(self) -> Activation<D> {
-        self.0.settle(1)
+        self.0.settle(Counted::SPENT)
     }
 }
 

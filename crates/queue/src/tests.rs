@@ -177,16 +177,16 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     let color = color();
     let mut token = None;
     for handler in 0..4 {
-        let label = Label { handler, worth_ns: 100 * (handler + 1), from: 0 };
+        let label = Label { handler, worth_ns: 128 * (handler + 1), from: 0 };
         token = token.or(color.push(event(|| ()).labelled(label)));
     }
-    assert_eq!(color.worth_ns(), 1000);
+    assert_eq!(color.worth_ns(), 1280);
     let mut seen = Vec::new();
     let (ran, next) = token.unwrap().run(4, |_, label| {
         seen.push(label.handler);
         if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    assert_eq!((ran.events, seen, color.worth_ns()), (3, vec![0, 1, 2], 400));
+    assert_eq!((ran.events, seen, color.worth_ns()), (3, vec![0, 1, 2], 512));
     let Activation::Again(token) = next else { panic!("an event remains") };
     assert_eq!((token.discard(), color.worth_ns()), (1, 0));
 }

@@ -231,7 +231,7 @@ impl Runtime {
 
     fn busy(&self) -> bool {
         let cores = &self.handle.shared.cores;
-        cores.iter().any(|core| core.tasks.len() > 0 || core.queued.load(Ordering::Acquire) > 0)
+        cores.iter().any(|core| core.tasks.len() > 0 || core.queued.len() > 0)
     }
 
     fn stop(&mut self) -> Stopped {
@@ -249,7 +249,7 @@ impl Runtime {
         }
         let mut events_dropped = 0;
         for core in &shared.cores {
-            events_dropped += core.queued.load(Ordering::Relaxed);
+            events_dropped += core.queued.len();
             while let Some(token) = core.ready.with(|ready| ready.pop()) {
                 token.discard();
             }

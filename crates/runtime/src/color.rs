@@ -68,10 +68,16 @@ impl About {
         self.wanted.store(core.0, Ordering::Relaxed);
     }
 
+    /// Whether a plan wants the color elsewhere.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) != NOWHERE
+    }
+
     /// Where the color is to go before it is queued, told once.
     #[inline]
     pub(crate) fn take_wanted(&self) -> Option<CoreIndex> {
-        if self.wanted.load(Ordering::Relaxed) == NOWHERE {
+        if !self.is_wanted() {
             return None;
         }
         let wanted = self.wanted.swap(NOWHERE, Ordering::Relaxed);

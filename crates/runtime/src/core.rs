@@ -22,7 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use vermeil_io::{Driver, monotonic_ns};
+use vermeil_io::{CoreBoard, Driver, monotonic_ns};
 use vermeil_queue::{Activation, Ran};
 use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Turn};
 
@@ -50,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) looked_in_vain: Cell<u32>,
     /// The last moment the measuring clock was read at.
     measured_ns: Cell<u64>,
+    /// When the core looked at its I/O last, on the same clock.
+    looked_ns: Cell<u64>,
     pace: Pace,
     epoch: Instant,
     /// The clock of boards at the epoch.
@@ -63,7 +65,7 @@ thread_local! {
     static CORE: OnceCell<Core> = const { OnceCell::new() };
 }
 
-/// How long a turn may last when its tasks yield. Longer ones hold back everybody else's I/O.
+/// How long a turn may last, to the end of the activation that runs. Longer ones hold back everybody else's I/O.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Longest wait after a driver failed as a whole, before it is tried again.
@@ -109,6 +111,7 @@ impl Core {
             hop: RefCell::default(),
             looked_in_vain: Cell::new(0),
             measured_ns: Cell::new(0),
+            looked_ns: Cell::new(0),
             shared,
             driver: RefCell::new(driver),
             timers: RefCell::default(),
@@ -128,11 +131,17 @@ impl Core {
         self.shared.core(self.index.0)
     }
 
+    fn board(&self) -> &CoreBoard {
+        self.shared.board.core(self.index.0 as usize)
+    }
+
     /// Makes this thread the core and runs it until the runtime stops.
     pub(crate) fn run(self) {
         CORE.with(|cell| {
             let core = cell.get_or_init(|| self);
             core.read_clock();
+            // From its first event on: that one may be what it is stuck in.
+            core.board().begin_work(core.epoch_board_ns + core.now_ns(), 0);
             core.turns();
         });
     }
@@ -187,30 +196,50 @@ impl Core {
 
     fn run_color(&self, batch: usize) -> usize {
         let mine = self.mine();
-        let Some(token) = mine.ready.with(|ready| ready.pop()) else { return 0 };
+        let Some(mut token) = mine.ready.with(|ready| ready.pop()) else { return 0 };
         let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
-        let (ran, next) = if self.shared.stealing.is_on() || self.shared.control.is_some() {
-            self.run_observed(token, self.shared.batch(batch))
-        } else {
-            token.run(batch, |color, label| self.after(color, HandlerIndex(label.handler)))
-        };
-        match next {
-            // A plan may want it elsewhere from now on, where nobody knows of it yet.
-            Activation::Again(token) => {
-                let core = self.shared.enqueue(token, 0);
-                if core != self.index.0 {
-                    self.shared.ring(core);
+        let batch = self.shared.batch(batch);
+        let mut all = 0;
+        loop {
+            let (ran, next) = if self.shared.stealing.is_on() || self.shared.control.is_some() {
+                self.run_observed(token, batch - all)
+            } else {
+                let ran = token.run(batch - all, |color, label| self.after(color, HandlerIndex(label.handler)));
+                self.measured_ns.set(self.shared.clock.now_ns());
+                ran
+            };
+            if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN.as_nanos() as u64 {
+                self.expired.set(true);
+            }
+            add(&mine.counters.activations, 1);
+            add(&mine.counters.events, ran.events as u64);
+            if ran.panics > 0 {
+                add(&mine.counters.panics, ran.panics as u64);
+            }
+            all += ran.events;
+            match next {
+                Activation::Again(again) if all < batch && self.goes_on(&again) => token = again,
+                Activation::Again(again) => {
+                    let core = self.shared.enqueue(again, 0);
+                    // A plan may want it elsewhere from now on, where nobody knows of it yet.
+                    if core != self.index.0 {
+                        self.shared.ring(core);
+                    }
+                    return all;
+                }
+                Activation::Empty => return all,
+                Activation::Held(held) => {
+                    self.arrived(held);
+                    return all;
                 }
             }
-            Activation::Empty => {}
-            Activation::Held(held) => self.arrived(held),
         }
-        add(&mine.counters.activations, 1);
-        add(&mine.counters.events, ran.events as u64);
-        if ran.panics > 0 {
-            add(&mine.counters.panics, ran.panics as u64);
-        }
-        ran.events
+    }
+
+    /// Whether a color that has just run may go on without being queued: nothing else waits here, it is to stay, and its
+    /// turn has not lasted too long.
+    fn goes_on(&self, token: &Token) -> bool {
+        self.mine().ready.is_empty() && !self.expired.get() && !token.color().about.is_wanted()
     }
 
     /// Runs a color, tells the others for how long, and learns what its events cost.
@@ -299,7 +328,7 @@ impl Core {
     }
 
     fn io(&self, timeout: Option<Duration>) {
-        let board = self.shared.board.core(self.index.0 as usize);
+        let board = self.board();
         self.pace.done(self.shared.clock.now_ns());
         board.begin_wait();
         let turned = self.driver.borrow_mut().turn(timeout);
@@ -315,6 +344,7 @@ impl Core {
         add(&self.mine().counters.completions, completions);
         self.read_clock();
         self.measured_ns.set(self.shared.clock.now_ns());
+        self.looked_ns.set(self.measured_ns.get());
         let pending_ns = self.pace.looked(self.measured_ns.get(), completions);
         board.begin_work(self.epoch_board_ns + self.now_ns(), pending_ns);
         self.timers.borrow_mut().fire(self.now_ns());

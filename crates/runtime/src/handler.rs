@@ -172,9 +172,7 @@ impl<E: Send + 'static> Handler<E> {
         assert!(Arc::ptr_eq(shared, &color.shared), "the handler and the color belong to different runtimes");
         let bound = shared.limits.events_per_core;
         let core = color.core().0;
-        let queued = &shared.core(core).queued;
-        if queued.fetch_add(1, Ordering::Relaxed) >= bound {
-            queued.fetch_sub(1, Ordering::Relaxed);
+        if !shared.enter(core, bound) {
             return Err(Full { event, bound });
         }
         color.push(
@@ -199,7 +197,7 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.shared.core(self.core).queued.fetch_sub(1, Ordering::Relaxed);
+        self.shared.leave(self.core);
     }
 }
 

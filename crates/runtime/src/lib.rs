@@ -55,6 +55,7 @@ pub mod hyper;
 mod keyed;
 mod net;
 mod pace;
+mod queued;
 mod shared;
 mod source;
 mod spec;

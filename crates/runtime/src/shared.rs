@@ -11,6 +11,7 @@ use crate::{
     core::current_of,
     handler::{HandlerCounters, HandlerSnapshot, Handlers},
     hints::{Gauge, Hints},
+    queued::Queued,
     task::Registry,
 };
 use crossbeam_utils::CachePadded;
@@ -78,7 +79,7 @@ pub(crate) struct CoreShared {
     /// The core's loop has ended: what is spawned on it now is cleared away by whoever stops the runtime.
     pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
-    pub(crate) queued: CachePadded<AtomicUsize>,
+    pub(crate) queued: CachePadded<Queued>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
     pub(crate) unparker: OnceLock<Unparker>,
@@ -456,7 +457,7 @@ impl Handle {
             io: core.io.get().cloned().unwrap_or_default(),
             tasks: core.tasks.len(),
             ready_colors: Gauge(core.ready.len()).waiting() as usize,
-            queued_events: core.queued.load(Ordering::Relaxed),
+            queued_events: core.queued.len(),
             activations: get(&core.counters.activations),
             events: get(&core.counters.events),
             panics: get(&core.counters.panics),

@@ -38,7 +38,7 @@ pub(crate) struct Meeting {
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        self.handle.shared.core(self.counted).queued.fetch_sub(1, Ordering::Relaxed);
+        self.handle.shared.leave(self.counted);
     }
 }
 
@@ -73,7 +73,7 @@ impl Handle {
         let done = Ends(outcome.clone());
         // Counted as a posted event: a runtime that drains waits for it.
         let counted = colors[0].core().0;
-        self.shared.core(counted).queued.fetch_add(1, Ordering::Relaxed);
+        self.shared.enter(counted, usize::MAX);
         let meeting = Arc::new(Meeting {
             missing: AtomicUsize::new(colors.len()),
             held: Mutex::default(),

@@ -71,6 +71,11 @@ fn what_one_core_produces_runs_on_all_once_and_in_order() {
                     work.post(color, (index, number, next.clone())).expect("below the bound");
                 }
             }
+            // Until something was stolen: on a busy machine the others may come late.
+            let deadline = Instant::now() + PATIENCE;
+            while steals(&maker) == 0 && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
         });
         produce.post(&handle.color_on(first), ()).expect("below the bound");
         let all = || seen.lock().unwrap().iter().sum::<usize>() == COLORS * EVENTS;
