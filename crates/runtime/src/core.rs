@@ -204,7 +204,8 @@ impl Core {
             let (ran, next) = if self.shared.stealing.is_on() || self.shared.control.is_some() {
                 self.run_observed(token, batch - all)
             } else {
-                let ran = token.run(batch - all, |color, label| self.after(color, HandlerIndex(label.handler)));
+                let ran =
+                    token.run(batch - all, |color, label| self.after(color, HandlerIndex(label.handler)));
                 self.measured_ns.set(self.shared.clock.now_ns());
                 ran
             };

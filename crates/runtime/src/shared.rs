@@ -236,18 +236,23 @@ impl Shared {
             let queued = self.core(index).ready.with(|ready| {
                 // The color may have been moved before the lock was had.
                 let here = token.take_if(|token| token.color().core() == index)?;
-                let class = self.class(here.color());
-                let name = here.color().id().0.get();
-                ready.post(name, entries);
-                let slot = ready.push(name, here, class);
-                if let Some(token) = ready.get(slot) {
-                    token.color().about.slot.store(slot.0, Ordering::Relaxed);
-                }
+                self.put(ready, here, entries);
                 Some(())
             });
             if queued.is_some() {
                 return index;
             }
+        }
+    }
+
+    /// Puts a token of a color of this core into its queue.
+    pub(crate) fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
+        let color = token.color();
+        let (name, class) = (color.id().0.get(), self.class(color));
+        ready.post(name, entries);
+        let slot = ready.push(name, token, class);
+        if let Some(token) = ready.get(slot) {
+            token.color().about.slot.store(slot.0, Ordering::Relaxed);
         }
     }
 

@@ -11,11 +11,15 @@ use crate::{
     shared::{NOBODY, add},
 };
 use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, Distance, Hint, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, Hint, Stealing, Stolen};
+
+/// Most colors taken in one visit: the victim's lock is held meanwhile, for some 20 ns a color.
+const HAUL_MAX: usize = 32;
 
 /// What one visit to a victim brought.
+#[derive(Default)]
 struct Haul {
-    colors: usize,
+    colors: Vec<Stolen<Token>>,
     worth_ns: u64,
 }
 
@@ -78,48 +82,56 @@ impl Core {
         if hint.stealable == 0 {
             return false;
         }
-        let distance = self.shared.layout.distance(victim, self.index);
-        let mut haul = Haul { colors: 0, worth_ns: 0 };
-        while let Some(worth_ns) = self.take_one(victim, &hint, distance) {
-            haul.colors += 1;
-            haul.worth_ns += worth_ns;
-            if haul.worth_ns >= self.shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns) {
-                break;
-            }
+        let start_ns = self.shared.clock.now_ns();
+        let haul = self.take(victim, &hint, start_ns);
+        if haul.colors.is_empty() {
+            return false;
         }
-        let mine = self.mine();
-        add(&mine.counters.steals, haul.colors as u64);
+        let (shared, mine) = (&self.shared, self.mine());
+        let colors = haul.colors.len() as u64;
+        mine.ready.with(|ready| {
+            for Stolen { token, entries } in haul.colors {
+                shared.put(ready, token, entries);
+            }
+        });
+        let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
+        let distance = shared.layout.distance(victim, self.index);
+        self.learner.borrow_mut().moves.observe(distance, took_ns / colors);
+        add(&mine.counters.steals, colors);
         add(&mine.counters.stolen_ns, haul.worth_ns);
-        haul.colors > 0
+        add(&mine.counters.steal_ns, took_ns);
+        true
     }
 
-    /// Takes the best color of `victim` that pays, and queues it here; gives its worth.
-    fn take_one(&self, victim: CoreIndex, hint: &Hint, distance: Distance) -> Option<u64> {
+    /// Takes the best colors of `victim` that pay, as many as are due, unless somebody else is at its queue.
+    fn take(&self, victim: CoreIndex, hint: &Hint, now_ns: u64) -> Haul {
         let mut learner = self.learner.borrow_mut();
-        let learner = &mut *learner;
-        let start_ns = learner.clock.now_ns();
-        let steal_ns = learner.moves.estimate_ns(distance);
         let shared = &self.shared;
-        let pays = |token: &Token| {
+        let distance = shared.layout.distance(victim, self.index);
+        let steal_ns = learner.moves.estimate_ns(distance);
+        let mut pays = |token: &Token| {
             let color = token.color();
-            let candidate = shared.candidate(color, hint, distance, start_ns);
+            let candidate = shared.candidate(color, hint, distance, now_ns);
             shared.may_go(color, self.index)
                 && (shared.stealing.pays(&candidate, steal_ns) || learner.explores(&candidate, steal_ns))
         };
-        let stolen = shared.core(victim.0).ready.try_with(|ready| {
-            let stolen = ready.steal(pays)?;
-            // Under the victim's lock: whoever posts an entry looks for the color's core there.
-            stolen.token.move_to(self.index.0);
-            Some(stolen)
+        let mut haul = Haul::default();
+        shared.core(victim.0).ready.try_with(|ready| {
+            while haul.colors.len() < HAUL_MAX
+                && let Some(stolen) = ready.steal(&mut pays)
+            {
+                let color = stolen.token.color();
+                color.about.moved_ns.store(now_ns, Ordering::Relaxed);
+                haul.worth_ns += color.worth_ns();
+                // Under the victim's lock: whoever posts an entry looks for the color's core there.
+                stolen.token.move_to(self.index.0);
+                haul.colors.push(stolen);
+                if haul.worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns) {
+                    break;
+                }
+            }
         });
-        let Stolen { token, entries } = stolen.flatten()?;
-        token.color().about.moved_ns.store(start_ns, Ordering::Relaxed);
-        let worth_ns = token.color().worth_ns();
-        shared.enqueue(token, entries);
-        let took_ns = learner.clock.now_ns().saturating_sub(start_ns);
-        learner.moves.observe(distance, took_ns);
-        add(&self.mine().counters.steal_ns, took_ns);
-        Some(worth_ns)
+        haul
     }
 
     /// How long this core may sleep before it must look at the busy ones: it becomes the sentinel, unless another is or

@@ -11,10 +11,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::{
-        Arc, Condvar, Mutex, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
 };
 use vermeil_queue::{Colored, Repeat, Repeating, current_color};
 use vermeil_sched::HandlerIndex;
@@ -29,7 +30,6 @@ pub struct Task<T> {
 /// What a task leaves for whoever waits for it.
 pub(crate) struct Outcome<T> {
     state: Mutex<State<T>>,
-    done: Condvar,
 }
 
 enum State<T> {
@@ -212,7 +212,7 @@ pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError>
 
 impl<T> Outcome<T> {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State::Running(None)), done: Condvar::new() })
+        Arc::new(Self { state: Mutex::new(State::Running(None)) })
     }
 
     pub(crate) fn complete(&self, result: Result<T, TaskError>) {
@@ -221,7 +221,6 @@ impl<T> Outcome<T> {
         let waker = waker.take();
         *state = State::Done(result);
         drop(state);
-        self.done.notify_all();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -261,17 +260,24 @@ impl<T> Task<T> {
     /// On a core's thread.
     pub fn wait(self) -> Result<T, TaskError> {
         assert!(crate::core_index().is_none(), "`Task::wait` would block the core: await the task instead");
-        let mut state = self.outcome.state.lock().expect("nothing panics under this lock");
+        let mut task = self;
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
         loop {
-            match std::mem::replace(&mut *state, State::Taken) {
-                State::Done(result) => return result,
-                State::Taken => unreachable!("`wait` consumes the task, and so does awaiting it to its end"),
-                running @ State::Running(_) => {
-                    *state = running;
-                    state = self.outcome.done.wait(state).expect("nothing panics under this lock");
-                }
+            match Pin::new(&mut task).poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
             }
         }
+    }
+}
+
+/// Wakes a thread that waits for a task.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

@@ -8,6 +8,10 @@ use vermeil_bench::runtime::child::{Run, Watch};
 use vermeil_bench::runtime::plan::{Program, Size, Variant};
 use vermeil_programs::kernel::Pace;
 
+/// The allocator of the binary `vermeil`, for the peers too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 struct Args {
     /// The program.
