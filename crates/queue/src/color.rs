@@ -51,9 +51,8 @@ pub struct ColorQueue<D = ()> {
     taken: UnsafeCell<List>,
 }
 
-/// The line that producers write, apart from the holder's. One line, not the two that prefetchers pair: every connection
-/// has a color, and most colors have one producer.
-#[repr(align(64))]
+/// What producers write. On no line of its own: a producer reads the color's core and takes part in its reference count
+/// too, so the whole moves between caches together, and the fewer lines the better.
 struct Producers {
     /// Events pushed and not yet taken, newest first.
     inbox: AtomicPtr<Header>,

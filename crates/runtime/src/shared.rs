@@ -173,6 +173,9 @@ impl Shared {
     /// A color may run: puts its token into its core's ready queue, with so many entries of its events, wakes the core if it
     /// sleeps, and another if it should steal the color.
     pub(crate) fn schedule(&self, token: Token, entries: usize) {
+        if self.stealing == Stealing::Learned {
+            self.bring_to_poster(&token);
+        }
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         let color = thieves.then(|| token.color().clone());
         let core = self.enqueue(token, entries);
@@ -180,6 +183,24 @@ impl Shared {
             && let Some(color) = color
         {
             self.consider_thief(&color, core);
+        }
+    }
+
+    /// Moves a color to the core that has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
+    fn bring_to_poster(&self, token: &Token) {
+        let color = token.color();
+        let home = CoreIndex(color.core());
+        let Some(here) = current_of(self, |core| core.index).filter(|here| *here != home) else { return };
+        let handler = color.about.handler();
+        let is_unit = self.control.as_ref().is_some_and(|control| control.unit(handler).is_some());
+        if is_unit || !self.core(home.0).parking.is_asleep() || !self.may_go(color, here) {
+            return;
+        }
+        let distance = self.layout.distance(home, here);
+        let candidate = self.candidate(color, &Hint::default(), distance, self.clock.now_ns());
+        let (_, wake_ns) = move_costs(distance);
+        if self.stealing.comes_to_poster(&candidate, wake_ns) {
+            token.move_to(here.0);
         }
     }
 

@@ -102,6 +102,12 @@ impl Stealing {
         }
     }
 
+    /// Whether `color`, to which something was just posted and whose core sleeps, runs on the poster's core instead: when it
+    /// is done there, moved state and all, before its own core would be awake. Two that talk come together by it.
+    pub fn comes_to_poster(self, color: &Candidate, wake_ns: u64) -> bool {
+        self == Self::Learned && color.worth_ns.saturating_add(color.penalty_ns) < wake_ns
+    }
+
     /// How much a thief takes beyond the first color, in nanoseconds of work: half of what it lacks against its victim, and no more than it runs
     /// before it looks again.
     pub fn amount_ns(self, victim_backlog_ns: u64, own_backlog_ns: u64) -> u64 {
@@ -192,6 +198,15 @@ mod tests {
         assert!(Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 5_000));
         assert!(Stealing::Anything.wakes(&short, &busy(1), STEAL_NS, 5_000));
         assert!(!Stealing::TimeLeft.wakes(&COLOR, &Hint { waiting: 1, ..Hint::default() }, STEAL_NS, 5_000));
+    }
+
+    #[test]
+    fn what_is_done_before_a_core_is_awake_runs_where_it_was_posted() {
+        let short = Candidate { worth_ns: 500, ..COLOR };
+        assert!(Stealing::Learned.comes_to_poster(&short, 3_000));
+        assert!(!Stealing::Learned.comes_to_poster(&Candidate { penalty_ns: 2_500, ..short }, 3_000));
+        assert!(!Stealing::Learned.comes_to_poster(&COLOR, 3_000));
+        assert!(!Stealing::TimeLeft.comes_to_poster(&short, 3_000));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tasks: results, order with handlers, cancelling, panics, blocking work, stopping.
 
 use super::{PATIENCE, eventually, runtime};
-use crate::{Colored, Handler, TaskError, blocking, core_index, sleep, yield_now};
+use crate::{Colored, CoreIndex, Handler, TaskError, blocking, core_index, sleep, yield_now};
 use std::{
     future::pending,
     sync::{
@@ -15,8 +15,7 @@ use std::{
 fn a_task_gives_its_result_to_whoever_waits() {
     let runtime = runtime();
     let handle = runtime.handle();
-    let (here, there) = (handle.color(), handle.color());
-    assert_ne!(here.core(), there.core());
+    let (here, there) = (handle.color_on(CoreIndex(0)), handle.color_on(CoreIndex(1)));
     let inner = handle.spawn_on(&there, async { core_index().unwrap() });
     let outer = handle.spawn_on(&here, async move { (core_index().unwrap(), inner.await.unwrap()) });
     assert_eq!(outer.wait(), Ok((here.core(), there.core())));
