@@ -33,6 +33,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
+            [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'Serve as one of several instances, for the supervisor that stands behind standard input')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -44,6 +45,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
+            [CompletionResult]::new('--instances', '--instances', [CompletionResultType]::ParameterName, 'Into how many processes to divide the server: per-node, one, or a number')
             [CompletionResult]::new('--balance', '--balance', [CompletionResultType]::ParameterName, 'How new connections find their cores')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
@@ -311,6 +313,11 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;sim;help;help' {
             break
         }
+        'vermeil;instance' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;completions' {
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -330,6 +337,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('topo', 'topo', [CompletionResultType]::ParameterValue, 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use')
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
+            [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'Serve as one of several instances, for the supervisor that stands behind standard input')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -389,6 +397,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;sim;swarm' {
+            break
+        }
+        'vermeil;help;instance' {
             break
         }
         'vermeil;help;completions' {

@@ -25,6 +25,9 @@ _vermeil() {
             vermeil,help)
                 cmd="vermeil__subcmd__help"
                 ;;
+            vermeil,instance)
+                cmd="vermeil__subcmd__instance"
+                ;;
             vermeil,load)
                 cmd="vermeil__subcmd__load"
                 ;;
@@ -57,6 +60,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__help,help)
                 cmd="vermeil__subcmd__help__subcmd__help"
+                ;;
+            vermeil__subcmd__help,instance)
+                cmd="vermeil__subcmd__help__subcmd__instance"
                 ;;
             vermeil__subcmd__help,load)
                 cmd="vermeil__subcmd__help__subcmd__load"
@@ -173,7 +179,7 @@ _vermeil() {
 
     case "${cmd}" in
         vermeil)
-            opts="-h -V --help --version serve check status reload load topo steer sim completions man help"
+            opts="-h -V --help --version serve check status reload load topo steer sim instance completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -245,7 +251,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help)
-            opts="serve check status reload load topo steer sim completions man help"
+            opts="serve check status reload load topo steer sim instance completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -287,6 +293,20 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__instance)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -513,6 +533,20 @@ _vermeil() {
         vermeil__subcmd__help__subcmd__topo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__instance)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -945,7 +979,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-c -l -h --config --listen --cores --balance --io --log --control --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
+            opts="-c -l -h --config --listen --cores --instances --balance --io --log --control --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --drain-timeout --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -990,6 +1024,10 @@ _vermeil() {
                     return 0
                     ;;
                 --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --instances)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -30,6 +30,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
             cand sim 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+            cand instance 'Serve as one of several instances, for the supervisor that stands behind standard input'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -40,6 +41,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -l 'Where to listen; may be given several times'
             cand --listen 'Where to listen; may be given several times'
             cand --cores 'Which cpus to run on: all, a number of them, or a list'
+            cand --instances 'Into how many processes to divide the server: per-node, one, or a number'
             cand --balance 'How new connections find their cores'
             cand --io 'How the kernel is asked for input and output'
             cand --log 'Where the access log goes: - (standard output), a file, or off'
@@ -279,6 +281,10 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;sim;help;help'= {
         }
+        &'vermeil;instance'= {
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;completions'= {
             cand -h 'Print help'
             cand --help 'Print help'
@@ -296,6 +302,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand topo 'Draw the machine: memory nodes, caches, cores, and the cpus this process may use'
             cand steer 'Bring each flow''s packets, its interrupts and its consumer to one core of the card''s memory node'
             cand sim 'Run the scheduler on machines you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
+            cand instance 'Serve as one of several instances, for the supervisor that stands behind standard input'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -339,6 +346,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;sim;reproduce'= {
         }
         &'vermeil;help;sim;swarm'= {
+        }
+        &'vermeil;help;instance'= {
         }
         &'vermeil;help;completions'= {
         }

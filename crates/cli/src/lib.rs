@@ -8,6 +8,7 @@
 mod check;
 mod completions;
 mod exit;
+mod instance;
 mod load;
 mod man;
 mod print;
@@ -62,6 +63,8 @@ enum Command {
     Steer(steer::SteerArgs),
     Sim(sim::SimArgs),
     #[command(hide = true)]
+    Instance(instance::InstanceArgs),
+    #[command(hide = true)]
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
     Man(man::ManArgs),
@@ -104,6 +107,7 @@ impl Command {
             Self::Topo(args) => args.run(),
             Self::Steer(args) => args.run(),
             Self::Sim(args) => args.run(),
+            Self::Instance(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),
         }

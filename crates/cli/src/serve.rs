@@ -22,8 +22,9 @@ use std::path::PathBuf;
 use vermeil_server::config::{self, Surroundings};
 use vermeil_server::control::ControlTarget;
 use vermeil_server::log::LogTarget;
-use vermeil_server::{Ended, ServeOptions};
-use vermeil_topology::CoreSelection;
+use vermeil_server::supervise::{Assigned, Program, supervise};
+use vermeil_server::{Ended, ServeError, ServeOptions};
+use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
@@ -70,6 +71,14 @@ pub(crate) struct ServeArgs {
     /// names them, such as 0-3,8 or 0-7,^3; one cpu alone is written 3-3. `vermeil topo --cores` shows the choice.
     #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
     cores: CoreSelection,
+
+    /// Into how many processes to divide the server: per-node, one, or a number
+    ///
+    /// `per-node` is one for each memory node that has cores of the server. With more than one, a small supervisor starts
+    /// them, each with its own cores, memory of its own nodes, its own caches and PHP pool, and starts one that ends again.
+    /// Bounds are each one's. `vermeil topo` shows them.
+    #[arg(long, value_name = "per-node|N|one", default_value_t = InstanceSelection::PerNode)]
+    instances: InstanceSelection,
 
     /// How new connections find their cores
     #[arg(long, value_name = "MODE", default_value = "auto")]
@@ -161,24 +170,51 @@ enum FollowSymlinks {
 }
 
 impl ServeArgs {
-    fn options(self) -> Result<ServeOptions, UsageError> {
-        let around = Surroundings::here()?;
+    /// What is asked of the server, and the text of the configuration if there is a file.
+    fn options(self, around: &Surroundings) -> Result<(ServeOptions, Option<String>), UsageError> {
         match &self.config {
-            Some(file) => Ok(config::load(file, &around)?),
-            None => self.resolve(&around),
+            Some(file) => {
+                let text = config::text_of(file)?;
+                Ok((config::take(file, &text, around)?, Some(text)))
+            }
+            None => Ok((self.resolve(around)?, None)),
         }
     }
 
     /// Serves until told to stop.
     pub(crate) fn run(self) -> Exit {
-        let options = match self.options() {
-            Ok(options) => options,
-            Err(error) => return print::failure(&error, error.exit()),
-        };
-        match vermeil_server::serve(options) {
-            Ok(Ended::Clean) => Exit::Clean,
-            Ok(Ended::Cut(_)) => Exit::Cut,
-            Err(error) => print::failure(&error, Exit::CannotStart),
+        let options = Surroundings::here().map_err(UsageError::from).and_then(|around| self.options(&around));
+        match options {
+            Ok((options, _)) if options.instances.len() == 1 => ended(vermeil_server::serve(options)),
+            Ok((options, text)) => {
+                let arguments = std::env::args_os().skip(1).collect();
+                ended(supervise(options, Program { arguments, text }))
+            }
+            Err(error) => print::failure(&error, error.exit()),
         }
+    }
+
+    /// Serves as one of several instances.
+    pub(crate) fn run_assigned(self, assigned: Assigned) -> Exit {
+        match self.options_assigned(&assigned) {
+            Ok(options) => ended(vermeil_server::serve_assigned(options, assigned)),
+            Err(error) => print::failure(&error, error.exit()),
+        }
+    }
+
+    fn options_assigned(self, assigned: &Assigned) -> Result<ServeOptions, UsageError> {
+        let around = Surroundings { assigned: Some(assigned.instance().clone()), ..Surroundings::here()? };
+        match (&self.config, assigned.text()) {
+            (Some(file), Some(text)) => Ok(config::take(file, text, &around)?),
+            _ => self.resolve(&around),
+        }
+    }
+}
+
+fn ended(ended: Result<Ended, ServeError>) -> Exit {
+    match ended {
+        Ok(Ended::Clean) => Exit::Clean,
+        Ok(Ended::Cut(_)) => Exit::Cut,
+        Err(error) => print::failure(&error, Exit::CannotStart),
     }
 }

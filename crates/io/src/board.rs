@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -41,6 +42,8 @@ pub struct CoreBoard {
 #[derive(Debug)]
 pub struct Board {
     memory: Memory,
+    /// Those of this board, of all that stand in the memory.
+    part: Range<usize>,
 }
 
 #[derive(Debug)]
@@ -63,7 +66,7 @@ pub fn monotonic_ns() -> u64 {
 impl Board {
     /// Boards in memory of this process.
     pub fn private(cores: usize) -> Board {
-        Board { memory: Memory::Private((0..cores).map(|_| CoreBoard::default()).collect()) }
+        Board { memory: Memory::Private((0..cores).map(|_| CoreBoard::default()).collect()), part: 0..cores }
     }
 
     /// Boards in memory that others map too: a file, or a kernel map whose values are boards. It must hold `cores` of
@@ -77,16 +80,28 @@ impl Board {
         // SAFETY: the kernel chooses where, so no other memory is replaced.
         let first = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, memory, 0)? };
         let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Board { memory: Memory::Mapped { first, cores } })
+        Ok(Board { memory: Memory::Mapped { first, cores }, part: 0..cores })
+    }
+
+    /// Only some of these boards: the cores of one process, where several show themselves in the same memory.
+    ///
+    /// # Panics
+    /// Where there are not so many.
+    pub fn part(mut self, part: Range<usize>) -> Board {
+        assert!(part.start <= part.end && part.end <= self.len(), "a part of {} boards", self.len());
+        let start = self.part.start;
+        self.part = start + part.start..start + part.end;
+        self
     }
 
     fn all(&self) -> &[CoreBoard] {
-        match &self.memory {
+        let whole: &[CoreBoard] = match &self.memory {
             Memory::Private(cores) => cores,
             // SAFETY: `cores` boards were mapped, at the start of a page, which their alignment divides; they are unmapped
             // only when `self` is dropped, and atomic words may be written by anybody meanwhile.
             Memory::Mapped { first, cores } => unsafe { std::slice::from_raw_parts(first.as_ptr(), *cores) },
-        }
+        };
+        &whole[self.part.clone()]
     }
 
     /// The board of one core.
@@ -194,6 +209,8 @@ mod tests {
         assert_eq!(other.core(1).busy_ns(7), None);
         drop(one);
         assert_eq!(other.core(2).looks(), 1);
+        let last = other.part(1..3).part(1..2);
+        assert_eq!((last.len(), last.core(0).looks()), (1, 1));
         assert!(Board::mapped(std::io::stdin(), 0).is_err());
     }
 

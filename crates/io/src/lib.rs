@@ -33,6 +33,7 @@ mod connect;
 mod driver;
 mod error;
 mod file;
+mod memory;
 mod options;
 mod socket;
 
@@ -43,6 +44,7 @@ pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, read_nowait};
+pub use memory::bind_memory;
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use socket::{
     ListenOptions, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, limit_queue, listen,

@@ -29,8 +29,10 @@ mod serve;
 mod server;
 mod slow;
 pub mod status;
+pub mod supervise;
+mod voice;
 
 pub use listen::ListenError;
-pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX};
-pub use serve::{Ended, ServeError, raise_descriptor_limit, serve};
+pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
+pub use serve::{Ended, ServeError, raise_descriptor_limit, serve, serve_assigned};
 pub use vermeil::IoChoice;

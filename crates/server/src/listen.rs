@@ -52,6 +52,7 @@ impl std::error::Error for ListenError {
 }
 
 /// One address, and a socket on it for each core.
+#[derive(Debug)]
 pub(crate) struct Listening {
     /// The address as it was asked for.
     pub(crate) asked: SocketAddr,
@@ -122,8 +123,7 @@ mod tests {
     fn a_taken_address_names_its_holder() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = taken.local_addr().unwrap();
-        let error =
-            listen_on(&[addr], &[CpuId(0)], &balancing(1), &[]).err().expect("it is taken").to_string();
+        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[]).expect_err("it is taken").to_string();
         let pid = std::process::id().to_string();
         assert!(error.starts_with(&format!("cannot listen on {addr}: the address is in use by")), "{error}");
         assert!(error.contains(&pid) && error.contains("--listen"), "{error}");

@@ -8,7 +8,7 @@ use crate::{
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
-use vermeil_topology::CpuId;
+use vermeil_topology::{CpuId, Instance};
 
 /// Connections one core holds unless told otherwise. Beyond it new ones wait in the kernel's queue. Default 8,192, which
 /// leaves a third of the usual 20,000 descriptors to files on a machine with one core.
@@ -35,6 +35,8 @@ pub struct ServeOptions {
     pub listen: Vec<SocketAddr>,
     /// Cpus to run on, one core each, at least one.
     pub cpus: Vec<CpuId>,
+    /// The instances, at least one; together they have the cpus, in this order.
+    pub instances: Vec<Instance>,
     /// How new connections find their cores.
     pub balance: Balance,
     /// Which I/O driver the cores use.
@@ -61,6 +63,11 @@ pub struct ServeOptions {
     pub php: Option<PhpOptions>,
     /// CGI, for the paths that routes give to it.
     pub cgi: CgiOptions,
+}
+
+/// The cpus of all these instances, one for each core.
+pub fn cpus_of(instances: &[Instance]) -> Vec<CpuId> {
+    instances.iter().flat_map(|instance| &instance.cpus).copied().collect()
 }
 
 /// How long a client may take. A connection that is late is closed; a late request is answered 408 if nothing of an

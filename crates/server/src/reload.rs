@@ -6,17 +6,20 @@
 //! Tested through the binary (`crates/cli/tests/e2e/reload.rs`).
 
 use crate::{
+    balance::Balancing,
     config::{self, ConfigError, Surroundings},
+    control::Overseer,
     cores::{self, Change, CoreError, NewLog},
     files::SiteError,
     gateway::Shared,
     hosts::Folder,
-    listen::{ListenError, listen_on},
+    listen::{ListenError, Listening, listen_on},
     log::{Log, LogCounts, LogError, Notices},
     options::ServeOptions,
-    serve::{connections_that_fit, say},
+    serve::connections_that_fit,
     server::Server,
     status::{self, Life, Sources, Status},
+    voice::say,
 };
 use std::{
     net::SocketAddr,
@@ -25,6 +28,7 @@ use std::{
 };
 use vermeil::Handle;
 use vermeil_io::CacheOnly;
+use vermeil_topology::CpuId;
 
 /// Why a reload was refused. The server goes on as before.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +42,9 @@ pub(crate) enum ReloadError {
     /// It has programs, and the server was started without the means to run them.
     #[error("the new configuration has {0}, and none was there when the server started; restart it")]
     Programs(&'static str),
+    /// An instance refuses it, or cannot be asked.
+    #[error("{0}")]
+    Instance(String),
     /// The file.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -105,24 +112,6 @@ impl Running {
         Self { handle, notices, programs, since: Instant::now(), present: Mutex::new(present) }
     }
 
-    /// What it does, did and holds; takes a fifth of a second, in which no reload begins.
-    pub(crate) fn status(&self) -> Status {
-        let present = self.present();
-        status::collect(&Sources {
-            handle: &self.handle,
-            options: &present.options,
-            server: &present.server,
-            log: present.log_counts(present.log.as_ref().map(Log::counts).unwrap_or_default()),
-            notices: &self.notices,
-            programs: self.programs.as_deref(),
-            life: Life {
-                since: self.since,
-                reloads: present.reloads,
-                listening: present.bound.iter().map(|(_, bound)| *bound).collect(),
-            },
-        })
-    }
-
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
         self.present.lock().expect("nothing panics under this lock")
     }
@@ -130,6 +119,16 @@ impl Running {
     /// What all cores share at present.
     pub(crate) fn server(&self) -> Arc<Server> {
         self.present().server.clone()
+    }
+
+    /// The driver of its cores.
+    pub(crate) fn io(&self) -> String {
+        self.handle.snapshot().cores.first().map(|core| core.io.clone()).unwrap_or_default()
+    }
+
+    /// The file of the configuration, if it is from one.
+    pub(crate) fn file(&self) -> Option<std::path::PathBuf> {
+        self.present().options.file.clone()
     }
 
     /// Opens the log's file anew.
@@ -151,7 +150,7 @@ impl Running {
     /// # Errors
     /// Why it was refused, which is said too; nothing has changed then.
     pub(crate) fn reload_and_say(&self) -> Result<Vec<String>, ReloadError> {
-        let result = self.reload();
+        let result = self.reload_file();
         match &result {
             Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
             // Whoever asked may not have known; nobody else need be told.
@@ -163,29 +162,54 @@ impl Running {
         result
     }
 
-    fn reload(&self) -> Result<Vec<String>, ReloadError> {
+    fn reload_file(&self) -> Result<Vec<String>, ReloadError> {
         let mut present = self.present();
         let file = present.options.file.clone().ok_or(ReloadError::NoFile)?;
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
         }
         let options = config::load(&file, &Surroundings::here()?)?;
-        let prepared = self.prepare(&present, options)?;
+        self.refuse_new_programs(&options)?;
+        let old = &present.options;
+        let added = listen_on_added(&old.listen, &options, &old.cpus, &present.server.balancing)?;
+        let prepared = self.prepare(&present, options, added)?;
         Ok(self.take(&mut present, prepared))
     }
 
-    /// Does all that can fail.
-    fn prepare(&self, present: &Present, options: ServeOptions) -> Result<Prepared, ReloadError> {
+    /// As the first half of a reload, for what others have read and opened.
+    ///
+    /// # Errors
+    /// Why it is refused; nothing has changed.
+    pub(crate) fn prepare_given(
+        &self,
+        options: ServeOptions,
+        added: Vec<Listening>,
+    ) -> Result<Prepared, ReloadError> {
+        let present = self.present();
+        if present.server.is_draining() || present.log.is_none() {
+            return Err(ReloadError::Stopping);
+        }
         self.refuse_new_programs(&options)?;
+        self.prepare(&present, options, added)
+    }
+
+    /// The second half; what there is to say.
+    pub(crate) fn take_given(&self, prepared: Prepared) -> Vec<String> {
+        self.take(&mut self.present(), prepared)
+    }
+
+    /// Does all that can fail.
+    fn prepare(
+        &self,
+        present: &Present,
+        options: ServeOptions,
+        added: Vec<Listening>,
+    ) -> Result<Prepared, ReloadError> {
         let sites = &present.server.sites;
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No)?;
         }
         let old = &present.options;
-        let is_new = |addr: &&SocketAddr| !old.listen.contains(addr);
-        let added: Vec<_> = options.listen.iter().filter(is_new).copied().collect();
-        let ours: Vec<u16> = old.listen.iter().map(SocketAddr::port).collect();
-        let added = listen_on(&added, &old.cpus, &present.server.balancing, &ours)?;
         let log = match options.log == old.log {
             true => None,
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
@@ -250,18 +274,57 @@ impl Running {
     }
 }
 
+/// Opens the addresses that `new` has and `old` has not.
+///
+/// # Errors
+/// One of them cannot be listened on; none is.
+pub(crate) fn listen_on_added(
+    old: &[SocketAddr],
+    new: &ServeOptions,
+    cpus: &[CpuId],
+    balancing: &Balancing,
+) -> Result<Vec<Listening>, ListenError> {
+    let added: Vec<_> = new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect();
+    let ours: Vec<u16> = old.iter().map(SocketAddr::port).collect();
+    listen_on(&added, cpus, balancing, &ours)
+}
+
 /// What a reload needs, all of it at hand.
-struct Prepared {
+pub(crate) struct Prepared {
     options: ServeOptions,
-    added: Vec<crate::listen::Listening>,
+    added: Vec<Listening>,
     log: Option<Log>,
+}
+
+impl Overseer for Running {
+    /// Takes a fifth of a second, in which no reload begins.
+    fn status(&self) -> Status {
+        let present = self.present();
+        status::collect(&Sources {
+            handle: &self.handle,
+            options: &present.options,
+            server: &present.server,
+            log: present.log_counts(present.log.as_ref().map(Log::counts).unwrap_or_default()),
+            notices: &self.notices,
+            programs: self.programs.as_deref(),
+            life: Life {
+                since: self.since,
+                reloads: present.reloads,
+                listening: present.bound.iter().map(|(_, bound)| *bound).collect(),
+            },
+        })
+    }
+
+    fn reload(&self) -> Result<Vec<String>, String> {
+        self.reload_and_say().map_err(|why| why.to_string())
+    }
 }
 
 /// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.
 fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
     let changed = [
         ("control", old.control != new.control),
-        ("cores", old.cpus != new.cpus),
+        ("cores, instances", old.instances != new.instances),
         ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
         ("cache", old.store != new.store),
@@ -271,6 +334,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     ];
     new.control.clone_from(&old.control);
     new.cpus.clone_from(&old.cpus);
+    new.instances.clone_from(&old.instances);
     new.balance = old.balance;
     new.io = old.io;
     new.store.clone_from(&old.store);

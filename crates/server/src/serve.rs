@@ -16,6 +16,8 @@ use crate::{
     reload::{Running, Started},
     sandbox::{self, Rights},
     server::Server,
+    supervise::Assigned,
+    voice::say,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
@@ -23,8 +25,7 @@ use signal_hook::{
     iterator::Signals,
 };
 use std::{
-    fmt,
-    io::{self, Write as _},
+    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -34,8 +35,9 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
-use vermeil::{Board, DriverOptions, Handle, Runtime, StartError};
+use vermeil::{Board, DriverOptions, Runtime, StartError};
 use vermeil_io::CacheOnly;
+use vermeil_topology::CpuId;
 
 /// Descriptors for everything but connections and kept files: rings, sockets, logs, look-ups under way. Guess, generous.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
@@ -65,6 +67,17 @@ pub enum ServeError {
     /// The signals.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+    /// One of several instances.
+    #[error("instance {number} does not serve: {why}")]
+    Instance {
+        /// Which.
+        number: u32,
+        /// Why, in words.
+        why: String,
+    },
+    /// The supervisor of this instance.
+    #[error("cannot speak to the supervisor: {0}")]
+    Supervisor(io::Error),
     /// A core that had started could not take its sockets.
     #[error("cannot prepare core {core}: {source}; raise the limit of open files?")]
     Core {
@@ -80,7 +93,7 @@ pub enum ServeError {
 pub enum Ended {
     /// Every request that was begun was answered.
     Clean,
-    /// Time was up, or the second signal came: so many connections were cut.
+    /// Time was up, or the second signal came: so many connections were cut. Of several instances: so many have cut some.
     Cut(u64),
 }
 
@@ -90,6 +103,19 @@ pub enum Ended {
 /// # Errors
 /// [`ServeError`], before anything was served.
 pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
+    serve_as(options, None)
+}
+
+/// As [`serve`], for one of several instances: sockets come from the supervisor, and so do reloads.
+///
+/// # Errors
+/// As there.
+pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended, ServeError> {
+    let options = ServeOptions { listen: assigned.listen(), ..options };
+    serve_as(options, Some(assigned))
+}
+
+fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ended, ServeError> {
     // First of all: it forks, which only a process without other threads may.
     let programs = Setup::prepare(&options)?;
     let connections_max = connections_that_fit(&options);
@@ -98,13 +124,23 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
         None => "no files".to_owned(),
     };
-    let balancing = Arc::new(Balancing::choose(options.balance, &options.cpus));
-    let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
+    let (balancing, listening) = match &mut assigned {
+        Some(assigned) => assigned.sockets(&options.cpus),
+        None => {
+            let balancing = Balancing::choose(options.balance, &options.cpus);
+            let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
+            (balancing, listening)
+        }
+    };
+    let balancing = Arc::new(balancing);
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
-    let control = Control::open(&options.control)?;
+    let watch = match assigned {
+        Some(assigned) => Watch::Supervisor(assigned),
+        None => Watch::Control(Control::open(&options.control)?),
+    };
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
     let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
     let mut programs =
@@ -115,9 +151,7 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
     cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
-    say_start(&options, &bound, &runtime.handle(), &changes, &sandbox);
-    say(format_args!("balance: {}", server.balancing.line));
-    let control = watch_over(control);
+    let about = About { changes, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
     let patience = options.timeouts.drain;
     let running = Arc::new(Running::new(Started {
         handle: runtime.handle(),
@@ -126,12 +160,10 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         log,
         notices: notices.clone(),
         programs: programs.as_ref().map(|programs| programs.shared.clone()),
-        bound,
+        bound: bound.clone(),
     }));
-    if let Some(control) = &control {
-        control.watch(running.clone());
-    }
-    let ended = run(runtime, &running, signals, patience);
+    let (control, hang_up) = watch.begin(&running, &bound, &about)?;
+    let ended = run(runtime, &running, signals, hang_up, patience);
     if let Some(control) = control {
         control.close();
     }
@@ -154,6 +186,69 @@ pub fn serve(options: ServeOptions) -> Result<Ended, ServeError> {
         totals.requests, totals.cut, counts.dropped
     ));
     Ok(ended)
+}
+
+/// Who asks a server what it does, and tells it to reload.
+enum Watch {
+    /// Its owner, over the control socket, or why not; and whoever sends SIGHUP.
+    Control(Result<Control, String>),
+    /// The supervisor.
+    Supervisor(Assigned),
+}
+
+/// What SIGHUP is for, besides the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HangUp {
+    Reload,
+    LogOnly,
+}
+
+impl Watch {
+    /// From now on it is answered; says that the server serves.
+    fn begin(
+        self,
+        running: &Arc<Running>,
+        bound: &[(SocketAddr, SocketAddr)],
+        about: &About,
+    ) -> Result<(Option<Control>, HangUp), ServeError> {
+        match self {
+            Self::Control(control) => {
+                about.say_start(bound, running);
+                let control = watch_over(control);
+                if let Some(control) = &control {
+                    control.watch(running.clone());
+                }
+                Ok((control, HangUp::Reload))
+            }
+            Self::Supervisor(assigned) => {
+                let io = running.io();
+                say(format_args!("{}; io: {io}; sandbox: {}", assigned.describe(), about.sandbox));
+                assigned.obey(running.clone()).map_err(ServeError::Supervisor)?;
+                Ok((None, HangUp::LogOnly))
+            }
+        }
+    }
+}
+
+/// What is said at the start.
+struct About {
+    changes: String,
+    sandbox: String,
+    /// What is served.
+    what: String,
+    cpus: Vec<CpuId>,
+}
+
+impl About {
+    fn say_start(&self, bound: &[(SocketAddr, SocketAddr)], running: &Running) {
+        let Self { changes, sandbox, what, cpus } = self;
+        describe_addresses(what, bound);
+        say(format_args!("io: {}", running.io()));
+        let set: vermeil_topology::CpuSet = cpus.iter().copied().collect();
+        say(format_args!("cores: {} (cpus {set}); changes to files: {changes}", cpus.len()));
+        say(format_args!("sandbox: {sandbox}"));
+        say(format_args!("balance: {}", running.server().balancing.line));
+    }
 }
 
 /// Starts the cores in the sandbox. This thread stays outside of it if it has to open addresses and logs for another
@@ -210,7 +305,7 @@ pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
 }
 
 /// Says where the control socket is, or why it is not.
-fn watch_over(control: Result<Control, String>) -> Option<Control> {
+pub(crate) fn watch_over(control: Result<Control, String>) -> Option<Control> {
     match control {
         Ok(control) => {
             say(format_args!("control: {}", control.path().display()));
@@ -223,28 +318,11 @@ fn watch_over(control: Result<Control, String>) -> Option<Control> {
     }
 }
 
-fn say_start(
-    options: &ServeOptions,
-    bound: &[(SocketAddr, SocketAddr)],
-    handle: &Handle,
-    changes: &str,
-    sandbox: &str,
-) {
-    let snapshot = handle.snapshot();
-    let io = snapshot.cores.first().map_or("", |core| core.io.as_str());
-    let cpus: vermeil_topology::CpuSet = options.cpus.iter().copied().collect();
-    let what = options.hosts.describe();
+/// Says what can be opened where.
+pub(crate) fn describe_addresses(what: &str, bound: &[(SocketAddr, SocketAddr)]) {
     for (_, addr) in bound {
         say(format_args!("serving {what} at {}", url(*addr)));
     }
-    say(format_args!("io: {io}"));
-    say(format_args!("cores: {} (cpus {cpus}); changes to files: {}", snapshot.cores.len(), changes));
-    say(format_args!("sandbox: {sandbox}"));
-}
-
-/// One line for whoever started the server; a closed standard error is no reason to stop.
-pub(crate) fn say(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "vermeil: {line}");
 }
 
 /// What a person can open in a browser: all interfaces are shown as this machine.
@@ -262,8 +340,14 @@ fn url(addr: SocketAddr) -> String {
 }
 
 /// Serves until told to stop, then drains.
-fn run(runtime: Runtime, running: &Running, mut signals: Signals, patience: Duration) -> Ended {
-    wait_for_stop(&mut signals, running);
+fn run(
+    runtime: Runtime,
+    running: &Running,
+    mut signals: Signals,
+    hang_up: HangUp,
+    patience: Duration,
+) -> Ended {
+    wait_for_stop(&mut signals, running, hang_up);
     say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
     running.server().drain();
     cores::drain(&runtime.handle());
@@ -280,11 +364,11 @@ fn run(runtime: Runtime, running: &Running, mut signals: Signals, patience: Dura
     }
 }
 
-fn wait_for_stop(signals: &mut Signals, running: &Running) {
+fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) {
     for signal in signals.forever() {
         match signal {
-            SIGHUP => hang_up(running),
-            SIGUSR1 => running.reopen_log(),
+            SIGHUP if hang_up == HangUp::Reload => reload(running),
+            SIGHUP | SIGUSR1 => running.reopen_log(),
             _ => return,
         }
     }
@@ -300,7 +384,7 @@ fn watch_for_second(signals: &mut Signals, running: &Running, impatient: &Atomic
 }
 
 /// SIGHUP: another configuration if there is a file, and the log anew in any case.
-fn hang_up(running: &Running) {
+fn reload(running: &Running) {
     if running.reload_and_say().is_err() {
         running.reopen_log();
     }

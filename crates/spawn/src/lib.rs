@@ -35,7 +35,7 @@ mod profile;
 mod ready;
 mod reply;
 mod request;
-mod socket;
+pub mod socket;
 mod spawner;
 mod stall;
 mod start;

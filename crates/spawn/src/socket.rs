@@ -15,20 +15,30 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-/// Descriptors of one message: standard input, output and error.
-pub(crate) const DESCRIPTORS_MAX: usize = 3;
+/// Descriptors of one message. A request for a program has three; the kernel allows 253 (`SCM_MAX_FD`).
+pub const DESCRIPTORS_MAX: usize = 64;
 
 /// Two ends that do not block and that no program inherits.
-pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+///
+/// # Errors
+/// Out of descriptors.
+pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// Sends one message.
-pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+/// Sends one message, with at most [`DESCRIPTORS_MAX`] descriptors.
+///
+/// # Errors
+/// [`Errno::AGAIN`] when there is no room for it now, [`Errno::MSGSIZE`] when there never is, [`Errno::PIPE`] when the other
+/// end is closed.
+pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
-        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "at most three descriptors");
+        assert!(
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors)),
+            "at most {DESCRIPTORS_MAX} descriptors"
+        );
     }
     // A peer that has gone is an error, not a signal.
     let flags = SendFlags::NOSIGNAL;
@@ -39,13 +49,18 @@ pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'
 
 /// A message that was received; its descriptors are closed unless taken.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
-    pub(crate) bytes: usize,
-    pub(crate) descriptors: Vec<OwnedFd>,
+pub struct Received {
+    /// How long it is.
+    pub bytes: usize,
+    /// What came with it.
+    pub descriptors: Vec<OwnedFd>,
 }
 
-/// Receives one message into `buffer`; nothing if the other end is closed. What does not fit is [`Errno::MSGSIZE`].
-pub(crate) fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Received>> {
+/// Receives one message into `buffer`; nothing if the other end is closed.
+///
+/// # Errors
+/// [`Errno::AGAIN`] when there is none, [`Errno::MSGSIZE`] when it does not fit.
+pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<Received>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;

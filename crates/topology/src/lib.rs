@@ -28,6 +28,7 @@ pub mod sysfs;
 pub mod xml;
 
 mod cgroup;
+mod instances;
 mod selection;
 
 pub mod render;
@@ -35,6 +36,7 @@ pub mod render;
 pub use cgroup::{Allowed, allowed, cores_for};
 pub use cpuset::{CPUS_MAX, CpuSet};
 pub use error::Error;
+pub use instances::{INSTANCES_MAX, Instance, InstanceSelection};
 pub use machine::{
     CAPACITY_MAX, Cache, CacheKind, Core, CoreClass, CoreId, CpuId, Distance, Machine, Node, NodeId, Package,
     PackageId, Pu,

@@ -12,7 +12,7 @@ use vermeil_server::balance::Balance;
 use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{Hosts, Rules};
-use vermeil_server::{IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts};
+use vermeil_server::{IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
 
 impl ServeArgs {
     /// What the server is asked to do.
@@ -21,7 +21,8 @@ impl ServeArgs {
     /// A name without address, cpus that this process may not use, bounds that contradict each other.
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
-        let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
+        let instances = around.instances(&self.cores, self.instances)?;
+        let cpus = cpus_of(&instances);
         let mut limits = Limits::from(self.limits);
         if self.php.is_on() || self.cgi.is_on() {
             // Whose content it is, is known only after its head: what is not PHP's is thrown away.
@@ -33,6 +34,7 @@ impl ServeArgs {
             php: self.php.php(cpus.len()),
             cgi: self.cgi.options()?,
             cpus,
+            instances,
             file: None,
             control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules()).into(),

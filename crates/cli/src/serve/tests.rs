@@ -29,7 +29,7 @@ fn surroundings() -> Surroundings {
         "empty" => Ok(Vec::new()),
         _ => Err(io::Error::other("no such name")),
     };
-    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up }
+    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up, assigned: None }
 }
 
 fn addr(text: &str) -> SocketAddr {

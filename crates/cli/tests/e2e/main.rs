@@ -12,6 +12,7 @@ mod config;
 mod corpus;
 mod files;
 mod hosts;
+mod instances;
 mod log;
 mod operation;
 mod php;

@@ -30,12 +30,12 @@ impl KernelChoice {
         }
         Ok(Self { steering, board: Arc::new(board) })
     }
+}
 
-    /// How many connections went elsewhere, for the line at the end.
-    pub(super) fn sent_away(&self) -> String {
-        let sent: u64 = (0..self.board.len()).map(|core| self.board.core(core).sent_away()).sum();
-        format!(", {sent} sent elsewhere by the kernel")
-    }
+/// How many connections went elsewhere, for the line at the end.
+pub(super) fn sent_away(board: &Board) -> String {
+    let sent: u64 = (0..board.len()).map(|core| board.core(core).sent_away()).sum();
+    format!(", {sent} sent elsewhere by the kernel")
 }
 
 /// How much longer than on the fastest core work takes. What a node's memory adds is in the times that cores measure.

@@ -21,9 +21,16 @@ pub(crate) use relieve::{Watched, stop, stop_some, watch};
 
 use counters::{AcceptCounts, Counters};
 use kernel::KernelChoice;
-use std::{fmt, io, os::fd::OwnedFd, path::Path, str::FromStr, sync::Arc};
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt, io,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::Path,
+    str::FromStr,
+    sync::Arc,
+};
 use vermeil::Board;
-use vermeil_steer::Mode;
+use vermeil_steer::{AcceptSteering, Mode};
 use vermeil_topology::{CpuId, sysfs};
 
 /// How new connections find their cores.
@@ -104,15 +111,19 @@ pub(crate) struct Balancing {
     pub(crate) steering: Steering,
     /// For people: what was chosen and why.
     pub(crate) line: String,
-    kernel: Option<KernelChoice>,
+    /// The program in the kernel, in the process that owns the sockets.
+    chooser: Option<AcceptSteering>,
+    /// What the program looks at.
+    board: Option<Arc<Board>>,
+    pub(crate) neighbours: Neighbours,
     /// Of each core, those whose listeners it watches.
     watched: Vec<Vec<usize>>,
     counters: Counters,
 }
 
 /// Whether a core's neighbours watch its listeners.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Neighbours {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Neighbours {
     Watch,
     LookAway,
 }
@@ -176,23 +187,39 @@ impl Balancing {
             Neighbours::Watch => (neighbours_on(cpus), verdict::describe()),
             Neighbours::LookAway => (vec![Vec::new(); cpus.len()], "nobody watches".to_owned()),
         };
+        let (chooser, board) =
+            kernel.map_or((None, None), |KernelChoice { steering, board }| (Some(steering), Some(board)));
         Self {
             steering,
             line: format!("{line}; {rule}"),
-            kernel,
+            chooser,
+            board,
+            neighbours,
             watched,
             counters: Counters::new(cpus.len()),
         }
     }
 
+    /// What is left to do for one of several instances on its own cores: their sockets were opened elsewhere. `board` is its
+    /// part of the board that the kernel looks at, if it does.
+    pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<Board>) -> Self {
+        let balancing = Self::new(cpus, Steering::PacketsCpu, None, neighbours, String::new());
+        Self { board: board.map(Arc::new), ..balancing }
+    }
+
     /// Where cores show what they do, if the kernel looks.
     pub(crate) fn board(&self) -> Option<Arc<Board>> {
-        self.kernel.as_ref().map(|kernel| kernel.board.clone())
+        self.board.clone()
+    }
+
+    /// The memory in which it stands, for other processes.
+    pub(crate) fn board_memory(&self) -> Option<BorrowedFd<'_>> {
+        self.chooser.as_ref().map(AcceptSteering::boards)
     }
 
     /// Has the kernel choose among the listening sockets of an address, if it chooses at all.
     pub(crate) fn take_charge_of(&self, sockets: &[OwnedFd]) -> io::Result<()> {
-        self.kernel.as_ref().map_or(Ok(()), |kernel| kernel.steering.choose_among(sockets))
+        self.chooser.as_ref().map_or(Ok(()), |chooser| chooser.choose_among(sockets))
     }
 
     /// A connection was accepted on `core`.
@@ -217,7 +244,7 @@ impl Balancing {
             ),
         };
         let (accepted, taken_over) = (sum(|core| core.accepted), sum(|core| core.taken_over));
-        let sent_away = self.kernel.as_ref().map_or(String::new(), KernelChoice::sent_away);
+        let sent_away = self.board.as_deref().map_or(String::new(), kernel::sent_away);
         format!(
             "accepted: {accepted} connections, {taken_over} of them taken over from a core that did not come\
              {sent_away}{share}"
@@ -261,7 +288,7 @@ mod tests {
     #[test]
     fn what_needs_a_right_falls_back_in_words() {
         let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);
-        match asked.kernel {
+        match asked.chooser {
             Some(_) => assert_eq!(asked.line, "round-robin, as asked for; nobody watches"),
             None => assert!(
                 asked.line.starts_with("local, not round-robin as asked for: the kernel"),

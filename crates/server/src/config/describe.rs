@@ -16,6 +16,7 @@ pub(super) enum Kind {
     Time,
     Address,
     Cores,
+    Instances,
     Log,
     Words(Vec<&'static str>),
     Table,
@@ -34,6 +35,7 @@ impl Kind {
             Self::Time => "time".to_owned(),
             Self::Address => "address".to_owned(),
             Self::Cores => "cores".to_owned(),
+            Self::Instances => "instances".to_owned(),
             Self::Log => "log".to_owned(),
             Self::Words(words) => {
                 words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
@@ -55,6 +57,7 @@ impl Kind {
             Self::Time => "seconds or a time in quotes, such as 10 or \"500ms\"".to_owned(),
             Self::Address => "an address in quotes, such as \":80\" or \"127.0.0.1:8080\"".to_owned(),
             Self::Cores => "\"all\", a number, or a list of cpus such as \"0-3\"".to_owned(),
+            Self::Instances => "\"per-node\", \"one\", or a number".to_owned(),
             Self::Log => "\"off\", \"-\" for standard output, or a file".to_owned(),
             Self::Words(words) => {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();

@@ -21,7 +21,7 @@ use crate::{
 };
 use std::path::PathBuf;
 use vermeil_http::limits;
-use vermeil_topology::CoreSelection;
+use vermeil_topology::{CoreSelection, InstanceSelection};
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
@@ -33,6 +33,10 @@ table! {
     pub(super) struct Document {
         /// Which cpus to run on, one event loop each: `"all"`, a number of them, or a list such as `"0-3,8"`.
         cores: At<CoreSelection> = At::unwritten(CoreSelection::All),
+        /// Into how many processes the server is divided: `"per-node"` one for each memory node that has cores of it, `"one"`, or a
+        /// number. With more than one, a supervisor starts them, each with its own cores, memory of its nodes, caches and PHP pool;
+        /// bounds are each one's.
+        instances: InstanceSelection = InstanceSelection::PerNode,
         /// How new connections find their cores. `local`: the core that handles the packets; neighbours relieve one that is stuck.
         /// `load-aware` (takes CAP_BPF): the same, unless much more work waits there than elsewhere. `hash`, `fixed` and `round-robin`
         /// are for comparison. `auto`: the first of `load-aware`, `local` and `hash` that a self-test at start shows to work.

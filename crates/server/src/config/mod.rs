@@ -40,13 +40,28 @@ const INTRODUCTION: &str = include_str!("introduction.md");
 /// # Errors
 /// It cannot be read, or something in it is wrong: everything that is, with its place.
 pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|source| {
+    take(path, &text_of(path)?, around)
+}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+/// It cannot be read.
+pub fn text_of(path: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(path).map_err(|source| {
         ConfigError::whole(
             path,
             format!("cannot read the configuration: {source}; name it with --config FILE"),
         )
-    })?;
-    let options = parse(path, &text, around)?;
+    })
+}
+
+/// As [`load`], for a file that was read already.
+///
+/// # Errors
+/// As there.
+pub fn take(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
+    let options = parse(path, text, around)?;
     // As it is named now, wherever this process may go.
     Ok(ServeOptions { file: Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())), ..options })
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::control::ControlTarget;
 use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
 use toml::{Spanned, de::DeValue};
-use vermeil_topology::CoreSelection;
+use vermeil_topology::{CoreSelection, InstanceSelection};
 
 pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
@@ -381,6 +381,24 @@ impl Setting for CoreSelection {
             return reader.parsed(node, number.as_str());
         }
         let text = reader.text(node, &Kind::Cores)?;
+        reader.parsed(node, text)
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(format!("\"{self}\""))
+    }
+}
+
+impl Setting for InstanceSelection {
+    fn kind() -> Kind {
+        Kind::Instances
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        if let DeValue::Integer(number) = node.get_ref() {
+            return reader.parsed(node, number.as_str());
+        }
+        let text = reader.text(node, &Kind::Instances)?;
         reader.parsed(node, text)
     }
 

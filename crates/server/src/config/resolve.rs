@@ -13,13 +13,14 @@ use super::{
 use crate::{
     ServeOptions, Timeouts,
     control::ControlTarget,
+    cpus_of,
     files::{Listing, SiteOptions, StoreOptions},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
 };
 use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr};
 use vermeil_http::{Limits, Status};
-use vermeil_topology::CpuId;
+use vermeil_topology::Instance;
 
 /// What is found to be wrong.
 #[derive(Default)]
@@ -42,7 +43,8 @@ pub(super) fn resolve(
 ) -> Option<ServeOptions> {
     let mut found = Problems::default();
     let listen = listen(&document, around, &mut found);
-    let cpus = cpus(&document, around, &mut found);
+    let instances = instances(&document, around, &mut found);
+    let cpus = cpus_of(&instances);
     refuse_contradictions(&document, &mut found);
     let folder = hosts.folder;
     let hosts = hosts.finish(document.hosts.unknown, text, &mut found);
@@ -75,6 +77,7 @@ pub(super) fn resolve(
         hosts: hosts.into(),
         listen,
         cpus,
+        instances,
         balance: document.balance,
         io: document.io,
         log: match document.log {
@@ -120,9 +123,9 @@ fn listen(document: &Document, around: &Surroundings, problems: &mut Problems) -
     addrs
 }
 
-fn cpus(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<CpuId> {
+fn instances(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<Instance> {
     let cores = &document.cores;
-    cores.value.resolve(&around.machine, &around.allowed).unwrap_or_else(|error| {
+    around.instances(&cores.value, document.instances).unwrap_or_else(|error| {
         let what = match error {
             vermeil_topology::Error::Cores { problem, .. } => problem,
             other => other.to_string(),

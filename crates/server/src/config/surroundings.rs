@@ -6,7 +6,10 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     path::Path,
 };
-use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Error, Machine, allowed, sysfs};
+use vermeil_topology::{
+    Allowed, CPUS_MAX, CoreSelection, CpuId, CpuSet, Error, Instance, InstanceSelection, Machine, allowed,
+    sysfs,
+};
 
 /// A machine, and what of it may be used.
 pub struct Surroundings {
@@ -18,6 +21,8 @@ pub struct Surroundings {
     pub has_ipv6: bool,
     /// Gives the addresses of a name, each with the port.
     pub look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+    /// What this process is, if it is one of several instances: others have chosen its cpus.
+    pub assigned: Option<Instance>,
 }
 
 /// Why a name to listen on is no address.
@@ -49,7 +54,23 @@ impl Surroundings {
         // The kernel lists the addresses of IPv6 there; without IPv6 there is no such file.
         let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
         let look_up = |name: &str, port| (name, port).to_socket_addrs().map(Iterator::collect);
-        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up })
+        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up, assigned: None })
+    }
+
+    /// The instances that a choice of cores comes to: one, on its assigned cpus, for a process that is one of several.
+    ///
+    /// # Errors
+    /// Cores that are not there or not allowed.
+    pub fn instances(
+        &self,
+        cores: &CoreSelection,
+        instances: InstanceSelection,
+    ) -> Result<Vec<Instance>, Error> {
+        if let Some(assigned) = &self.assigned {
+            return Ok(vec![assigned.clone()]);
+        }
+        let cpus = cores.resolve(&self.machine, &self.allowed)?;
+        Ok(instances.divide(&self.machine, &cpus))
     }
 
     /// Adds the addresses of `listen` to `addrs`, each once: twice the same would compete with itself.

@@ -18,7 +18,7 @@ fn surroundings() -> Surroundings {
         "localhost" => Ok(vec![addr(&format!("[::1]:{port}")), addr(&format!("127.0.0.1:{port}"))]),
         _ => Err(io::Error::other("no such name")),
     };
-    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up }
+    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up, assigned: None }
 }
 
 fn addr(text: &str) -> SocketAddr {

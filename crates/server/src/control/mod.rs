@@ -22,7 +22,7 @@ mod tests;
 pub use client::{ClientError, Reloaded, StatusForm, ask_reload, ask_status};
 pub use place::{ControlTarget, PlaceError};
 
-use crate::reload::Running;
+use crate::status::Status;
 use place::Place;
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -46,11 +46,23 @@ const LINE_BYTES_MAX: u64 = 256;
 /// How long whoever has connected may take to ask, and to take the answer. Guess: it is a program on this machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What answers: a server, or the supervisor of several instances.
+pub(crate) trait Overseer: Send + Sync {
+    /// What is done, was done and is held.
+    fn status(&self) -> Status;
+
+    /// Takes the configuration from its file again, and says so to whoever started the server too; what there is to say.
+    ///
+    /// # Errors
+    /// Why it was refused; nothing has changed then.
+    fn reload(&self) -> Result<Vec<String>, String>;
+}
+
 /// The control socket of one server.
 pub(crate) struct Control {
     path: PathBuf,
     /// Told what runs; dropped instead if nothing comes to run.
-    running: mpsc::Sender<Arc<Running>>,
+    running: mpsc::Sender<Arc<dyn Overseer>>,
     /// Closed to end the thread.
     stop: OwnedFd,
     thread: JoinHandle<()>,
@@ -79,11 +91,11 @@ impl Control {
 
     fn start(place: Place) -> io::Result<Self> {
         let (stopping, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let (running, runs) = mpsc::channel::<Arc<Running>>();
+        let (running, runs) = mpsc::channel::<Arc<dyn Overseer>>();
         let path = place.path().to_owned();
         let thread = thread::Builder::new().name("vermeil-control".to_owned()).spawn(move || {
             if let Ok(running) = runs.recv() {
-                serve(place.listener(), &stopping, &running);
+                serve(place.listener(), &stopping, running.as_ref());
             }
             place.remove();
         })?;
@@ -96,7 +108,7 @@ impl Control {
     }
 
     /// From now on requests are answered; those that came before have waited.
-    pub(crate) fn watch(&self, running: Arc<Running>) {
+    pub(crate) fn watch(&self, running: Arc<dyn Overseer>) {
         // It fails if the thread has ended, and then nobody asks.
         let _ = self.running.send(running);
     }
@@ -109,7 +121,7 @@ impl Control {
     }
 }
 
-fn serve(listener: &UnixListener, stopping: &OwnedFd, running: &Running) {
+fn serve(listener: &UnixListener, stopping: &OwnedFd, running: &dyn Overseer) {
     loop {
         let mut fds =
             [PollFd::new(listener, PollFlags::IN), PollFd::from_borrowed_fd(stopping.as_fd(), PollFlags::IN)];
@@ -135,7 +147,7 @@ fn is_owner(client: &UnixStream) -> bool {
     peer.uid.is_root() || peer.uid == place::owner()
 }
 
-fn answer(client: &UnixStream, running: &Running) -> io::Result<()> {
+fn answer(client: &UnixStream, running: &dyn Overseer) -> io::Result<()> {
     if !is_owner(client) {
         return Ok(());
     }
@@ -154,10 +166,10 @@ fn answer(client: &UnixStream, running: &Running) -> io::Result<()> {
     client.write_all(answer.as_bytes())
 }
 
-fn reload(running: &Running) -> String {
-    let (outcome, lines) = match running.reload_and_say() {
+fn reload(running: &dyn Overseer) -> String {
+    let (outcome, lines) = match running.reload() {
         Ok(said) => (client::RELOADED, said.join("\n")),
-        Err(why) => (client::REFUSED, why.to_string()),
+        Err(why) => (client::REFUSED, why),
     };
     format!("{outcome}\n{lines}\n")
 }

@@ -5,6 +5,7 @@
 //! counted among the unsaid.
 //! Tested below on an invented clock.
 
+use crate::voice::speaker;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -134,7 +135,7 @@ impl Notices {
         for kind in NoticeKind::ALL {
             let unsaid = self.kind(kind).unsaid.swap(0, Ordering::Relaxed);
             if unsaid > 0 {
-                self.put(&format!("vermeil: {}: {unsaid} more", kind.name()));
+                self.put(&format!("{}: {}: {unsaid} more", speaker(), kind.name()));
             }
         }
     }
@@ -192,7 +193,7 @@ impl Notices {
 
 /// The line: prefix, escaped text cut at [`LINE_BYTES_MAX`], what was not said since the last one.
 fn text(line: fmt::Arguments<'_>, unsaid: u64) -> String {
-    let mut said = String::from("vermeil: ");
+    let mut said = format!("{}: ", speaker());
     for character in line.to_string().chars() {
         if said.len() >= LINE_BYTES_MAX {
             said.push_str("...");

@@ -106,7 +106,7 @@ impl Sink {
             if !is_writable(file, wait) {
                 return Progress::Stuck;
             }
-            piece = &bytes[..bytes.len().min(PIPE_BYTES)];
+            piece = in_one_piece(bytes);
         }
         match file.write(piece) {
             Ok(0) => Progress::Failed(io::ErrorKind::WriteZero.into()),
@@ -135,6 +135,16 @@ impl fmt::Display for Sink {
             Some(path) => write!(f, "the access log {}", path.display()),
             None => f.write_str("the access log on standard output"),
         }
+    }
+}
+
+/// As many whole lines as a pipe takes in one piece, so that lines of several processes do not mix; of a longer line what
+/// it takes.
+fn in_one_piece(bytes: &[u8]) -> &[u8] {
+    let piece = &bytes[..bytes.len().min(PIPE_BYTES)];
+    match piece.iter().rposition(|byte| *byte == b'\n') {
+        Some(end) => &piece[..=end],
+        None => piece,
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Status {
         reloads: life.reloads,
         listening: life.listening.iter().map(ToString::to_string).collect(),
         instances: vec![instance(sources)],
+        silent: Vec::new(),
     }
 }
 
@@ -80,8 +81,12 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let cores = cores(handle, server);
     let totals = server.totals();
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
+    let nodes = options.instances.iter().flat_map(|instance| &instance.nodes).map(|node| node.0);
     InstanceStatus {
+        instance: 0,
         pid: std::process::id(),
+        nodes: nodes.collect(),
+        restarts: 0,
         io: handle.snapshot().cores.first().map(|core| core.io.clone()).unwrap_or_default(),
         connections: cores.iter().map(|core| core.connections).sum(),
         cores,

@@ -1,6 +1,6 @@
 //! The records of a status, each field with its unit and meaning; and the page that tells them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 /// What stands before the records of the reference page.
@@ -25,7 +25,7 @@ macro_rules! record {
         $($(#[doc = $doc:literal])+ $field:ident: $type:ty,)+
     }) => {
         $(#[doc = $about])+
-        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: $type,)+
         }
@@ -59,16 +59,24 @@ record! {
         reloads: u64,
         /// Addresses it listens on.
         listening: Vec<String>,
-        /// What serves: one process today, in a list so that there can be more.
+        /// What serves: this process, or those that it watches over.
         instances: Vec<InstanceStatus>,
+        /// Instances that did not answer: they are being started, or hang.
+        silent: Vec<u32>,
     }
 }
 
 record! {
     /// A process that serves.
     pub struct InstanceStatus {
+        /// Its number, from 0.
+        instance: u32,
         /// Number of the process.
         pid: u32,
+        /// The memory nodes of its cores.
+        nodes: Vec<u32>,
+        /// Times that it was started again because it had ended.
+        restarts: u64,
         /// The driver of its cores.
         io: String,
         /// Its cores.

@@ -15,7 +15,26 @@ impl Display for Status {
             writeln!(f, "configuration: {file}, reloaded {}", times(self.reloads))?;
         }
         writeln!(f, "listening: {}", self.listening.join(", "))?;
-        self.instances.iter().try_for_each(|instance| instance.fmt(f))
+        if let ([instance], []) = (&*self.instances, &*self.silent) {
+            return instance.fmt(f);
+        }
+        for instance in &self.instances {
+            let InstanceStatus { instance: number, pid, nodes, restarts, cores, .. } = instance;
+            let busy = cores.iter().map(|core| core.busy).sum::<f64>() / cores.len().max(1) as f64;
+            writeln!(
+                f,
+                "\ninstance {number}: pid {pid}, {}, {} cores {:.0}% busy, started again {}",
+                nodes_in_words(nodes),
+                cores.len(),
+                busy * 100.0,
+                times(*restarts)
+            )?;
+            instance.fmt(f)?;
+        }
+        for silent in &self.silent {
+            writeln!(f, "\ninstance {silent}: no answer; it is being started, or hangs")?;
+        }
+        Ok(())
     }
 }
 
@@ -133,6 +152,11 @@ impl Display for PhpStatus {
             times(self.restarts),
         )
     }
+}
+
+fn nodes_in_words(nodes: &[u32]) -> String {
+    let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, numbers.join(", "))
 }
 
 fn times(count: u64) -> String {

@@ -34,7 +34,9 @@ impl Site {
     /// Writes `vermeil.toml` beside the folder: `text`, behind a driver, no log and an address of its own.
     pub(crate) fn configure(&self, io: Io, text: &str) -> PathBuf {
         let listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n";
-        let text = format!("io = \"{}\"\nlog = \"off\"\n{listener}{text}", io.name());
+        // Keys of the whole come before all tables.
+        let (top, tables) = text.split_at(text.find('[').unwrap_or(text.len()));
+        let text = format!("io = \"{}\"\nlog = \"off\"\n{top}{listener}{tables}", io.name());
         let file = self.outside("vermeil.toml");
         fs::write(&file, text).expect("a file");
         file

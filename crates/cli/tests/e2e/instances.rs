@@ -1,0 +1,207 @@
+//! Several instances behind one supervisor: one that is killed is started again and the others do not notice, a reload is
+//! taken by all or by none, and all drain together.
+
+use crate::support::{Client, Content, Io, Process, Server, Site, on_both, until, vermeil};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+on_both!(
+    one_that_is_killed_is_started_again_and_the_others_go_on,
+    a_reload_is_taken_by_all_or_by_none,
+    all_drain_and_none_is_left,
+    without_the_supervisor_none_is_left,
+    what_cannot_start_is_refused_as_a_whole,
+    sixty_four_on_any_number_of_cpus_serve,
+    a_command_line_is_enough,
+);
+
+/// Which instance a connection comes to, the kernel's hash decides: among forty, both have some.
+const CLIENTS: usize = 40;
+
+const HOST: &str = "[[host]]\nroot = \"site\"\n";
+
+/// The top of a configuration with two instances.
+const TWO: &str = "instances = 2\nbalance = \"hash\"\ncontrol = \"control\"\n";
+
+fn two(io: Io, site: &Site) -> (Server, PathBuf) {
+    let server = Server::configured(io, site, &format!("{TWO}{HOST}"));
+    (server, site.outside("control"))
+}
+
+#[track_caller]
+fn status(control: &Path) -> Value {
+    let output = vermeil(&["status", "--json", "--control", control.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn pids(status: &Value) -> Vec<i32> {
+    let instances = status["instances"].as_array().unwrap();
+    instances.iter().map(|instance| instance["pid"].as_i64().unwrap() as i32).collect()
+}
+
+/// Whether it runs: one that nobody waits for has ended all the same.
+fn is_there(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn clients(server: &Server) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/").status, 200);
+    }
+    clients
+}
+
+fn one_that_is_killed_is_started_again_and_the_others_go_on(io: Io) {
+    let site = Site::new();
+    let (server, control) = two(io, &site);
+    let mut clients = clients(&server);
+    let before = status(&control);
+    let others = before["instances"][1]["connections"].as_u64().unwrap() as usize;
+    assert!((1..CLIENTS).contains(&others), "{before}");
+    let pid = pids(&before)[0];
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    server.says("instance 0: it ended (signal: 9 (SIGKILL)); starting another\n");
+    for _ in 0..CLIENTS {
+        // Some wait in the sockets that the killed one had.
+        assert_eq!(server.get("/").status, 200);
+    }
+    let still_answered = clients.iter_mut().filter_map(|client| {
+        client.try_send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
+        client.try_read(Content::Follows).ok()
+    });
+    assert_eq!(still_answered.count(), others, "the others' connections, and no more");
+    server.says("instance 0 serves again, after ");
+    let after = status(&control);
+    assert_eq!(after["instances"][0]["restarts"], 1, "{after}");
+    assert_eq!(after["instances"][1]["restarts"], 0, "{after}");
+    assert_ne!(pids(&after)[0], pid);
+    assert_eq!(pids(&after)[1], pids(&before)[1]);
+    server.stops_clean();
+}
+
+/// Writes the configuration and has the server take it; waits until it has said `words` once more.
+fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
+    let before = server.stderr().matches(words).count();
+    site.configure(io, text);
+    server.signal(Signal::HUP);
+    until("it has reloaded", || (server.stderr().matches(words).count() > before).then_some(()));
+}
+
+fn a_reload_is_taken_by_all_or_by_none(io: Io) {
+    let site = Site::new();
+    fs::create_dir(site.outside("new")).unwrap();
+    fs::write(site.outside("new/index.html"), "new").unwrap();
+    let (server, control) = two(io, &site);
+    let mut clients = clients(&server);
+    for (text, words) in [
+        ("[[host]]\nrot = \"site\"\n", "host.rot: there is no such key"),
+        // What only an instance finds.
+        ("[[host]]\nroot = \"gone\"\n", "gone: there is no such folder"),
+    ] {
+        reload(&server, &site, io, &format!("{TWO}{text}"), "the configuration stays as it is");
+        server.says(words);
+        for client in &mut clients {
+            assert_eq!(client.get("/").text(), "<!doctype html>home\n");
+        }
+    }
+    let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = format!("{TWO}[[host]]\nroot = \"new\"\n[[listener]]\naddress = \"{other}\"\n");
+    reload(&server, &site, io, &text, "vermeil: reloaded: ");
+    server.says(&format!("listening on {other} too\n"));
+    for client in &mut clients {
+        assert_eq!(client.get("/").text(), "new");
+    }
+    for _ in 0..CLIENTS {
+        assert_eq!(Client::connect(other).get("/").text(), "new");
+    }
+    // One that starts now starts with what is in force.
+    let pid = pids(&status(&control))[1];
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    server.says("instance 1 serves again, after ");
+    for _ in 0..CLIENTS {
+        assert_eq!(Client::connect(other).get("/").text(), "new");
+    }
+    reload(&server, &site, io, &format!("{TWO}{HOST}"), &format!("no longer listening on {other}"));
+    until("nobody listens", || Client::try_connect(other).is_none().then_some(()));
+    reload(&server, &site, io, &format!("instances = 3\n{HOST}"), "only a restart changes cores, instances");
+    let said = status(&control);
+    assert_eq!((said["reloads"].as_u64(), pids(&said).len()), (Some(3), 2), "{said}");
+    server.stops_clean();
+}
+
+fn all_drain_and_none_is_left(io: Io) {
+    let site = Site::new();
+    site.write("large", &vec![b'x'; 8 << 20]);
+    let (server, control) = two(io, &site);
+    let pids = pids(&status(&control));
+    let mut slow: Vec<Client> = (0..8).map(|_| server.narrow_client()).collect();
+    for client in &mut slow {
+        client.ask("GET", "/large", &[]);
+        client.receive_at_least(1);
+    }
+    server.signal(Signal::TERM);
+    server.says("draining, at most 30 s");
+    for client in &mut slow {
+        assert_eq!(client.read(Content::Follows).body.len(), 8 << 20);
+    }
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+    assert!(!pids.into_iter().any(is_there));
+}
+
+fn without_the_supervisor_none_is_left(io: Io) {
+    let site = Site::new();
+    let (server, control) = two(io, &site);
+    let pids = pids(&status(&control));
+    server.signal(Signal::KILL);
+    server.wait();
+    until("all have ended", || (!pids.iter().any(|pid| is_there(*pid))).then_some(()));
+    server.says("the supervisor is gone");
+}
+
+fn what_cannot_start_is_refused_as_a_whole(io: Io) {
+    let site = Site::new();
+    let file = site.configure(io, "instances = 2\n[[host]]\nroot = \"gone\"\n");
+    let server = Process::spawn(vermeil(&["serve", "--config", file.to_str().unwrap()]));
+    assert_eq!(server.wait(), Some(3));
+    until("both have said why", || {
+        let said = server.stderr();
+        (said.contains("gone: there is no such folder") && said.contains("does not serve: it ended"))
+            .then_some(())
+    });
+}
+
+fn sixty_four_on_any_number_of_cpus_serve(io: Io) {
+    let site = Site::new();
+    let control = site.outside("control");
+    let arguments = ["--instances", "64", "--balance", "hash", "--control", control.to_str().unwrap()];
+    let server = Server::start(io, &site, &arguments);
+    for _ in 0..CLIENTS {
+        assert_eq!(server.get("/").status, 200);
+    }
+    let said = status(&control);
+    let answered = pids(&said).len() + said["silent"].as_array().unwrap().len();
+    assert_eq!(answered, 64, "{said}");
+    server.stops_clean();
+}
+
+fn a_command_line_is_enough(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &["--instances", "2", "--log", "-"]);
+    for _ in 0..CLIENTS {
+        assert_eq!(server.get("/").status, 200);
+    }
+    until("all lines are there", || {
+        let lines = server.stdout();
+        (lines.lines().filter(|line| line.contains("\"GET / HTTP/1.1\" 200")).count() == CLIENTS)
+            .then_some(())
+    });
+    server.signal(Signal::HUP);
+    assert_eq!(server.get("/").status, 200);
+    server.stops_clean();
+}

@@ -1,0 +1,218 @@
+//! The instance's side: it is given its place, its sockets and its configuration, and obeys.
+//!
+//! Its standard input is the link to the supervisor. Before anything else it goes to its cpus and binds its memory, so
+//! that all it ever touches is there. Without supervisor it drains and ends. Tested through the binary
+//! (`crates/cli/tests/e2e/instances.rs`).
+
+use super::link::{Answer, Assignment, Link, Order, text_of_descriptor};
+use crate::{
+    balance::Balancing,
+    config::{self, Surroundings},
+    control::Overseer as _,
+    listen::Listening,
+    reload::{Prepared, Running},
+    voice::{say, speak_as_instance},
+};
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    process::{Signal, getpid, kill_process},
+    stdio::dup2_stdin,
+    thread::set_name,
+};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd as _, OwnedFd},
+    path::Path,
+    sync::Arc,
+    thread,
+};
+use vermeil::Board;
+use vermeil_io::{allow_current_thread, bind_memory};
+use vermeil_topology::{CpuId, Instance};
+
+/// Longest reason of a refusal that is passed on, in bytes. Guess: more is not read, and a message has its bound.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// What this process was assigned by its supervisor.
+#[derive(Debug)]
+pub struct Assigned {
+    link: Link,
+    assignment: Assignment,
+    text: Option<String>,
+    board: Option<Board>,
+    listening: Vec<Listening>,
+    memory: String,
+}
+
+impl Assigned {
+    /// Takes this process's place from its supervisor, whose link is standard input. To be called first of all.
+    ///
+    /// # Errors
+    /// Standard input is no such link.
+    pub fn receive() -> io::Result<Self> {
+        let socket = io::stdin().as_fd().try_clone_to_owned()?;
+        let mut link = Link::new(socket);
+        let order = link.next_order().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let Some((Order::Start(assignment), descriptors)) = order else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        dup2_stdin(openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)?;
+        speak_as_instance(assignment.number);
+        // Else `ps` shows the link it was started by, `exe`. It cannot fail.
+        let _ = set_name(c"vermeil");
+        let memory = take_place(&assignment.instance);
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
+        let text = assignment.has_text.then(|| text_of_descriptor(next()?)).transpose()?;
+        let board = assignment.has_board.then(|| board(&assignment, &next()?)).transpose()?;
+        let sockets = descriptors.collect();
+        let listening = by_address(&assignment.listening, assignment.instance.cpus.len(), sockets);
+        Ok(Self { link, assignment, text, board, listening, memory })
+    }
+
+    /// Its cpus and nodes.
+    pub fn instance(&self) -> &Instance {
+        &self.assignment.instance
+    }
+
+    /// The text of the configuration, if there is a file.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// The addresses that are listened on, as they were asked for.
+    pub(crate) fn listen(&self) -> Vec<SocketAddr> {
+        self.assignment.listening.iter().map(|(asked, _)| *asked).collect()
+    }
+
+    /// Its sockets, and what is left to do of balancing.
+    pub(crate) fn sockets(&mut self, cpus: &[CpuId]) -> (Balancing, Vec<Listening>) {
+        let balancing = Balancing::of_instance(cpus, self.assignment.neighbours, self.board.take());
+        (balancing, std::mem::take(&mut self.listening))
+    }
+
+    /// What there is to say of its place.
+    pub(crate) fn describe(&self) -> String {
+        let cpus: vermeil_topology::CpuSet = self.assignment.instance.cpus.iter().copied().collect();
+        let cores = self.assignment.instance.cpus.len();
+        format!("pid {}, {cores} cores (cpus {cpus}), {}", std::process::id(), self.memory)
+    }
+
+    /// Says that it serves, and obeys from now on.
+    ///
+    /// # Errors
+    /// The supervisor is gone, or no thread can be started.
+    pub(crate) fn obey(self, running: Arc<Running>) -> io::Result<()> {
+        let Self { mut link, assignment, .. } = self;
+        link.answer(&Answer::Started)?;
+        let mut obedience = Obedience { instance: assignment.instance, running, prepared: None };
+        thread::Builder::new().name("vermeil-link".to_owned()).spawn(move || {
+            while let Ok(Some((order, descriptors))) = link.next_order() {
+                let answer = obedience.carry_out(order, descriptors);
+                if link.answer(&answer).is_err() {
+                    break;
+                }
+            }
+            obedience.end();
+        })?;
+        Ok(())
+    }
+}
+
+/// Goes where the instance is to be; says what became of its memory.
+fn take_place(instance: &Instance) -> String {
+    let cpus: Vec<usize> = instance.cpus.iter().map(|cpu| cpu.0 as usize).collect();
+    // Each core pins itself and says if it cannot; this is for the other threads.
+    let _ = allow_current_thread(&cpus);
+    let nodes: Vec<u32> = instance.nodes.iter().map(|node| node.0).collect();
+    let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    let names = format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, names.join(", "));
+    match bind_memory(&nodes) {
+        Ok(()) => format!("memory of {names}"),
+        Err(error) => format!("memory from anywhere ({names}: {error})"),
+    }
+}
+
+fn board(assignment: &Assignment, memory: &OwnedFd) -> io::Result<Board> {
+    let first = assignment.first_core;
+    let board = Board::mapped(memory, assignment.cores)?;
+    Ok(board.part(first..first + assignment.instance.cpus.len()))
+}
+
+/// Sockets as they came, address by address.
+fn by_address(listening: &[(SocketAddr, SocketAddr)], cores: usize, sockets: Vec<OwnedFd>) -> Vec<Listening> {
+    let mut sockets = sockets.into_iter();
+    listening
+        .iter()
+        .map(|&(asked, addr)| Listening { asked, addr, sockets: sockets.by_ref().take(cores).collect() })
+        .collect()
+}
+
+/// What carries orders out.
+struct Obedience {
+    instance: Instance,
+    running: Arc<Running>,
+    prepared: Option<Prepared>,
+}
+
+impl Obedience {
+    fn carry_out(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Answer {
+        match order {
+            Order::Start(_) => Answer::Refused("it has started".to_owned()),
+            Order::Prepare { listen, added } => match self.prepare(listen, &added, descriptors) {
+                Ok(prepared) => {
+                    self.prepared = Some(prepared);
+                    Answer::Prepared
+                }
+                Err(mut why) => {
+                    why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
+                    Answer::Refused(why)
+                }
+            },
+            Order::Take => match self.prepared.take() {
+                Some(prepared) => Answer::Taken(self.running.take_given(prepared)),
+                None => Answer::Refused("nothing is ready".to_owned()),
+            },
+            Order::Forget => {
+                self.prepared = None;
+                Answer::Forgotten
+            }
+            Order::Status => {
+                let mut instances = self.running.status().instances;
+                match instances.pop() {
+                    Some(status) => Answer::Status(Box::new(status)),
+                    None => Answer::Refused("it has no status".to_owned()),
+                }
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        listen: Vec<SocketAddr>,
+        added: &[(SocketAddr, SocketAddr)],
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Prepared, String> {
+        let mut descriptors = descriptors.into_iter();
+        let text = descriptors.next().ok_or("there is no configuration")?;
+        let text = text_of_descriptor(text).map_err(|error| error.to_string())?;
+        let around = Surroundings::here().map_err(|error| error.to_string())?;
+        let around = Surroundings { assigned: Some(self.instance.clone()), ..around };
+        let file = self.running.file().ok_or("it was started from a command line")?;
+        let mut options =
+            config::take(Path::new(&file), &text, &around).map_err(|error| error.to_string())?;
+        options.listen = listen;
+        let added = by_address(added, self.instance.cpus.len(), descriptors.collect());
+        self.running.prepare_given(options, added).map_err(|error| error.to_string())
+    }
+
+    /// The supervisor is gone: nobody would restart or reload this instance, or know of it.
+    fn end(&self) {
+        if !self.running.server().is_draining() {
+            say(format_args!("the supervisor is gone: draining"));
+            // To ourselves; it cannot fail.
+            let _ = kill_process(getpid(), Signal::TERM);
+        }
+    }
+}

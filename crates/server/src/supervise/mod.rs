@@ -1,0 +1,135 @@
+//! Several instances and the process that watches over them, where a server is divided.
+//!
+//! The supervisor owns the listening sockets, the configuration and the control socket, and serves nothing. Each instance is
+//! a process of its own, the same binary, with its own cores, memory of its own nodes, its own caches, programs and log
+//! thread: nothing is shared but the sockets' group, so that one that crashes is not noticed by the others. With one
+//! instance there is no supervisor: it would have nothing to do but to restart, which whoever starts the server does too.
+//!
+//! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting, reloading), `member` (a process),
+//! `link` (what is said), `instance` (the other side), `backoff`. Tested through the binary
+//! (`crates/cli/tests/e2e/instances.rs`).
+
+mod backoff;
+mod instance;
+mod link;
+mod member;
+mod supervisor;
+
+pub use instance::Assigned;
+pub use member::INSTANCE_COMMAND;
+
+use crate::{
+    balance::Balancing,
+    control::Control,
+    listen::listen_on,
+    options::ServeOptions,
+    serve::{Ended, ServeError, describe_addresses, watch_over},
+    voice::say,
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
+    iterator::Signals,
+};
+use std::{ffi::OsString, process::ExitStatus, sync::Arc};
+use supervisor::{Ends, InForce, Supervisor};
+
+/// What instances are made of.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The arguments of this process.
+    pub arguments: Vec<OsString>,
+    /// The text of the configuration, if there is a file.
+    pub text: Option<String>,
+}
+
+/// Starts the instances that `options` ask for and watches over them until SIGTERM or SIGINT; then drains them all. Signals
+/// are those of [`serve`](crate::serve()).
+///
+/// # Errors
+/// [`ServeError`], before anything was served.
+pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, ServeError> {
+    let Program { arguments, text } = program;
+    let balancing = Balancing::choose(options.balance, &options.cpus);
+    let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
+    let control = Control::open(&options.control)?;
+    let line = format!("balance: {}", balancing.line);
+    let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
+    let patience = options.timeouts.drain;
+    let supervisor = Arc::new(Supervisor::new(arguments, balancing, InForce { options, text, listening }));
+    let keepers =
+        supervisor.start().map_err(|(number, why)| ServeError::Instance { number, why: why.to_string() })?;
+
+    describe_addresses(&what, &supervisor.listening());
+    say(format_args!(
+        "cores: {cores} in {instances} instances; process {} watches over them",
+        std::process::id()
+    ));
+    say(format_args!("{line}"));
+    let control = watch_over(control);
+    if let Some(control) = &control {
+        control.watch(supervisor.clone());
+    }
+    let stop = obey_signals(signals, &supervisor);
+    say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
+    supervisor.drain();
+    let ends = stop.second(&supervisor, keepers);
+    if let Some(control) = control {
+        control.close();
+    }
+    say(format_args!("stopped: {instances} instances"));
+    Ok(ended(&ends))
+}
+
+/// The signals after the first to stop.
+struct Stopping(Signals);
+
+/// Does what signals ask for, until one asks to stop.
+fn obey_signals(mut signals: Signals, supervisor: &Supervisor) -> Stopping {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => hang_up(supervisor),
+            SIGUSR1 => supervisor.reopen_logs(),
+            _ => break,
+        }
+    }
+    Stopping(signals)
+}
+
+/// Another configuration if there is a file, and the log anew in any case.
+fn hang_up(supervisor: &Supervisor) {
+    use crate::control::Overseer as _;
+    if supervisor.reload().is_err() {
+        supervisor.reopen_logs();
+    }
+}
+
+impl Stopping {
+    /// Waits for the end of all instances, passing further signals on.
+    fn second(self, supervisor: &Supervisor, keepers: supervisor::Keepers) -> Ends {
+        let Self(mut signals) = self;
+        let end = signals.handle();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for signal in signals.forever() {
+                    match signal {
+                        SIGHUP | SIGUSR1 => supervisor.reopen_logs(),
+                        _ => supervisor.drain(),
+                    }
+                }
+            });
+            let ends = keepers.join();
+            end.close();
+            ends
+        })
+    }
+}
+
+/// All of them were clean, or so many were not.
+fn ended(ends: &Ends) -> Ended {
+    let is_clean = |end: &Option<ExitStatus>| end.is_none_or(|end| end.success());
+    match ends.iter().filter(|end| !is_clean(end)).count() {
+        0 => Ended::Clean,
+        cut => Ended::Cut(cut as u64),
+    }
+}

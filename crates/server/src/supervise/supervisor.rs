@@ -1,0 +1,419 @@
+//! What watches over all instances: starts them, starts them again, has them all take another configuration or none, and
+//! has them drain.
+//!
+//! One small thread for each instance waits for its end. The configuration in force is read by whoever starts an instance
+//! and written by a reload, so that no instance starts with one that is about to go. Tested through the binary
+//! (`crates/cli/tests/e2e/instances.rs`).
+
+use super::{
+    backoff::BackOff,
+    link::{Answer, Assignment, Order, text_to_descriptor},
+    member::{Member, StartFailure},
+};
+use crate::{
+    balance::Balancing,
+    config::{self, Surroundings},
+    control::Overseer,
+    listen::Listening,
+    options::ServeOptions,
+    reload::{ReloadError, listen_on_added},
+    status::{InstanceStatus, Status},
+    voice::say,
+};
+use rustix::process::Signal;
+use std::{
+    ffi::OsString,
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    process::{Child, ExitStatus},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// How long an instance may take to make another configuration ready, and then to take it. Guess: a hundred thousand hosts
+/// are read in one second.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long an instance may take to say what it does: a fifth of a second, and a second for a core that is stalled.
+const STATUS_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Stack of the thread that waits for an instance. Guess: four times what it takes in a debug build.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What work a core that is not there is said to have, so that the kernel sends its connections elsewhere.
+const NEVER_NS: u64 = 1 << 50;
+
+/// The supervisor.
+pub(super) struct Supervisor {
+    arguments: Vec<OsString>,
+    balancing: Balancing,
+    members: Vec<Member>,
+    in_force: RwLock<InForce>,
+    stopping: Mutex<bool>,
+    /// Tells that it stops.
+    stops: Condvar,
+    reloads: AtomicU64,
+    since: Instant,
+}
+
+/// The configuration in force.
+pub(super) struct InForce {
+    pub(super) options: ServeOptions,
+    /// Of the file, if there is one.
+    pub(super) text: Option<String>,
+    /// Nothing once it drains.
+    pub(super) listening: Vec<Listening>,
+}
+
+/// How an instance ended that was told to stop; nothing if there was none.
+pub(super) type Ends = Vec<Option<ExitStatus>>;
+
+impl Supervisor {
+    pub(super) fn new(arguments: Vec<OsString>, balancing: Balancing, in_force: InForce) -> Self {
+        let mut first_core = 0;
+        let members = (0..).zip(&in_force.options.instances).map(|(number, instance)| {
+            let member = Member::new(number, instance.clone(), first_core);
+            first_core += instance.cpus.len();
+            member
+        });
+        Self {
+            arguments,
+            balancing,
+            members: members.collect(),
+            in_force: RwLock::new(in_force),
+            stopping: Mutex::new(false),
+            stops: Condvar::new(),
+            reloads: AtomicU64::new(0),
+            since: Instant::now(),
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.stopping.lock().expect("nothing panics under this lock")
+    }
+
+    /// Starts all instances; returns when all of them serve. The threads end with their instances, after [`drain`].
+    ///
+    /// # Errors
+    /// The first instance that did not come to serve, and why. Those that did are drained and have ended.
+    ///
+    /// [`drain`]: Self::drain
+    pub(super) fn start(self: &Arc<Self>) -> Result<Keepers, (u32, StartFailure)> {
+        let (say_started, started) = mpsc::channel();
+        let mut threads = Vec::new();
+        let mut failure = None;
+        for index in 0..self.members.len() {
+            let (supervisor, say_started) = (self.clone(), say_started.clone());
+            let keeper = thread::Builder::new().name("vermeil-keep".to_owned()).stack_size(STACK_BYTES);
+            match keeper.spawn(move || supervisor.keep(&supervisor.members[index], &say_started)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => failure = Some((index as u32, StartFailure::Cannot(error))),
+            }
+        }
+        drop(say_started);
+        // Every thread says so once.
+        for result in started.iter().take(threads.len()) {
+            if let (None, Err(failed)) = (&failure, result) {
+                failure = Some(failed);
+            }
+        }
+        let keepers = Keepers(threads);
+        match failure {
+            None => Ok(keepers),
+            Some(failure) => {
+                self.drain();
+                keepers.join();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Starts an instance, and again whenever it ends, until the end of all; gives its last end.
+    fn keep(
+        &self,
+        member: &Member,
+        say_started: &mpsc::Sender<Result<(), (u32, StartFailure)>>,
+    ) -> Option<ExitStatus> {
+        let mut back_off = BackOff::default();
+        let mut is_first = true;
+        loop {
+            let since = Instant::now();
+            let (how, last) = match self.start_member(member) {
+                Ok(mut child) => {
+                    if is_first {
+                        // Whoever waits for it waits for all.
+                        let _ = say_started.send(Ok(()));
+                    } else {
+                        let took = since.elapsed().as_millis();
+                        say(format_args!("instance {} serves again, after {took} ms", member.number));
+                    }
+                    let end = member.wait(&mut child).ok();
+                    (end.map_or_else(|| "it ended".to_owned(), |end| format!("it ended ({end})")), end)
+                }
+                Err(failure) if is_first => {
+                    let _ = say_started.send(Err((member.number, failure)));
+                    return None;
+                }
+                Err(failure) => (failure.to_string(), None),
+            };
+            is_first = false;
+            self.send_elsewhere(member);
+            if self.is_stopping() {
+                return last;
+            }
+            let pause = back_off.pause_after(since.elapsed());
+            let when = match pause {
+                Duration::ZERO => "starting another".to_owned(),
+                pause => format!("starting another in {} ms", pause.as_millis()),
+            };
+            say(format_args!("instance {}: {how}; {when}", member.number));
+            if self.stops_within(pause) {
+                return last;
+            }
+        }
+    }
+
+    /// Waits; whether it stops.
+    fn stops_within(&self, pause: Duration) -> bool {
+        let stopping = self.stopping.lock().expect("nothing panics under this lock");
+        let waited = self.stops.wait_timeout_while(stopping, pause, |stopping| !*stopping);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn start_member(&self, member: &Member) -> Result<Child, StartFailure> {
+        let in_force = self.in_force.read().expect("nothing panics under this lock");
+        let text =
+            in_force.text.as_deref().map(text_to_descriptor).transpose().map_err(StartFailure::Cannot)?;
+        let board = self.balancing.board_memory();
+        let order = Order::Start(Assignment {
+            number: member.number,
+            instance: member.instance.clone(),
+            first_core: member.first_core,
+            cores: in_force.options.cpus.len(),
+            neighbours: self.balancing.neighbours,
+            listening: addresses_of(&in_force.listening),
+            has_text: text.is_some(),
+            has_board: board.is_some(),
+        });
+        let descriptors: Vec<BorrowedFd<'_>> = (text.iter().map(|text| text.as_fd()))
+            .chain(board)
+            .chain(sockets_of(member, &in_force.listening))
+            .collect();
+        let child = member.start(&self.arguments, &order, &descriptors)?;
+        // It may have missed the signal, if that came before it was there.
+        if self.is_stopping() {
+            member.signal(Signal::TERM);
+        }
+        Ok(child)
+    }
+
+    /// While there is no instance, the kernel is told that its cores have more to do than all others, if it looks.
+    fn send_elsewhere(&self, member: &Member) {
+        let Some(board) = self.balancing.board() else { return };
+        for core in member.first_core..member.first_core + member.instance.cpus.len() {
+            board.core(core).begin_work(vermeil::monotonic_ns(), NEVER_NS);
+        }
+    }
+
+    /// Has all instances stop; the second time without patience.
+    pub(super) fn drain(&self) {
+        *self.stopping.lock().expect("nothing panics under this lock") = true;
+        self.stops.notify_all();
+        for member in &self.members {
+            member.signal(Signal::TERM);
+        }
+        // The instances close theirs: who comes from now on is refused, not left waiting.
+        if let Ok(mut in_force) = self.in_force.try_write() {
+            in_force.listening.clear();
+        }
+    }
+
+    /// Has all instances open their logs anew.
+    pub(super) fn reopen_logs(&self) {
+        for member in &self.members {
+            member.signal(Signal::USR1);
+        }
+    }
+
+    /// The addresses, and as they are bound.
+    pub(super) fn listening(&self) -> Vec<(SocketAddr, SocketAddr)> {
+        addresses_of(&self.in_force.read().expect("nothing panics under this lock").listening)
+    }
+
+    /// Gives an order to all instances that serve, at once; what each answers.
+    fn ask_all<'d>(
+        &self,
+        order: &Order,
+        descriptors: impl Fn(&Member) -> Vec<BorrowedFd<'d>> + Sync,
+        patience: Duration,
+    ) -> Vec<(&Member, io::Result<Answer>)> {
+        let serving: Vec<&Member> = self.members.iter().filter(|member| member.serves()).collect();
+        thread::scope(|scope| {
+            let asked: Vec<_> = serving
+                .iter()
+                .map(|&member| {
+                    let descriptors = &descriptors;
+                    let ask = move || member.ask(order, &descriptors(member), patience);
+                    let thread = thread::Builder::new().stack_size(STACK_BYTES);
+                    (member, thread.spawn_scoped(scope, ask))
+                })
+                .collect();
+            let panicked = || io::Error::other("a thread panicked");
+            asked
+                .into_iter()
+                .map(|(member, thread)| {
+                    let answer = thread.and_then(|thread| thread.join().map_err(|_panic| panicked()));
+                    (member, answer.and_then(|answer| answer))
+                })
+                .collect()
+        })
+    }
+
+    fn reload_file(&self) -> Result<Vec<String>, ReloadError> {
+        let mut in_force = self.in_force.write().expect("nothing panics under this lock");
+        let file = in_force.options.file.clone().ok_or(ReloadError::NoFile)?;
+        if self.is_stopping() {
+            return Err(ReloadError::Stopping);
+        }
+        let text = config::text_of(&file)?;
+        let new = config::take(&file, &text, &Surroundings::here()?)?;
+        let old = &in_force.options;
+        let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
+        self.prepare_all(&text, &new, &added)?;
+        let ours_change = old.instances != new.instances;
+        // Before the instances let go of theirs: they take what waits there.
+        in_force.listening.retain(|listening| new.listen.contains(&listening.asked));
+        let mut said = self.take_all(&new);
+        if ours_change {
+            said.push("only a restart changes cores, instances".to_owned());
+        }
+        in_force.listening.extend(added);
+        let (instances, cpus) = (in_force.options.instances.clone(), in_force.options.cpus.clone());
+        in_force.options = ServeOptions { instances, cpus, ..new };
+        in_force.text = Some(text);
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(said)
+    }
+
+    /// Has all instances make a configuration ready, or none.
+    fn prepare_all(&self, text: &str, new: &ServeOptions, added: &[Listening]) -> Result<(), ReloadError> {
+        let order = Order::Prepare { listen: new.listen.clone(), added: addresses_of(added) };
+        let text = text_to_descriptor(text).map_err(|error| ReloadError::Instance(error.to_string()))?;
+        let descriptors = |member: &Member| -> Vec<BorrowedFd<'_>> {
+            std::iter::once(text.as_fd()).chain(sockets_of(member, added)).collect()
+        };
+        let answers = self.ask_all(&order, descriptors, RELOAD_PATIENCE);
+        let refused = answers.iter().find_map(|(member, answer)| match answer {
+            Ok(Answer::Prepared) => None,
+            Ok(Answer::Refused(why)) => Some(why.clone()),
+            // It ended, and will be started with what is in force then.
+            _ if !member.serves() => None,
+            Ok(answer) => Some(format!("instance {} answers {answer:?}", member.number)),
+            Err(error) => Some(format!("instance {} does not answer: {error}", member.number)),
+        });
+        match refused {
+            None => Ok(()),
+            Some(why) => {
+                self.ask_all(&Order::Forget, |_| Vec::new(), RELOAD_PATIENCE);
+                Err(ReloadError::Instance(why))
+            }
+        }
+    }
+
+    /// Has all instances take the configuration that is ready; what there is to say, once.
+    fn take_all(&self, new: &ServeOptions) -> Vec<String> {
+        let mut said: Vec<String> = vec![format!("reloaded: {}", new.hosts.describe())];
+        for (member, answer) in self.ask_all(&Order::Take, |_| Vec::new(), RELOAD_PATIENCE) {
+            match answer {
+                Ok(Answer::Taken(lines)) => {
+                    for line in lines {
+                        if !said.contains(&line) {
+                            said.push(line);
+                        }
+                    }
+                }
+                Ok(Answer::Refused(why)) => said.push(format!("instance {}: {why}", member.number)),
+                // It ended, and is started with the new one; or it hangs, which is said.
+                _ if !member.serves() => {}
+                _ => said.push(format!("instance {} did not answer", member.number)),
+            }
+        }
+        said
+    }
+
+    fn statuses(&self) -> (Vec<InstanceStatus>, Vec<u32>) {
+        let answers = self.ask_all(&Order::Status, |_| Vec::new(), STATUS_PATIENCE);
+        let statuses: Vec<InstanceStatus> = answers
+            .into_iter()
+            .filter_map(|(member, answer)| match answer {
+                Ok(Answer::Status(status)) => {
+                    Some(InstanceStatus { instance: member.number, restarts: member.restarts(), ..*status })
+                }
+                _ => None,
+            })
+            .collect();
+        let is_silent = |number: &u32| statuses.iter().all(|status| status.instance != *number);
+        let silent = self.members.iter().map(|member| member.number).filter(is_silent).collect();
+        (statuses, silent)
+    }
+}
+
+impl Overseer for Supervisor {
+    fn status(&self) -> Status {
+        let (instances, silent) = self.statuses();
+        let in_force = self.in_force.read().expect("nothing panics under this lock");
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.since.elapsed().as_secs_f64(),
+            state: if self.is_stopping() { "draining" } else { "serving" }.to_owned(),
+            configuration: in_force.options.file.as_ref().map(|file| file.display().to_string()),
+            reloads: self.reloads.load(Ordering::Relaxed),
+            listening: in_force.listening.iter().map(|listening| listening.addr.to_string()).collect(),
+            instances,
+            silent,
+        }
+    }
+
+    fn reload(&self) -> Result<Vec<String>, String> {
+        let result = self.reload_file();
+        match &result {
+            Ok(said) => said.iter().for_each(|line| say(format_args!("{line}"))),
+            // Whoever asked may not have known; nobody else need be told.
+            Err(ReloadError::NoFile) => {}
+            Err(why) => {
+                say(format_args!("the configuration stays as it is, because the new one is refused:\n{why}"));
+            }
+        }
+        result.map_err(|why| why.to_string())
+    }
+}
+
+/// The threads that wait for the instances.
+pub(super) struct Keepers(Vec<JoinHandle<Option<ExitStatus>>>);
+
+impl Keepers {
+    /// Waits for all of them; how their instances ended.
+    pub(super) fn join(self) -> Ends {
+        self.0.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    }
+}
+
+fn addresses_of(listening: &[Listening]) -> Vec<(SocketAddr, SocketAddr)> {
+    listening.iter().map(|listening| (listening.asked, listening.addr)).collect()
+}
+
+/// The sockets of one instance, address by address.
+fn sockets_of<'l>(
+    member: &Member,
+    listening: &'l [Listening],
+) -> impl Iterator<Item = BorrowedFd<'l>> + use<'l> {
+    let cores = member.first_core..member.first_core + member.instance.cpus.len();
+    listening.iter().flat_map(move |listening| listening.sockets[cores.clone()].iter().map(OwnedFd::as_fd))
+}

@@ -1,0 +1,173 @@
+//! How a server's cores are divided among its instances: `--instances per-node|N|one`.
+//!
+//! Owns reading the option and the division. Leaves out starting and binding anything. Pure; tested here on described
+//! machines.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuId, Machine, NodeId};
+
+/// Instances at most. Guess: beyond every machine's nodes, and far below what processes cost to watch over.
+pub const INSTANCES_MAX: usize = 256;
+
+/// Into how many instances a server is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InstanceSelection {
+    /// `per-node`: one for each memory node that has cores of the server.
+    #[default]
+    PerNode,
+    /// `one`.
+    One,
+    /// `N`: that many.
+    Count(usize),
+}
+
+/// One instance: the cpus its cores are pinned to, and the nodes that its memory comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// One for each core; the same cpu twice where there are more instances than cpus.
+    pub cpus: Vec<CpuId>,
+    /// The nodes of these cpus, ascending.
+    pub nodes: Vec<NodeId>,
+}
+
+impl fmt::Display for InstanceSelection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstanceSelection::PerNode => f.write_str("per-node"),
+            InstanceSelection::One => f.write_str("one"),
+            InstanceSelection::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl FromStr for InstanceSelection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<InstanceSelection, String> {
+        match (text, text.parse()) {
+            ("per-node", _) => Ok(InstanceSelection::PerNode),
+            ("one", _) => Ok(InstanceSelection::One),
+            (_, Ok(count)) if (1..=INSTANCES_MAX).contains(&count) => Ok(InstanceSelection::Count(count)),
+            _ => Err(format!("write per-node, one, or a number of instances from 1 to {INSTANCES_MAX}")),
+        }
+    }
+}
+
+impl InstanceSelection {
+    /// Divides `cpus`, which are chosen already. Cpus of one node stay together as far as the numbers allow, and keep their
+    /// order; one instance has them as they are. With more instances than cpus, instances share cpus, one core each.
+    pub fn divide(self, machine: &Machine, cpus: &[CpuId]) -> Vec<Instance> {
+        let mut by_node = cpus.to_vec();
+        let rank =
+            |cpu: &CpuId| cpus.iter().position(|other| node_of(machine, *other) == node_of(machine, *cpu));
+        by_node.sort_by_key(rank);
+        let parts: Vec<Vec<CpuId>> = match self {
+            _ if cpus.is_empty() => Vec::new(),
+            InstanceSelection::One | InstanceSelection::Count(1) => vec![cpus.to_vec()],
+            InstanceSelection::PerNode => by_node
+                .chunk_by(|a, b| node_of(machine, *a) == node_of(machine, *b))
+                .map(<[CpuId]>::to_vec)
+                .collect(),
+            InstanceSelection::Count(count) if count > cpus.len() => {
+                (0..count).map(|instance| vec![by_node[instance % cpus.len()]]).collect()
+            }
+            InstanceSelection::Count(count) => {
+                let end = |instance: usize| instance * by_node.len() / count;
+                (0..count).map(|instance| by_node[end(instance)..end(instance + 1)].to_vec()).collect()
+            }
+        };
+        parts.into_iter().map(|cpus| Instance::on(machine, cpus)).collect()
+    }
+}
+
+impl Instance {
+    /// An instance on these cpus.
+    pub fn on(machine: &Machine, cpus: Vec<CpuId>) -> Instance {
+        let nodes: BTreeSet<NodeId> = cpus.iter().filter_map(|cpu| node_of(machine, *cpu)).collect();
+        Instance { cpus, nodes: nodes.into_iter().collect() }
+    }
+}
+
+fn node_of(machine: &Machine, cpu: CpuId) -> Option<NodeId> {
+    machine.pu(cpu).map(|pu| pu.node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Allowed, CoreSelection, synthetic};
+
+    /// The cpus and nodes of each instance.
+    fn divided(machine: &str, cores: &str, instances: &str) -> Vec<(Vec<u32>, Vec<u32>)> {
+        let machine = synthetic::parse(machine).unwrap();
+        let cores: CoreSelection = cores.parse().unwrap();
+        let cpus = cores.resolve(&machine, &Allowed::everything(&machine)).unwrap();
+        let instances: InstanceSelection = instances.parse().unwrap();
+        let numbers = |instance: Instance| {
+            let cpus = instance.cpus.iter().map(|cpu| cpu.0).collect();
+            (cpus, instance.nodes.iter().map(|node| node.0).collect())
+        };
+        instances.divide(&machine, &cpus).into_iter().map(numbers).collect()
+    }
+
+    #[test]
+    fn each_node_with_cores_has_an_instance() {
+        let four = divided("node:4 core:2 pu:1", "all", "per-node");
+        assert_eq!(
+            four,
+            [(vec![0, 1], vec![0]), (vec![2, 3], vec![1]), (vec![4, 5], vec![2]), (vec![6, 7], vec![3])]
+        );
+        assert_eq!(
+            divided("node:4 core:2 pu:1", "3-4", "per-node"),
+            [(vec![3], vec![1]), (vec![4], vec![2])]
+        );
+        assert_eq!(divided("core:2 pu:1", "all", "per-node"), [(vec![0, 1], vec![0])]);
+        // Second hardware threads come last in the choice, and stay with their node.
+        assert_eq!(
+            divided("node:2 core:1 pu:2", "all", "per-node"),
+            [(vec![0, 1], vec![0]), (vec![2, 3], vec![1])]
+        );
+    }
+
+    #[test]
+    fn a_number_divides_evenly_and_along_the_nodes() {
+        assert_eq!(
+            divided("node:2 core:2 pu:1", "all", "4").concat_cpus(),
+            [[0].as_slice(), &[1], &[2], &[3]]
+        );
+        assert_eq!(divided("node:2 core:2 pu:1", "all", "one"), [(vec![0, 1, 2, 3], vec![0, 1])]);
+        assert_eq!(divided("core:3 pu:1", "all", "2").concat_cpus(), [[0].as_slice(), &[1, 2]]);
+    }
+
+    #[test]
+    fn more_instances_than_cpus_share_them() {
+        let many = divided("core:2 pu:1", "all", "64");
+        assert_eq!(many.len(), 64);
+        assert_eq!((&many[62], &many[63]), (&(vec![0], vec![0]), &(vec![1], vec![0])));
+    }
+
+    #[test]
+    fn what_is_no_number_of_instances_is_refused() {
+        for text in ["0", "257", "two", "", "-1"] {
+            assert!(text.parse::<InstanceSelection>().is_err(), "{text:?}");
+        }
+        for text in ["per-node", "one", "3"] {
+            assert_eq!(text.parse::<InstanceSelection>().unwrap().to_string(), text);
+        }
+    }
+
+    trait Cpus {
+        fn concat_cpus(&self) -> Vec<&[u32]>;
+    }
+
+    impl Cpus for Vec<(Vec<u32>, Vec<u32>)> {
+        fn concat_cpus(&self) -> Vec<&[u32]> {
+            self.iter().map(|(cpus, _)| cpus.as_slice()).collect()
+        }
+    }
+}
