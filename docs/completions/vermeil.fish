@@ -103,7 +103,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_see
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for; with --http2 on a stream each' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ca -d 'Root certificates of https servers, in place of the system\'s: a PEM file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s X -l method -d 'The method' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l body -d 'The content of every request; @FILE reads it from a file' -r
@@ -137,6 +138,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_see
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l csv -d 'Write the course of the run, an interval per line' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l no-keepalive -d 'A new connection for each request'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l http2 -d 'Speak HTTP/2: agreed on in the handshake with https, at once with http'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l insecure -d 'Believe every certificate of an https server'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s q -l quiet -d 'No live line'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s h -l help -d 'Print help (see more with \'--help\')'

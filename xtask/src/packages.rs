@@ -21,9 +21,10 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 17] = [
+const NEEDS: [Need; 18] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
+    Need { program: "openssl", package: "openssl", reason: "certificates of the TLS tests" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
     Need { program: "ip", package: "iproute2", reason: "network namespaces of bench serve" },
     Need { program: "taskset", package: "util-linux", reason: "pins servers and load" },

@@ -1,8 +1,9 @@
 //! `vermeil load`: its options. `resolve.rs` turns what was written into a job, `live.rs` follows the run, `output.rs`
-//! writes what came of it; `files.rs` and `backend.rs` are the commands beside it.
+//! writes what came of it; `agent.rs`, `files.rs` and `backend.rs` are the commands beside it.
 //!
 //! Leaves out everything that loads. Tested in `load/tests.rs`, and with real servers in `tests/e2e/load.rs`.
 
+mod agent;
 mod backend;
 mod files;
 mod live;
@@ -17,8 +18,9 @@ use crate::values::parse_cores;
 use crate::{Exit, print};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
-use options::{AddressArgs, QualityArgs, RequestArgs, SearchArgs, TimeArgs};
+use options::{AddressArgs, AgentsArgs, QualityArgs, RequestArgs, SearchArgs, TimeArgs};
 use output::OutputArgs;
+use vermeil_load::Injector;
 use vermeil_topology::CoreSelection;
 
 /// For the help and the man page.
@@ -30,6 +32,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil load files support --scale 100 --max-bytes 2G --static /srv/www",
     "vermeil load support http://127.0.0.1:8080/ -c 100 --ramp-up 10s --warm-up 60s -d 120s",
     "vermeil load support http://127.0.0.1:8080/ --find-max --compress 10",
+    "vermeil load https://www.example.org/ --http2 --pipeline 10 --agents load1:8088,load2:8088",
 ];
 
 /// Load a server, and say whether the answer can be trusted.
@@ -46,12 +49,13 @@ pub(crate) const EXAMPLES: &[&str] = &[
 ///
 /// The report says what the injector itself used. A run whose numbers are not the server's alone (the injector's cpu was the
 /// limit, its timers were late, it ran out of ports, the network lost packets, the window was too short) is marked INVALID
-/// with the reason, and the exit code is 5. Ctrl-C ends a run with the results so far.
+/// with the reason, and the exit code is 5. Ctrl-C ends a run with the results so far. With --agents the load is made by
+/// `vermeil load agent` on other machines, and their results are added up.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "vermeil load [OPTIONS] [WORKLOAD] URL…\n       vermeil load files|backend|report …"
+    override_usage = "vermeil load [OPTIONS] [WORKLOAD] URL…\n       vermeil load agent|files|backend|report …"
 )]
 pub(crate) struct LoadArgs {
     #[command(subcommand)]
@@ -102,6 +106,9 @@ pub(crate) struct LoadArgs {
     #[command(flatten, next_help_heading = "Addresses")]
     addresses: AddressArgs,
 
+    #[command(flatten, next_help_heading = "Agents")]
+    agents: AgentsArgs,
+
     #[command(flatten, next_help_heading = "Results")]
     output: OutputArgs,
 }
@@ -109,6 +116,7 @@ pub(crate) struct LoadArgs {
 /// The commands beside loading.
 #[derive(Debug, Subcommand)]
 enum Beside {
+    Agent(agent::AgentArgs),
     Files(files::FilesArgs),
     Backend(backend::BackendArgs),
     Report(output::ReportArgs),
@@ -139,6 +147,7 @@ impl LoadArgs {
     /// Loads, or does what stands beside it.
     pub(crate) fn run(self) -> Exit {
         match self.beside {
+            Some(Beside::Agent(args)) => return args.run(),
             Some(Beside::Files(args)) => return args.run(),
             Some(Beside::Backend(args)) => return args.run(),
             Some(Beside::Report(args)) => return args.run(),
@@ -149,10 +158,13 @@ impl LoadArgs {
             Err(error) => return print::failure(&error, error.exit()),
         };
         let mut live = live::Live::new(&self.output);
-        let result = match self.search.options() {
-            Some(options) => job.find_max(&subject, options, &mut live),
-            None => job.run(&subject, &mut live),
-        };
+        let result = self.agents.fleet().and_then(|mut fleet| {
+            let who = fleet.as_mut().map_or(Injector::Here, Injector::Agents);
+            match self.search.options() {
+                Some(options) => job.find_max(&subject, options, who, &mut live),
+                None => job.run(&subject, who, &mut live),
+            }
+        });
         live.end();
         match result {
             Ok(record) => output::write(&self.output, &record),

@@ -123,7 +123,7 @@ fn what_cannot_be_loaded_says_why() {
     let cases: [(&[&str], i32, &str); 3] = [
         (&["load", "localhost:80"], 2, "neither a URL nor a workload"),
         (&["load", "support", &served.url], 3, "vermeil load files support"),
-        (&["load", "https://127.0.0.1:1/"], 3, "https is not spoken"),
+        (&["load", "https://127.0.0.1:1/", "--ca", "/nonexistent"], 3, "--ca /nonexistent"),
     ];
     for (words, code, said) in cases {
         let run = output(words);

@@ -58,6 +58,17 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// An agent cannot be reached, or cannot do what it is told.
+    #[error("agent {agent}: {why}")]
+    Agent {
+        /// Which.
+        agent: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// TLS would fail every time.
+    #[error("{0}")]
+    Tls(String),
     /// Plan that contradicts itself.
     #[error("{0}")]
     Plan(String),

@@ -86,8 +86,16 @@ impl From<Malformed> for Fault {
 
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl Fault {
+    /// What an error of a socket, or of TLS over it, is.
+    pub(crate) fn of(error: &io::Error) -> Self {
         use io::ErrorKind::*;
         match error.kind() {
+            _ if crate::trust::is_of_tls(error) => Self::Tls,
             ConnectionRefused => Self::Refused,
             TimedOut => Self::Timeout,
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof | NotConnected => Self::Reset,

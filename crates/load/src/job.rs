@@ -5,18 +5,30 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::agents::Fleet;
 use crate::error::LoadError;
-use crate::plan::SimplePlan;
+use crate::plan::{Ground, Share, SimplePlan};
 use crate::quality::Quality;
 use crate::report::{Record, SearchResult, Subject, TrialResult};
 use crate::run::{Outcome, Progress, Watch};
 use crate::search::{SearchOptions, search};
-use crate::session::{SessionPlan, run_sessions};
-use crate::simple::run_simple;
+use crate::session::{SessionPlan, check_sessions, run_sessions};
+use crate::simple::{check_simple, run_simple};
 use crate::verdict::{Doubt, Gates};
 
+/// Who makes the load.
+#[derive(Debug)]
+pub enum Injector<'a> {
+    /// This process.
+    Here,
+    /// Agents, on other machines or this one.
+    Agents(&'a mut Fleet),
+}
+
 /// What is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Job {
     /// The same requests over and over.
     Simple(Box<SimplePlan>),
@@ -29,8 +41,13 @@ impl Job {
     ///
     /// # Errors
     /// When it cannot begin.
-    pub fn run(&self, subject: &Subject, watch: &mut dyn Watch) -> Result<Record, LoadError> {
-        let outcome = self.outcome(watch)?;
+    pub fn run(
+        &self,
+        subject: &Subject,
+        mut who: Injector<'_>,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
+        let outcome = self.made_by(&mut who, watch)?;
         let mut record = Record::new(subject.clone(), &outcome, &self.doubts(&outcome));
         if let Self::Sessions(plan) = self {
             record.quality = Some(plan.quality.judge(&outcome.total, &subject.sets));
@@ -47,6 +64,7 @@ impl Job {
         &self,
         subject: &Subject,
         options: SearchOptions,
+        mut who: Injector<'_>,
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
         let mut records: Vec<Record> = Vec::new();
@@ -61,7 +79,7 @@ impl Job {
                 ended |= seen.is_break();
                 seen
             };
-            let outcome = job.outcome(&mut inner)?;
+            let outcome = job.made_by(&mut who, &mut inner)?;
             if ended {
                 return Ok(None);
             }
@@ -74,11 +92,65 @@ impl Job {
         Ok(self.best(subject, records, found))
     }
 
-    fn outcome(&self, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    /// What comes of it, unjudged, made by `who`.
+    fn made_by(&self, who: &mut Injector<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+        match who {
+            Injector::Here => self.outcome(watch),
+            Injector::Agents(fleet) => fleet.run(self, watch),
+        }
+    }
+
+    /// What comes of it, made by this process.
+    pub(crate) fn outcome(&self, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
         match self {
             Self::Simple(plan) => run_simple(plan, watch),
             Self::Sessions(plan) => run_sessions(plan, watch),
         }
+    }
+
+    /// Finds what would keep it from beginning in this process.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        match self {
+            Self::Simple(plan) => check_simple(plan),
+            Self::Sessions(plan) => check_sessions(plan),
+        }
+    }
+
+    pub(crate) fn ground(&self) -> &Ground {
+        match self {
+            Self::Simple(plan) => &plan.ground,
+            Self::Sessions(plan) => &plan.ground,
+        }
+    }
+
+    pub(crate) fn ground_mut(&mut self) -> &mut Ground {
+        match self {
+            Self::Simple(plan) => &mut plan.ground,
+            Self::Sessions(plan) => &mut plan.ground,
+        }
+    }
+
+    /// Users, or connections.
+    pub(crate) fn users(&self) -> usize {
+        match self {
+            Self::Simple(plan) => plan.connections,
+            Self::Sessions(plan) => plan.users,
+        }
+    }
+
+    /// Part `index` of `of` of it: a share of the users, of the arrivals, and of the requests it ends after.
+    pub(crate) fn part(&self, index: usize, of: usize) -> Self {
+        let mut job = self.clone();
+        let part = |whole: u64| Share::part(whole, index, of);
+        let first_user = (0..index).map(|before| Share::part(self.users() as u64, before, of)).sum::<u64>();
+        let (users, bound) = match &mut job {
+            Self::Simple(plan) => (&mut plan.connections, &mut plan.requests_max),
+            Self::Sessions(plan) => (&mut plan.users, &mut plan.pages_max),
+        };
+        *users = part(*users as u64) as usize;
+        *bound = bound.map(part);
+        job.ground_mut().share = Share { index, of, first_user: first_user as usize };
+        job
     }
 
     /// The same with so many users, and random numbers of its own.

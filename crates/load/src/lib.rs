@@ -4,10 +4,12 @@
 //! a plan ([`SimplePlan`]) and ends in an [`Outcome`]; what happens to single requests is counted by kind ([`Fault`]), never
 //! returned. Never imports the server: what it finds out about HTTP it finds out on the wire.
 
+pub mod agents;
 pub mod backend;
 mod error;
 mod fault;
 pub mod files;
+mod http2;
 mod job;
 mod limits;
 mod link;
@@ -23,19 +25,22 @@ mod search;
 pub mod session;
 mod sets;
 mod simple;
+mod stream;
+mod trust;
 mod url;
 mod verdict;
 pub mod wire;
 
 pub use error::LoadError;
 pub use fault::Fault;
-pub use job::{Job, Unwatched};
-pub use plan::{Ground, Loop, Phases, SimplePlan};
+pub use job::{Injector, Job, Unwatched};
+pub use plan::{Ground, Loop, Phases, Protocol, Share, SimplePlan};
 pub use quality::Quality;
 pub use replay::{Replay, replay};
 pub use run::{Interval, Outcome, Phase, Progress, Watch};
 pub use search::{SearchOptions, search};
 pub use sets::{Choice, Set};
 pub use simple::run_simple;
+pub use trust::Trust;
 pub use url::{Scheme, Url, UrlError};
 pub use verdict::{Doubt, Gates};

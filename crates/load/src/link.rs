@@ -1,8 +1,8 @@
 //! One connection to a server: requests out, answers in.
 //!
 //! Received bytes go through one buffer per core and are read at once; a connection keeps only what is cut, so thousands
-//! of thinking users hold no memory for it. Leaves out time limits and what to do about faults (`user`). Tested through
-//! the servers of `tests/`.
+//! of thinking users hold no memory for it. Leaves out TLS (`stream`), time limits and what to do about faults (`user`).
+//! Tested through the servers of `tests/`.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -10,13 +10,12 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use vermeil::{ConnectOptions, More, Sleep, TcpStream};
+use vermeil::Sleep;
 
 use crate::fault::Fault;
+use crate::stream::{Dial, Stream};
 use crate::wire::{Answer, Malformed, ResponseReader, Sink};
 
-/// Requests up to this size are copied behind each other; longer ones are handed over. A guess: a page.
-const COPIED_BYTES_MAX: usize = 4096;
 /// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.
 const READS_MAX: u32 = 64;
 
@@ -45,7 +44,7 @@ impl Pace {
 
 /// A connection.
 pub(crate) struct Link {
-    stream: TcpStream,
+    stream: Stream,
     reader: ResponseReader,
     /// Received and not read: a head that is cut, or answers that were not asked for yet.
     pending: Vec<u8>,
@@ -59,8 +58,8 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects.
-    pub(crate) async fn open(addr: std::net::SocketAddr, options: &ConnectOptions) -> Result<Self, Fault> {
-        let stream = TcpStream::connect_with(addr, options).await?;
+    pub(crate) async fn open(addr: std::net::SocketAddr, dial: &Dial) -> Result<Self, Fault> {
+        let stream = Stream::open(addr, dial).await?;
         let (reader, pending) = (ResponseReader::default(), Vec::new());
         Ok(Self { stream, reader, pending, answers: 0, received: 0, heard: false })
     }
@@ -73,14 +72,7 @@ impl Link {
     /// Sends `request`; an answer may be waited for at once.
     pub(crate) async fn send(&mut self, request: &Bytes) -> Result<(), Fault> {
         self.heard = false;
-        let mut head = self.stream.sent().await?;
-        let mut body = Bytes::new();
-        if request.len() <= COPIED_BYTES_MAX {
-            head.extend_from_slice(request);
-        } else {
-            body = request.clone();
-        }
-        Ok(self.stream.send(head, body, More::No)?)
+        Ok(self.stream.send(request).await?)
     }
 
     /// Reads one answer, and the number of bytes it had on the wire.
@@ -186,7 +178,10 @@ impl Link {
     /// Waits until the server closes, so that the port stays with the side that closed first.
     pub(crate) async fn closed_by_peer(&mut self) {
         let mut rest = Vec::new();
-        while rest.is_empty() && !matches!(self.stream.recv(&mut rest).await, Ok(0) | Err(_)) {}
+        while rest.is_empty()
+            && !matches!(poll_fn(|context| self.stream.poll_recv(context, &mut rest)).await, Ok(0) | Err(_))
+        {
+        }
     }
 }
 

@@ -1,18 +1,41 @@
 //! What a run is to do: the whole of it as data, before anything happens.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use vermeil::IoChoice;
 
+use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
 use crate::quality::Quality;
 use crate::sets::{Choice, Set};
+use crate::trust::Trust;
 use crate::url::Url;
 use crate::wire::{Request, Reuse};
 
+/// What is spoken over connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: agreed on in the handshake over TLS (ALPN), known beforehand over plain TCP.
+    Http2,
+}
+
+impl Protocol {
+    /// What ALPN calls it (RFC 7301 §6, RFC 9113 §3.2).
+    pub(crate) fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::Http1 => b"http/1.1",
+            Self::Http2 => b"h2",
+        }
+    }
+}
+
 /// How the users of a run come and wait.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Loop {
     /// So many users, each sends when it has its answer and has thought.
     Closed {
@@ -27,7 +50,7 @@ pub enum Loop {
 }
 
 /// The parts of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
     /// Users begin evenly over this time. Nothing is counted.
     pub ramp_up: Duration,
@@ -53,7 +76,7 @@ impl Phases {
 }
 
 /// What every run has, whatever its users do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ground {
     /// Where connections go. Empty: where the URLs lead.
     pub sets: Vec<Set>,
@@ -63,12 +86,50 @@ pub struct Ground {
     pub timeout: Duration,
     /// The parts of the run.
     pub phases: Phases,
-    /// Cpus to run on, a core each. Empty: all that the process may use.
+    /// Whose certificates are believed over TLS.
+    pub trust: Trust,
+    /// Cpus to run on, a core each. Empty: all that the process may use. A matter of each machine.
+    #[serde(skip)]
     pub cpus: Vec<usize>,
-    /// The I/O driver.
+    /// The I/O driver; a matter of each machine, too.
+    #[serde(skip, default = "io_auto")]
     pub io: IoChoice,
+    /// When users begin; at once without.
+    #[serde(skip)]
+    pub begins: Option<Instant>,
+    /// Which part of the load this is.
+    pub share: Share,
     /// What everything random is drawn from.
     pub seed: u64,
+}
+
+fn io_auto() -> IoChoice {
+    IoChoice::Auto
+}
+
+/// A part of a load that several injectors make together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Which part, from 0.
+    pub index: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Users of the parts before it: users count on, so that each has random numbers of its own.
+    pub first_user: usize,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { index: 0, of: 1, first_user: 0 }
+    }
+}
+
+impl Share {
+    /// What part `index` of `of` has of `whole`; all parts together have it all.
+    pub(crate) fn part(whole: u64, index: usize, of: usize) -> u64 {
+        let up_to = |parts: usize| (u128::from(whole) * parts as u128 / of.max(1) as u128) as u64;
+        up_to(index + 1) - up_to(index)
+    }
 }
 
 impl Default for Ground {
@@ -78,15 +139,28 @@ impl Default for Ground {
             choice: Choice::default(),
             timeout: Duration::from_secs(10),
             phases: Phases::window(Duration::from_secs(10)),
+            trust: Trust::System,
             cpus: Vec::new(),
             io: IoChoice::Auto,
+            begins: None,
+            share: Share::default(),
             seed: 1,
         }
     }
 }
 
+impl Ground {
+    /// The sets of addresses of a run against `url`.
+    pub(crate) fn sets_of(&self, url: &Url) -> Result<Vec<Set>, LoadError> {
+        Ok(match self.sets.is_empty() {
+            true => vec![Set { name: url.authority(), addrs: vec![url.resolve()?] }],
+            false => self.sets.clone(),
+        })
+    }
+}
+
 /// A run like those of wrk and ab: the same requests, over and over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SimplePlan {
     /// What every run has.
     pub ground: Ground,
@@ -100,7 +174,9 @@ pub struct SimplePlan {
     pub pace: Loop,
     /// Whether a connection carries more than one request.
     pub reuse: Reuse,
-    /// Requests sent before the first answer is waited for, at least 1.
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Requests sent before the first answer is waited for, at least 1. Over HTTP/2 each has a stream.
     pub pipeline: usize,
     /// Which URL each arrival of an open loop is for; in turn without.
     pub order: Option<Arc<[u32]>>,
@@ -121,6 +197,7 @@ impl SimplePlan {
             connections: 64,
             pace: Loop::Closed { think: Think::NONE },
             reuse: Reuse::Keep,
+            protocol: Protocol::Http1,
             pipeline: 1,
             order: None,
             quality: Quality::default(),

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::measure::{Part, Tally};
 use crate::report::QualityResult;
 
 /// What is asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// A good page takes no longer.
     pub good: Duration,

@@ -8,10 +8,12 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crossbeam_utils::CachePadded;
 
 /// How a connection finds its set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Choice {
     /// A user keeps to one set.
     Fixed,
@@ -23,7 +25,7 @@ pub enum Choice {
 }
 
 /// Addresses that serve alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Set {
     /// What results call it.
     pub name: String,

@@ -1,25 +1,29 @@
 //! The users of a simple run: one connection each, the same requests over and over.
 //!
-//! Leaves out pages, sessions and pacing (`session`). Tested through the servers of `tests/`.
+//! `lane` is one exchange on a connection, over HTTP/1.1 or HTTP/2. Leaves out pages, sessions and pacing (`session`). Tested through the servers of `tests/`.
 
-use std::future::Future;
+mod lane;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use vermeil::hyper::ColorExec;
 use vermeil::{Handle, Sleep};
 
+use self::lane::{Begin, Lane, Spoken};
 use crate::error::LoadError;
 use crate::fault::Fault;
-use crate::link::Link;
+use crate::http2::Asked;
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
-use crate::plan::{Loop, SimplePlan};
+use crate::plan::{Loop, Protocol, SimplePlan};
 use crate::quality::Quality;
 use crate::random::Random;
-use crate::run::{Engine, Field, Outcome, Supply, Watch, until};
-use crate::sets::Set;
-use crate::wire::{Discard, Reuse};
+use crate::run::{Engine, Field, Outcome, Supply, Watch, check, until};
+use crate::stream::Dial;
+use crate::trust::Tls;
+use crate::wire::Reuse;
 
 /// Pause after a connection failed, and after as many in a row as it takes. A guess: a refusing server is asked a hundred
 /// times a second and user at first.
@@ -31,11 +35,14 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 /// When it cannot begin. What happens to requests is in the [`Outcome`].
 pub fn run_simple(plan: &SimplePlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
     let supply = Users::new(plan)?;
-    let sets = match plan.ground.sets.is_empty() {
-        true => vec![Set { name: plan.urls[0].authority(), addrs: vec![plan.urls[0].resolve()?] }],
-        false => plan.ground.sets.clone(),
-    };
+    let sets = plan.ground.sets_of(&plan.urls[0])?;
     Ok(Engine::start(&plan.ground, sets, &supply)?.finish(watch))
+}
+
+/// Finds what would keep `plan` from beginning.
+pub(crate) fn check_simple(plan: &SimplePlan) -> Result<(), LoadError> {
+    let supply = Users::new(plan)?;
+    check(&plan.ground.sets_of(&plan.urls[0])?, &supply)
 }
 
 /// The users to be, and what they have in common.
@@ -45,12 +52,14 @@ struct Users {
     arrivals: Option<Arrivals>,
     requests_max: Option<u64>,
     ramp_up: Duration,
+    protocol: Protocol,
+    tls: Option<Tls>,
 }
 
 /// What every user does.
 struct Scheme {
-    /// Requests as bytes, one batch for each URL.
-    batches: Vec<Bytes>,
+    /// Requests for each URL.
+    batches: Batches,
     is_head: bool,
     pipeline: u64,
     reuse: Reuse,
@@ -59,6 +68,33 @@ struct Scheme {
     /// Which batch each arrival is for, if that was recorded.
     order: Option<Arc<[u32]>>,
     quality: Quality,
+}
+
+/// Requests, one batch for each URL.
+enum Batches {
+    /// As bytes, behind each other.
+    Http1(Vec<Bytes>),
+    /// One of each, to be sent on several streams.
+    Http2(Vec<Asked>),
+}
+
+impl Batches {
+    fn new(plan: &SimplePlan, host: &str) -> Result<Self, LoadError> {
+        let bytes = |target: &str| plan.request.bytes(host, target, plan.reuse).repeat(plan.pipeline).into();
+        Ok(match plan.protocol {
+            Protocol::Http1 => Self::Http1(plan.urls.iter().map(|url| bytes(&url.target)).collect()),
+            Protocol::Http2 => {
+                Self::Http2(plan.urls.iter().map(|url| plan.request.http2(url)).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Http1(batches) => batches.len(),
+            Self::Http2(requests) => requests.len(),
+        }
+    }
 }
 
 impl Users {
@@ -72,17 +108,13 @@ impl Users {
         {
             return wrong("URLs of one run share scheme, host and port: give other addresses with --address");
         }
-        if first.scheme == crate::url::Scheme::Https {
-            return wrong("https is not spoken: load the server over http");
-        }
         if plan.connections == 0 || plan.pipeline == 0 {
             return wrong("at least one connection and one request at a time are needed");
         }
-        if plan.reuse == Reuse::Close && plan.pipeline > 1 {
+        if plan.reuse == Reuse::Close && plan.pipeline > 1 && plan.protocol == Protocol::Http1 {
             return wrong("requests can only be pipelined on connections that are kept");
         }
-        let request = |target: &str| plan.request.bytes(&first.authority(), target, plan.reuse);
-        let batches = plan.urls.iter().map(|url| request(&url.target).repeat(plan.pipeline).into()).collect();
+        let batches = Batches::new(plan, &first.authority())?;
         let (think, arrivals) = match &plan.pace {
             Loop::Closed { think } => (*think, None),
             Loop::Open { arrivals } => (Think::NONE, Some(arrivals.clone())),
@@ -103,6 +135,8 @@ impl Users {
             arrivals,
             requests_max: plan.requests_max,
             ramp_up: plan.ground.phases.ramp_up,
+            protocol: plan.protocol,
+            tls: Tls::new(first, &plan.ground.trust, plan.protocol)?,
         })
     }
 }
@@ -113,16 +147,18 @@ impl Supply for Users {
         for index in 0..self.connections {
             field.user_begins();
             let begins = field.epoch + self.ramp_up.mul_f64(index as f64 / self.connections as f64);
+            let color = handle.color_on(cores[index % cores.len()]);
             let user = User {
                 scheme: self.scheme.clone(),
                 field: field.clone(),
                 index,
                 link: None,
                 limit: Sleep::unset(),
-                random: Random::new(field.seed, index as u64),
+                random: Random::new(field.seed, (field.first_user + index) as u64),
                 next_url: index % self.scheme.batches.len(),
+                exec: ColorExec::on(handle, &color),
             };
-            drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
+            drop(handle.spawn_on(&color, user.live(begins)));
         }
         self.connections
     }
@@ -138,6 +174,14 @@ impl Supply for Users {
     fn sockets_max(&self) -> u64 {
         self.connections as u64
     }
+
+    fn dial(&self) -> Dial {
+        Dial { tls: self.tls.clone(), ..Dial::default() }
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.protocol
+    }
 }
 
 struct User {
@@ -145,25 +189,18 @@ struct User {
     field: Arc<Field>,
     index: usize,
     /// The connection and its set.
-    link: Option<(Link, usize)>,
+    link: Option<(Spoken, usize)>,
     limit: Sleep,
     random: Random,
     next_url: usize,
+    /// Runs what a connection does by itself on the user's color.
+    exec: ColorExec,
 }
 
 impl Drop for User {
     fn drop(&mut self) {
         self.field.user_ends();
     }
-}
-
-/// The moments of a batch of requests.
-#[derive(Clone, Copy)]
-struct Begin {
-    /// When it was to begin.
-    intended: Instant,
-    /// When it did.
-    actual: Instant,
 }
 
 impl User {
@@ -227,20 +264,15 @@ impl User {
 
     /// Sends `count` requests and reads their answers; else why not, and how many are unanswered.
     async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (Fault, u64)> {
-        let batch = &self.scheme.batches[self.next_url];
-        let bytes = if count == self.scheme.pipeline {
-            batch.clone()
-        } else {
-            batch.slice(..batch.len() / self.scheme.pipeline as usize * count as usize)
-        };
-        self.next_url = (self.next_url + 1) % self.scheme.batches.len();
+        let url = self.next_url;
+        self.next_url = (url + 1) % self.scheme.batches.len();
         self.limit.set(self.field.timeout);
         let mut left = count;
-        let Self { field, scheme, link, limit, index, .. } = self;
+        let Self { field, scheme, link, limit, index, exec, .. } = self;
         let exchange = async {
-            let lane = Lane { field, scheme, user: *index };
+            let lane = Lane { field, scheme, user: *index, exec };
             loop {
-                match lane.exchange(link, &bytes, begin, &mut left).await {
+                match lane.exchange(link, url, begin, &mut left).await {
                     // Nothing was lost: the server closed an idle connection, and the request goes over another.
                     Err(Fault::Reset) if link.as_ref().is_some_and(|(link, _)| link.was_idle()) => {
                         *link = None;
@@ -250,92 +282,7 @@ impl User {
                 }
             }
         };
-        let result = limited(limit, exchange).await;
+        let result = limit.limit(exchange).await.unwrap_or(Err(Fault::Timeout));
         result.map_err(|fault| (fault, left))
-    }
-}
-
-async fn limited<T>(limit: &mut Sleep, future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    limit.limit(future).await.unwrap_or(Err(Fault::Timeout))
-}
-
-/// What an exchange needs to know.
-struct Lane<'a> {
-    field: &'a Field,
-    scheme: &'a Scheme,
-    user: usize,
-}
-
-impl Lane<'_> {
-    async fn exchange(
-        &self,
-        place: &mut Option<(Link, usize)>,
-        bytes: &Bytes,
-        begin: Begin,
-        left: &mut u64,
-    ) -> Result<(), Fault> {
-        let (link, set) = match place {
-            Some(open) => open,
-            None => place.insert(self.connect().await?),
-        };
-        let _under = self.field.sets.begin(*set);
-        link.send(bytes).await?;
-        let mut reuse = Reuse::Keep;
-        while *left > 0 {
-            let (answer, wire_bytes) = link.answer(self.scheme.is_head, &mut Discard).await?;
-            if *left == 1 {
-                link.settle()?;
-            }
-            *left -= 1;
-            self.count(answer.status, answer.content_bytes, wire_bytes, begin, *set);
-            reuse = answer.reuse;
-            if reuse == Reuse::Close && *left > 0 {
-                return Err(Fault::Reset);
-            }
-        }
-        if (reuse == Reuse::Close || self.scheme.reuse == Reuse::Close)
-            && let Some((mut link, _)) = place.take()
-        {
-            link.closed_by_peer().await;
-        }
-        Ok(())
-    }
-
-    async fn connect(&self) -> Result<(Link, usize), Fault> {
-        let began = Instant::now();
-        let (set, addr) = self.field.choose(self.user);
-        let link = Link::open(addr, &self.field.connect).await?;
-        let mut tally = self.field.ledger.here();
-        tally.connections += 1;
-        tally.connect.record(began.elapsed());
-        Ok((link, set))
-    }
-
-    fn count(&self, status: u16, content_bytes: u64, wire_bytes: u64, begin: Begin, set: usize) {
-        let now = Instant::now();
-        let response = now - begin.intended;
-        let is_good = (200..400).contains(&status);
-        let within = self.scheme.quality.of_time(response).map(|holds| u64::from(holds && is_good));
-        let mut tally = self.field.ledger.here();
-        tally.status(status);
-        tally.bytes += wire_bytes;
-        tally.content_bytes += content_bytes;
-        if is_good {
-            tally.good += 1;
-            tally.within = [tally.within[0] + within[0], tally.within[1] + within[1]];
-        } else {
-            tally.fault(Fault::Status);
-        }
-        tally.response.record(response);
-        if self.scheme.is_open {
-            tally.service.record(now - begin.actual);
-        }
-        if self.field.sets.len() > 1 {
-            let part = part(&mut tally.sets, set);
-            *(if is_good { &mut part.good } else { &mut part.failed }) += 1;
-            part.within = [part.within[0] + within[0], part.within[1] + within[1]];
-            part.bytes += content_bytes;
-            part.response.record(response);
-        }
     }
 }

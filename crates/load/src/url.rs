@@ -8,8 +8,10 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// What a URL says about the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scheme {
     /// Plain TCP.
     Http,
@@ -18,7 +20,7 @@ pub enum Scheme {
 }
 
 /// A URL of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Url {
     /// Plain or TLS.
     pub scheme: Scheme,

@@ -144,6 +144,9 @@ impl Gates {
         doubt(wrong > 0, Doubt::WrongBytes { answers: wrong });
         let (window, planned) = (outcome.window, outcome.planned);
         doubt(outcome.interrupted, Doubt::Interrupted { window, planned });
+        for agent in &outcome.lost {
+            doubt(true, Doubt::AgentLost { agent: agent.clone() });
+        }
         let answers = total.good;
         let short = answers < self.answers_min || window < self.window_min;
         doubt(short, Doubt::TooShort { answers, window });
@@ -245,6 +248,7 @@ mod tests {
             unfinished: 0,
             is_open: false,
             interrupted: false,
+            lost: Vec::new(),
             io: String::new(),
         }
     }
@@ -263,7 +267,7 @@ mod tests {
     #[test]
     fn each_gate_closes() {
         type Change = fn(&mut Outcome);
-        let planted: [(Change, &str); 11] = [
+        let planted: [(Change, &str); 12] = [
             (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
             (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
             (|o| o.total.late.record_n(20_000_000, 100), "began late"),
@@ -275,6 +279,7 @@ mod tests {
             (|o| o.total.faults[Fault::WrongBytes as usize] = 1, "content of 1"),
             (|o| o.window = Duration::from_millis(10), "too little"),
             (|o| o.interrupted = true, "ended early"),
+            (|o| o.lost.push("a:1 closed".into()), "a:1 closed"),
         ];
         for (change, said) in planted {
             let doubts = doubts(change);

@@ -7,8 +7,9 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use vermeil_load::agents::Fleet;
 use vermeil_load::pace::{Arrivals, Think};
-use vermeil_load::{Choice, Quality, SearchOptions};
+use vermeil_load::{Choice, LoadError, Quality, SearchOptions};
 
 /// What is asked for, and how.
 #[derive(Debug, Args)]
@@ -19,12 +20,30 @@ pub(super) struct RequestArgs {
     #[arg(long)]
     pub(super) no_keepalive: bool,
 
-    /// Requests sent on a connection before the first answer is waited for
+    /// Requests sent on a connection before the first answer is waited for; with --http2 on a stream each
     ///
     /// From 1 (no pipelining) to 1000. Not with WORKLOAD.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub(super) pipeline: usize,
+
+    /// Speak HTTP/2: agreed on in the handshake with https, at once with http
+    ///
+    /// Not with WORKLOAD. Default: HTTP/1.1.
+    #[arg(long)]
+    pub(super) http2: bool,
+
+    /// Believe every certificate of an https server
+    ///
+    /// Default: those that the system's root certificates vouch for.
+    #[arg(long)]
+    pub(super) insecure: bool,
+
+    /// Root certificates of https servers, in place of the system's: a PEM file
+    ///
+    /// Default: the system's.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(super) ca: Option<PathBuf>,
 
     /// A header field of every request, such as "Accept: text/html"; may be repeated
     ///
@@ -221,6 +240,32 @@ impl SearchArgs {
             precision: self.precision / 100.0,
             confirmations: self.confirm,
         })
+    }
+}
+
+/// Who makes the load.
+#[derive(Debug, Args)]
+pub(super) struct AgentsArgs {
+    /// Have these agents make the load, each its part: NAME:PORT, separated by commas
+    ///
+    /// Users and rates are divided; --cores and --io are those of the agents. Default: this process makes it.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) agents: Vec<String>,
+
+    /// For agents that are not there yet, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h.
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(10)))]
+    pub(super) agents_wait: Span,
+}
+
+impl AgentsArgs {
+    /// The agents, connected; nothing where none are asked for.
+    pub(super) fn fleet(&self) -> Result<Option<Fleet>, LoadError> {
+        if self.agents.is_empty() {
+            return Ok(None);
+        }
+        Fleet::connect(&self.agents, self.agents_wait.into()).map(Some)
     }
 }
 

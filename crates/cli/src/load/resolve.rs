@@ -12,7 +12,9 @@ use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::report::Subject;
 use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
 use vermeil_load::wire::{Request, Reuse};
-use vermeil_load::{Ground, Job, LoadError, Loop, Phases, Set, SimplePlan, Url, replay};
+use vermeil_load::{
+    Ground, Job, LoadError, Loop, Phases, Protocol, Set, SimplePlan, Trust, Url, UrlError, replay,
+};
 
 /// Why a command line cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,8 @@ pub(super) enum Wrong {
     Model { path: String, error: ModelError },
     #[error("{path}: {why}")]
     Log { path: String, why: String },
+    #[error("--ca {}: {why}", path.display())]
+    Certificates { path: PathBuf, why: String },
     #[error("{0}")]
     NoFiles(String),
     #[error(
@@ -48,7 +52,7 @@ impl Wrong {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::File { .. } | Self::NoFiles(_) => Exit::CannotStart,
-            Self::Load(LoadError::Url(vermeil_load::UrlError::Form { .. })) => Exit::Usage,
+            Self::Load(LoadError::Url(UrlError::Form { .. })) => Exit::Usage,
             Self::Load(LoadError::Url(_) | LoadError::Descriptors { .. } | LoadError::Ports { .. }) => {
                 Exit::CannotStart
             }
@@ -92,6 +96,7 @@ impl LoadArgs {
             connections: self.connections,
             pace: arrivals.map_or(Loop::Closed { think }, |arrivals| Loop::Open { arrivals }),
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
+            protocol: self.protocol(),
             pipeline: self.requests.pipeline,
             order: None,
             quality: self.quality.quality(),
@@ -118,6 +123,7 @@ impl LoadArgs {
             connections: self.connections,
             pace: Loop::Open { arrivals: replay.arrivals },
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
+            protocol: self.protocol(),
             order: Some(replay.order.into()),
             quality: self.quality.quality(),
             requests_max: self.time.requests_max,
@@ -134,6 +140,11 @@ impl LoadArgs {
     fn sessions(&self, workload: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
         if self.requests.pipeline > 1 {
             let (option, instead) = ("--pipeline", "users of a workload wait for each answer");
+            return Err(Wrong::NotWith { option, instead });
+        }
+        if self.requests.http2 {
+            let (option, instead) =
+                ("--http2", "users of a workload have HTTP/1.1 connections, as published");
             return Err(Wrong::NotWith { option, instead });
         }
         let ground = self.ground()?;
@@ -182,7 +193,7 @@ impl LoadArgs {
                     Some(set) => set.addrs[0],
                     None => url.resolve().map_err(LoadError::from)?,
                 };
-                manifest(url, addr).map_err(|error| Wrong::NoFiles(error.to_string()))?
+                manifest(url, addr, &ground.trust).map_err(|error| Wrong::NoFiles(error.to_string()))?
             }
         };
         builtin.model(manifest.as_ref(), &url.target).map_err(Wrong::NoFiles)
@@ -208,10 +219,23 @@ impl LoadArgs {
                 window,
                 ramp_down: or_none(time.ramp_down),
             },
+            trust: self.trust()?,
             cpus: cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
             io: self.io.choice(),
             seed: self.seed,
         })
+    }
+
+    fn protocol(&self) -> Protocol {
+        if self.requests.http2 { Protocol::Http2 } else { Protocol::Http1 }
+    }
+
+    fn trust(&self) -> Result<Trust, Wrong> {
+        let Some(path) = &self.requests.ca else {
+            return Ok(if self.requests.insecure { Trust::Anyone } else { Trust::System });
+        };
+        let text = read("--ca", path, |path| fs::read(path))?;
+        Trust::from_pem(&text).map_err(|why| Wrong::Certificates { path: path.clone(), why })
     }
 
     fn request(&self) -> Result<Request, Wrong> {
@@ -247,6 +271,9 @@ impl LoadArgs {
         let method = self.requests.method.as_deref();
         let method = method.unwrap_or(if self.requests.body.is_some() { "POST" } else { "GET" });
         let mut workload = format!("{method} over {} connections", plan.connections);
+        if plan.protocol == Protocol::Http2 {
+            workload = workload.replace(" over ", " by HTTP/2 over ");
+        }
         if plan.reuse == Reuse::Close {
             workload += ", one request each";
         }

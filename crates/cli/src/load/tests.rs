@@ -7,7 +7,7 @@ use clap::Parser;
 use std::time::Duration;
 use vermeil_load::session::{KeepAlive, SessionLoop, SessionPlan};
 use vermeil_load::wire::Reuse;
-use vermeil_load::{Choice, Job, Loop, Quality, SearchOptions, SimplePlan};
+use vermeil_load::{Choice, Job, Loop, Protocol, Quality, SearchOptions, SimplePlan, Trust};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -45,6 +45,7 @@ fn without_options() {
     assert_eq!((plan.connections, plan.pipeline, plan.reuse), (64, 1, Reuse::Keep));
     assert_eq!(plan.ground.phases.total(), Duration::from_secs(10));
     assert_eq!((plan.requests_max, plan.quality), (None, Quality::default()));
+    assert_eq!((plan.protocol, plan.ground.trust), (Protocol::Http1, Trust::System));
     assert_eq!(parse(&[URL]).search.options(), None);
     assert_eq!(parse(&[URL, "--find-max"]).search.options(), Some(SearchOptions::default()));
 }
@@ -77,6 +78,18 @@ fn each_option_arrives() {
 }
 
 #[test]
+fn tls_and_http2() {
+    let plan =
+        simple(&["https://a/x", "--http2", "--insecure", "--pipeline", "4", "--address", "127.0.0.1:1"]);
+    assert_eq!((plan.protocol, plan.ground.trust, plan.pipeline), (Protocol::Http2, Trust::Anyone, 4));
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, "no certificate").unwrap();
+    let wrong = job(&["https://a/x", "--ca", ca.to_str().unwrap()]).unwrap_err();
+    assert!(wrong.to_string().contains("no certificate in it") && wrong.exit() == Exit::Usage, "{wrong}");
+}
+
+#[test]
 fn requests_alone_end_a_run() {
     let plan = simple(&[URL, "-n", "5"]);
     assert!(plan.ground.phases.window > Duration::from_secs(3600));
@@ -106,11 +119,12 @@ fn workloads() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let cases: [(&[&str], &str, Exit); 11] = [
+    let cases: [(&[&str], &str, Exit); 12] = [
         (&["127.0.0.1:80"], "neither a URL nor a workload", Exit::Usage),
         (&["nonsense", URL], "support, specweb96", Exit::Usage),
         (&["single", URL, URL], "--address", Exit::Usage),
         (&["single", URL, "--pipeline", "2"], "--pipeline", Exit::Usage),
+        (&["single", URL, "--http2"], "--http2", Exit::Usage),
         (&["/nonexistent.toml", URL], "/nonexistent.toml", Exit::CannotStart),
         (&[URL, "-X", "A B"], "no HTTP method", Exit::Usage),
         (&[URL, "-H", "Connection: close"], "--no-keepalive", Exit::Usage),

@@ -85,12 +85,25 @@ pub struct Pick {
 }
 
 /// The files of a workload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "(Kind, u64)", into = "(Kind, u64)")]
 pub struct FileSet {
     kind: Kind,
     classes: Arc<[Class]>,
     /// Share of the directories up to each.
     directories: Arc<[f64]>,
+}
+
+impl From<(Kind, u64)> for FileSet {
+    fn from((kind, directories): (Kind, u64)) -> Self {
+        Self::new(kind, directories)
+    }
+}
+
+impl From<FileSet> for (Kind, u64) {
+    fn from(files: FileSet) -> Self {
+        (files.kind, files.directories())
+    }
 }
 
 impl FileSet {

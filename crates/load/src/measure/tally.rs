@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Times;
 use crate::fault::Fault;
 
 /// What is counted for a part of the requests: those of one page, or of one set of addresses.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Requests with a whole answer of an expected status and content.
     pub good: u64,
@@ -43,7 +45,7 @@ pub fn part(parts: &mut Vec<Part>, index: usize) -> &mut Part {
 }
 
 /// Counts of one core, or of many.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Requests begun: in a closed loop as many as are sent, in an open one those whose time had come.
     pub begun: u64,

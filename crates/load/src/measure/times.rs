@@ -1,11 +1,15 @@
 //! A histogram of times: all of them, to three digits, mergeable without loss.
 //!
 //! HDR histograms of one shape: buckets of 64 ns up to 131 µs, of a thousandth beyond. Merging, and sending to another
-//! machine, moves counts of buckets, so it loses nothing. Tested here.
+//! machine as HdrHistogram's compressed V2 form, moves counts of buckets, so it loses nothing. Tested here.
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer as V2Reader, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 /// Digits that are kept.
 const DIGITS: u8 = 3;
@@ -108,6 +112,29 @@ impl Times {
     }
 }
 
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).map_err(ser::Error::custom)?;
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text).map_err(de::Error::custom)?;
+        let read: Histogram<u64> = V2Reader::new().deserialize(&mut &bytes[..]).map_err(de::Error::custom)?;
+        // Counts go into a histogram of our shape; one of another would lose digits, and is refused.
+        if (read.sigfig(), read.low()) != (DIGITS, FINEST_NS) {
+            return Err(de::Error::custom("the histogram has another shape"));
+        }
+        let mut times = Self::default();
+        times.0.add(&read).map_err(de::Error::custom)?;
+        Ok(times)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +167,21 @@ mod tests {
         for percent in [0.0, 50.0, 99.9, 100.0] {
             assert_eq!(again.percentile(percent), times.percentile(percent));
         }
+    }
+
+    #[test]
+    fn another_machine_gets_the_same_histogram() {
+        for times in [Times::default(), some(4, 5_000)] {
+            let text = serde_json::to_string(&times).unwrap();
+            let again: Times = serde_json::from_str(&text).unwrap();
+            assert!(again.buckets().eq(times.buckets()));
+            assert_eq!((again.count(), again.max(), again.min()), (times.count(), times.max(), times.min()));
+            let mut merged = again;
+            merged.merge(&times);
+            merged.record(Duration::from_secs(80_000));
+            assert_eq!(merged.count(), 2 * times.count() + 1);
+        }
+        assert!(serde_json::from_str::<Times>("\"AAAA\"").is_err());
     }
 
     #[test]

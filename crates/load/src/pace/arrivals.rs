@@ -9,11 +9,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::think::time;
 use crate::random::Random;
 
 /// When requests or sessions arrive.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Arrivals {
     /// Independently of each other, so many a second on average.
     Poisson(f64),
@@ -26,7 +28,7 @@ pub enum Arrivals {
 }
 
 /// A part of [`Arrivals::Steps`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// How long it lasts.
     pub lasts: Duration,
@@ -193,6 +195,22 @@ impl fmt::Display for Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Three injectors with one, two and four cores draw every arrival of a row, and none twice.
+    #[test]
+    fn injectors_divide_arrivals_whatever_their_cores() {
+        let row = Arrivals::Constant(100.0);
+        let mut drawn = Vec::new();
+        for (index, cores) in [1, 2, 4].into_iter().enumerate() {
+            for core in 0..cores {
+                let mut schedule = row.schedule(index + 3 * core, 3 * cores, 1);
+                let within = std::iter::from_fn(|| schedule.draw()).take_while(|(number, _)| *number < 600);
+                drawn.extend(within.map(|(number, _)| number));
+            }
+        }
+        drawn.sort_unstable();
+        assert_eq!(drawn, (0..600).collect::<Vec<_>>());
+    }
 
     /// The arrivals of all parts within `seconds`, in order.
     fn all(arrivals: &Arrivals, parts: usize, seconds: u64) -> Vec<Duration> {

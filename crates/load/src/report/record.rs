@@ -323,6 +323,7 @@ impl Record {
             unfinished: 0,
             is_open: false,
             interrupted: true,
+            lost: Vec::new(),
             io: String::new(),
         };
         let doubt = Doubt::Interrupted { window: Duration::ZERO, planned: Duration::ZERO };
@@ -450,6 +451,7 @@ pub(crate) mod tests {
             unfinished: 1,
             is_open: false,
             interrupted: false,
+            lost: Vec::new(),
             io: "epoll".into(),
             total,
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use vermeil::{ConnectOptions, DriverOptions, Handle, Runtime};
+use vermeil::{DriverOptions, Handle, Runtime};
 
 use super::field::Field;
 use super::outcome::{Interval, Outcome, Phase, Progress};
@@ -17,8 +17,9 @@ use super::readings::Readings;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
-use crate::plan::{Ground, Phases};
+use crate::plan::{Ground, Phases, Protocol, Share};
 use crate::sets::{Set, Sets};
+use crate::stream::Dial;
 
 /// Whoever follows a run: called about once per interval, and may end it.
 pub trait Watch {
@@ -43,8 +44,10 @@ pub(crate) trait Supply {
     /// Sockets open at once, at most.
     fn sockets_max(&self) -> u64;
     /// How connections are made.
-    fn connect(&self) -> ConnectOptions {
-        ConnectOptions::default()
+    fn dial(&self) -> Dial;
+    /// What is spoken over them.
+    fn protocol(&self) -> Protocol {
+        Protocol::Http1
     }
 }
 
@@ -56,6 +59,15 @@ const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// Receive buffers of a core, and their size: large enough that one system call takes what a large body has ready.
 const RECV_BUFFERS: u16 = 512;
 const RECV_BUFFER_BYTES: u32 = 16 * 1024;
+
+/// Finds what would keep a run from beginning.
+pub(crate) fn check(sets: &[Set], supply: &dyn Supply) -> Result<(), LoadError> {
+    crate::limits::check(supply.sockets_max(), sets)?;
+    match (&supply.dial().tls, sets.first()) {
+        (Some(tls), Some(set)) => tls.try_handshake(set.addrs[0], supply.protocol()),
+        _ => Ok(()),
+    }
+}
 
 /// A run that has begun.
 pub(crate) struct Engine<'a> {
@@ -70,7 +82,7 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     /// Starts the cores and the users.
     pub(crate) fn start(ground: &'a Ground, sets: Vec<Set>, supply: &dyn Supply) -> Result<Self, LoadError> {
-        crate::limits::check(supply.sockets_max(), &sets)?;
+        check(&sets, supply)?;
         let io = DriverOptions {
             choice: ground.io,
             recv_buffers: RECV_BUFFERS,
@@ -85,13 +97,16 @@ impl<'a> Engine<'a> {
         let handle = runtime.handle();
         let cores = handle.cores().len();
         let schedules: Vec<Schedule> = supply.arrivals().map_or_else(Vec::new, |arrivals| {
-            (0..cores).map(|core| arrivals.schedule(core, cores, ground.seed)).collect()
+            let Share { index, of, .. } = ground.share;
+            // Every `of`-th arrival is this injector's; its cores take those in turn.
+            let schedule = |core| arrivals.schedule(index + of * core, of * cores, ground.seed);
+            (0..cores).map(schedule).collect()
         });
         let is_open = !schedules.is_empty();
         let sets = Sets::new(sets, ground.choice);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
-        let field = Arc::new(Field::new(ledger, sets, schedules, tickets, ground, supply.connect()));
+        let field = Arc::new(Field::new(ledger, sets, schedules, tickets, ground, supply.dial()));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
         for core in handle.cores() {
             let beat = pulse(field.clone(), core.0 as usize, cpu_ns.clone());
@@ -104,6 +119,7 @@ impl<'a> Engine<'a> {
     /// Waits for the end of the run, or of its watching.
     pub(crate) fn finish(self, watch: &mut dyn Watch) -> Outcome {
         let phases = self.ground.phases;
+        wait_until(self.field.epoch, &self.field);
         let mut course = Course::new(&self.field, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
         let mut ended = ControlFlow::Continue(());
@@ -140,10 +156,20 @@ impl<'a> Engine<'a> {
             users: self.users,
             is_open: self.is_open,
             interrupted: course.interrupted,
+            lost: Vec::new(),
             io: io.unwrap_or_default(),
         };
         drop(self.runtime);
         outcome
+    }
+}
+
+/// Waits until `at`, or until all users are gone.
+fn wait_until(at: Instant, field: &Field) {
+    while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        && field.users() > 0
+    {
+        std::thread::park_timeout(left);
     }
 }
 
@@ -186,7 +212,7 @@ impl<'a> Course<'a> {
         let mut begins = phase_began;
         loop {
             let ends = (begins + self.interval).min(phase_ends);
-            self.wait_until(ends);
+            wait_until(ends, self.field);
             let tally = self.field.ledger.collect();
             let now = Instant::now();
             self.add(phase, &tally, begins, now);
@@ -196,7 +222,8 @@ impl<'a> Course<'a> {
             begins = now;
             let interval = self.intervals.last().expect("just added");
             let elapsed = now - self.began;
-            let progress = Progress { elapsed, planned: self.planned, interval, total: &self.total };
+            let progress =
+                Progress { elapsed, planned: self.planned, interval, counted: &tally, total: &self.total };
             if watch.see(progress).is_break() {
                 self.interrupted = true;
                 return ControlFlow::Break(());
@@ -207,14 +234,6 @@ impl<'a> Course<'a> {
             if now >= phase_ends {
                 return ControlFlow::Continue(());
             }
-        }
-    }
-
-    fn wait_until(&self, at: Instant) {
-        while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-            && self.field.users() > 0
-        {
-            std::thread::park_timeout(left);
         }
     }
 

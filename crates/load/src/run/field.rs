@@ -7,12 +7,12 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use vermeil::ConnectOptions;
 
 use crate::measure::Ledger;
 use crate::pace::Schedule;
 use crate::plan::Ground;
 use crate::sets::Sets;
+use crate::stream::Dial;
 
 /// Shared by the users of a run.
 #[derive(Debug)]
@@ -21,7 +21,9 @@ pub(crate) struct Field {
     pub(crate) sets: Sets,
     pub(crate) timeout: Duration,
     pub(crate) seed: u64,
-    pub(crate) connect: ConnectOptions,
+    /// The number of the first user among those of all injectors.
+    pub(crate) first_user: usize,
+    pub(crate) dial: Dial,
     /// What times of the run are counted from.
     pub(crate) epoch: Instant,
     /// The arrivals of each core, if the loop is open.
@@ -41,15 +43,16 @@ impl Field {
         schedules: Vec<Schedule>,
         tickets: Option<u64>,
         ground: &Ground,
-        connect: ConnectOptions,
+        dial: Dial,
     ) -> Self {
         Self {
             ledger,
             sets,
             timeout: ground.timeout,
             seed: ground.seed,
-            connect,
-            epoch: Instant::now(),
+            first_user: ground.share.first_user,
+            dial,
+            epoch: ground.begins.unwrap_or_else(Instant::now),
             schedules: schedules.into_iter().map(|schedule| CachePadded::new(Mutex::new(schedule))).collect(),
             tickets: tickets.map(AtomicU64::new),
             stopping: AtomicBool::new(false),

@@ -10,6 +10,6 @@ mod pulse;
 mod readings;
 
 pub use engine::Watch;
-pub(crate) use engine::{Engine, Supply};
+pub(crate) use engine::{Engine, Supply, check};
 pub(crate) use field::{Field, until};
 pub use outcome::{Interval, Outcome, Phase, Progress};

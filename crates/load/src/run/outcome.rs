@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::measure::{Tally, Times};
 
 /// The parts of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Users begin, evenly.
     RampUp,
@@ -30,7 +33,7 @@ impl Phase {
 }
 
 /// A short part of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// From the start of the run to the beginning of the interval.
     pub begins: Duration,
@@ -73,12 +76,14 @@ pub struct Progress<'a> {
     pub planned: Duration,
     /// The last interval.
     pub interval: &'a Interval,
+    /// What was counted in it.
+    pub counted: &'a Tally,
     /// Everything counted in the window so far.
     pub total: &'a Tally,
 }
 
 /// What came of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// What was counted in the window.
     pub total: Tally,
@@ -106,6 +111,8 @@ pub struct Outcome {
     pub is_open: bool,
     /// Whether somebody ended the run early.
     pub interrupted: bool,
+    /// Agents that were lost on the way, each with what happened; what they had counted until then is in the counts.
+    pub lost: Vec<String>,
     /// How the drivers describe themselves.
     pub io: String,
 }

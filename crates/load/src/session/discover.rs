@@ -3,34 +3,25 @@
 //! Tested here.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use crate::error::LoadError;
 use crate::files::{MANIFEST, Manifest};
-use crate::url::{Scheme, Url};
+use crate::plan::Protocol;
+use crate::trust::{Tls, Trust, before_run};
+use crate::url::Url;
 use crate::wire::{Head, Request, ResponseReader, Reuse, Sink};
-
-/// Longest wait for it. A server that needs longer for a small file is not ready to be loaded.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks the server of `url` at `addr` for the manifest of its file set; nothing if it has none.
 ///
 /// # Errors
 /// The server cannot be asked, or answers with something that is no manifest.
-pub fn manifest(url: &Url, addr: SocketAddr) -> Result<Option<Manifest>, LoadError> {
+pub fn manifest(url: &Url, addr: SocketAddr, trust: &Trust) -> Result<Option<Manifest>, LoadError> {
     let place = format!("{}/{MANIFEST}", url.authority());
     let wrong = |why: String| LoadError::Plan(format!("{place}: {why}"));
     let request = Request::default().bytes(&url.authority(), &format!("/{MANIFEST}"), Reuse::Close);
-    let page = match url.scheme {
-        Scheme::Http => {
-            let stream =
-                TcpStream::connect_timeout(&addr, TIMEOUT).map_err(|error| wrong(error.to_string()))?;
-            let timeouts = stream.set_read_timeout(Some(TIMEOUT));
-            timeouts.and_then(|()| ask(stream, &request))
-        }
-        Scheme::Https => Err(io::Error::other("file sets are looked for over http only")),
-    };
+    let tls = Tls::new(url, trust, Protocol::Http1)?;
+    let page = before_run(addr, tls.as_ref()).and_then(|stream| ask(stream, &request));
     let page = page.map_err(|error| wrong(error.to_string()))?;
     match page.status {
         200 => {
@@ -90,7 +81,7 @@ mod tests {
             let _request = stream.read(&mut [0; 1000]).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         });
-        let result = manifest(&format!("http://{addr}/").parse().unwrap(), addr);
+        let result = manifest(&format!("http://{addr}/").parse().unwrap(), addr, &Trust::System);
         server.join().unwrap();
         result
     }

@@ -4,13 +4,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::chain;
 use super::template::Template;
 use crate::files::FileSet;
 use crate::pace::Think;
 
 /// What users do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Model {
     /// What results call it.
     pub name: String,
@@ -29,7 +31,7 @@ pub struct Model {
 }
 
 /// How long connections are kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeepAlive {
     /// The share of requests that go over connections that are kept, 0 to 1.
     pub share: f64,
@@ -51,7 +53,7 @@ impl KeepAlive {
 }
 
 /// A page.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page {
     /// What results call it.
     pub name: String,
@@ -68,7 +70,7 @@ pub struct Page {
 }
 
 /// Where a page comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Source {
     /// A path.
     Path(Template),
@@ -77,7 +79,7 @@ pub enum Source {
 }
 
 /// Something that a page shows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Embedded {
     /// Its path.
     pub path: String,
@@ -88,7 +90,7 @@ pub struct Embedded {
 }
 
 /// What a page has to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
     /// Anything with a good status.
     Status,
@@ -97,7 +99,7 @@ pub enum Check {
 }
 
 /// What makes a page good enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Judge {
     /// The time it takes with everything it shows.
     Time,

@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, RwLock};
 
+use serde::{Deserialize, Serialize};
+
 use bytes::Bytes;
 use vermeil::{ConnectOptions, Handle};
 
@@ -11,15 +13,16 @@ use super::model::{Check, Judge, KeepAlive, Model, Source};
 use super::user::User;
 use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
-use crate::plan::Ground;
+use crate::plan::{Ground, Protocol};
 use crate::quality::Quality;
-use crate::run::{Engine, Field, Outcome, Supply, Watch};
-use crate::sets::Set;
+use crate::run::{Engine, Field, Outcome, Supply, Watch, check};
+use crate::stream::Dial;
+use crate::trust::Tls;
 use crate::url::Url;
 use crate::wire::{Request, Reuse};
 
 /// How sessions come.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SessionLoop {
     /// So many users, each begins a session after the other.
     Closed,
@@ -31,7 +34,7 @@ pub enum SessionLoop {
 }
 
 /// A run of sessions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionPlan {
     /// What every run has; its timeout gives way to the model's.
     pub ground: Ground,
@@ -56,19 +59,14 @@ pub struct SessionPlan {
 /// # Errors
 /// When it cannot begin. What happens to requests is in the [`Outcome`].
 pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
-    plan.model.check().map_err(|error| LoadError::Plan(error.to_string()))?;
-    if plan.url.scheme == crate::url::Scheme::Https {
-        return Err(LoadError::Plan("https is not spoken: load the server over http".to_owned()));
-    }
-    if plan.users == 0 {
-        return Err(LoadError::Plan("at least one user is needed".to_owned()));
-    }
-    let sets = match plan.ground.sets.is_empty() {
-        true => vec![Set { name: plan.url.authority(), addrs: vec![plan.url.resolve()?] }],
-        false => plan.ground.sets.clone(),
-    };
-    let crowd = Crowd { plan, script: Arc::new(Script::new(plan)) };
-    Ok(Engine::start(&plan.ground, sets, &crowd)?.finish(watch))
+    let crowd = Crowd::new(plan)?;
+    Ok(Engine::start(&plan.ground, plan.ground.sets_of(&plan.url)?, &crowd)?.finish(watch))
+}
+
+/// Finds what would keep `plan` from beginning.
+pub(crate) fn check_sessions(plan: &SessionPlan) -> Result<(), LoadError> {
+    let crowd = Crowd::new(plan)?;
+    check(&plan.ground.sets_of(&plan.url)?, &crowd)
 }
 
 /// A model made ready: everything that can be is bytes already.
@@ -163,6 +161,18 @@ impl Script {
 struct Crowd<'a> {
     plan: &'a SessionPlan,
     script: Arc<Script>,
+    tls: Option<Tls>,
+}
+
+impl<'a> Crowd<'a> {
+    fn new(plan: &'a SessionPlan) -> Result<Self, LoadError> {
+        plan.model.check().map_err(|error| LoadError::Plan(error.to_string()))?;
+        if plan.users == 0 {
+            return Err(LoadError::Plan("at least one user is needed".to_owned()));
+        }
+        let tls = Tls::new(&plan.url, &plan.ground.trust, Protocol::Http1)?;
+        Ok(Self { plan, script: Arc::new(Script::new(plan)), tls })
+    }
 }
 
 impl Supply for Crowd<'_> {
@@ -196,9 +206,10 @@ impl Supply for Crowd<'_> {
     }
 
     /// What waits in the kernel for a paced receiver is bounded, or the kernel would receive at full speed in its stead.
-    fn connect(&self) -> ConnectOptions {
+    fn dial(&self) -> Dial {
         const BOUNDS: (u64, u64) = (16 * 1024, 256 * 1024);
         let half_a_second = |rate: u64| (rate / 2).clamp(BOUNDS.0, BOUNDS.1) as usize;
-        ConnectOptions { recv_buffer_bytes: self.plan.model.receive_rate.map(half_a_second), local: None }
+        let recv_buffer_bytes = self.plan.model.receive_rate.map(half_a_second);
+        Dial { options: ConnectOptions { recv_buffer_bytes, local: None }, tls: self.tls.clone() }
     }
 }

@@ -5,15 +5,17 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::random::Random;
 
 /// A path, part of which is drawn anew for each request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     pieces: Vec<Piece>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Piece {
     Text(String),
     /// A number from the first to the second, both included.

@@ -32,7 +32,7 @@ impl Drop for User {
 impl User {
     pub(super) fn new(script: Arc<Script>, field: Arc<Field>, index: usize) -> Self {
         let browser = Browser::new(script.clone(), field.clone(), index);
-        let random = Random::new(field.seed, index as u64);
+        let random = Random::new(field.seed, (field.first_user + index) as u64);
         Self { script, field, browser, random }
     }
 

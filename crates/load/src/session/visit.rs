@@ -259,7 +259,7 @@ impl Fetch<'_> {
     async fn open(&self, bits: u64) -> Result<Open, Fault> {
         let began = Instant::now();
         let (set, addr) = self.field.choose(self.user);
-        let link = Link::open(addr, &self.field.connect).await?;
+        let link = Link::open(addr, &self.field.dial).await?;
         let mut tally = self.field.ledger.here();
         tally.connections += 1;
         tally.connect.record(began.elapsed());

@@ -5,10 +5,15 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use bytes::Bytes;
+use http_body_util::Full;
+
+use crate::url::{Scheme, Url};
 
 /// What to ask for. Fields are sent in the order of their adding, after `Host`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     method: String,
     fields: Vec<(String, String)>,
@@ -24,6 +29,9 @@ pub enum RequestError {
     /// The text has no colon, or its name is no token, or its value has line breaks.
     #[error("{0:?} is no header field: write \"Name: value\", in one line")]
     Field(String),
+    /// The target cannot be asked for over HTTP/2.
+    #[error("{0} cannot be asked for over HTTP/2: {1}")]
+    Target(String, String),
     /// The field belongs to the injector.
     #[error("the field {0} is written by the injector: {1}")]
     Reserved(String, &'static str),
@@ -82,6 +90,24 @@ impl Request {
     /// Whether the answer has no content, whatever its fields say.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
+    }
+
+    /// The same for HTTP/2, where `Host` is `:authority` (RFC 9113 §8.3.1).
+    ///
+    /// # Errors
+    /// [`RequestError::Target`] for a URL that is none.
+    pub(crate) fn http2(&self, url: &Url) -> Result<hyper::Request<Full<Bytes>>, RequestError> {
+        let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
+        let host = self.fields.iter().find(is_host).map_or_else(|| url.authority(), |(_, host)| host.clone());
+        let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
+        let mut request = hyper::Request::builder()
+            .method(self.method.as_str())
+            .uri(format!("{scheme}://{host}{}", url.target));
+        for (name, value) in self.fields.iter().filter(|field| !is_host(field)) {
+            request = request.header(name.as_str(), value.as_str());
+        }
+        let request = request.body(Full::new(self.content.clone()));
+        request.map_err(|error| RequestError::Target(url.to_string(), error.to_string()))
     }
 
     /// The bytes on the wire, for `target` (path and query) at `host` (authority). `reuse` says what becomes of the

@@ -9,6 +9,8 @@ mod tests;
 
 use std::mem::MaybeUninit;
 
+use serde::{Deserialize, Serialize};
+
 use vermeil_http::{BodyReader, Framing, Limits};
 
 /// Longest head of an answer: twice what nginx and Apache would send through as a back end's.
@@ -17,7 +19,7 @@ pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub(super) const FIELDS_MAX: usize = 128;
 
 /// Whether the connection carries another request after this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reuse {
     /// It does.
     Keep,

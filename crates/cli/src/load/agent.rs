@@ -1,0 +1,74 @@
+//! `vermeil load agent`: makes a part of the load that a coordinator divides.
+
+use super::Io;
+use crate::values::parse_cores;
+use crate::{Exit, print};
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use vermeil_load::agents::{AgentOptions, Coordinators, serve};
+use vermeil_topology::CoreSelection;
+
+/// Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT.
+///
+/// Waits for a coordinator, begins when it says so, tells it what is counted; one coordinator at a time. Whoever reaches
+/// LISTEN can have this machine load any server: listen where only the coordinator gets to.
+#[derive(Debug, Args)]
+pub(super) struct AgentArgs {
+    /// Where to listen for the coordinator; port 0 takes any free port
+    #[arg(long, short, value_name = "ADDR:PORT", default_value = "127.0.0.1:8088")]
+    listen: SocketAddr,
+
+    /// Which cpus to run on: all, a number of them, or a list
+    #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
+    cores: CoreSelection,
+
+    /// How the kernel is asked for input and output
+    #[arg(long, value_name = "DRIVER", default_value = "auto")]
+    io: Io,
+
+    /// End when the first coordinator is done or lost, as a job of a cluster has to
+    #[arg(long)]
+    once: bool,
+}
+
+impl AgentArgs {
+    /// Does what coordinators say.
+    pub(super) fn run(self) -> Exit {
+        let chosen = vermeil_server::config::Surroundings::here()
+            .and_then(|around| self.cores.resolve(&around.machine, &around.allowed));
+        let cpus = match chosen {
+            Ok(cpus) => cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
+            Err(error) => return print::failure(&error, Exit::Usage),
+        };
+        let coordinators = if self.once { Coordinators::One } else { Coordinators::Any };
+        let options = AgentOptions { cpus, io: self.io.choice(), coordinators };
+        let bound =
+            TcpListener::bind(self.listen).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (addr, listener) = match bound {
+            Ok(bound) => bound,
+            Err(error) => {
+                return print::failure(&format!("--listen {}: {error}", self.listen), Exit::CannotStart);
+            }
+        };
+        // The first process of a container has no default for signals: they would be passed over.
+        match Signals::new([SIGINT, SIGTERM]) {
+            Ok(mut signals) => drop(std::thread::spawn(move || {
+                signals.forever().next();
+                std::process::exit(i32::from(Exit::Clean as u8))
+            })),
+            Err(error) => return print::failure(&error, Exit::CannotStart),
+        }
+        let tell = |line: &str| {
+            // Whoever started it may want to know; if nobody reads, nobody does.
+            let _unread = writeln!(std::io::stderr(), "vermeil: {line}");
+        };
+        tell(&format!("load agent at {addr}"));
+        match serve(&listener, &options, tell) {
+            Ok(()) => Exit::Clean,
+            Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The coordinator's side: agents that are connected, the division of a job, the common start, who is lost.
+//!
+//! Agents need no common clock: each is told how long after the message it has to begin, less half of its shortest round trip.
+//! Tested in `tests/agents`.
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::merge::Sum;
+use super::wire::{self, Order, Reply, VERSION};
+use crate::error::LoadError;
+use crate::job::Job;
+use crate::run::{Outcome, Progress, Watch};
+
+/// Between the order to start and the start: enough for agents to start their cores. A guess, some fifty times what that takes.
+const LEAD: Duration = Duration::from_millis(500);
+/// An agent that says nothing for so long, where it has something to say every half second, is lost.
+const SILENCE: Duration = Duration::from_secs(10);
+/// An agent that is not ready after so long is lost: it looks up a name and makes a handshake.
+const PREPARATION: Duration = Duration::from_secs(30);
+/// Round trips that are measured; the shortest counts.
+const PINGS: u64 = 5;
+/// Between attempts to reach an agent.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Agents that are connected to this coordinator.
+#[derive(Debug)]
+pub struct Fleet {
+    agents: Vec<Agent>,
+    replies: Receiver<(usize, Said)>,
+}
+
+/// What is read from an agent, or how reading ended.
+type Said = Result<Reply, String>;
+
+#[derive(Debug)]
+struct Agent {
+    name: String,
+    stream: TcpStream,
+    heard: Instant,
+    /// What it said while another was asked.
+    inbox: VecDeque<Reply>,
+    /// What happened to it.
+    lost: Option<String>,
+}
+
+impl Agent {
+    fn tell(&mut self, order: &Order) {
+        if let Err(error) = wire::write(&mut self.stream, order) {
+            self.lose(&error.to_string());
+        }
+    }
+
+    fn lose(&mut self, why: &str) {
+        self.lost.get_or_insert_with(|| format!("{}: {why}", self.name));
+    }
+}
+
+impl Fleet {
+    /// Connects to agents (`NAME:PORT`), for up to `patience` to each that is not there yet.
+    ///
+    /// # Errors
+    /// One cannot be reached, or is of another version.
+    pub fn connect(names: &[String], patience: Duration) -> Result<Self, LoadError> {
+        let deadline = Instant::now() + patience;
+        let (sender, replies) = mpsc::channel();
+        let mut fleet = Self { agents: Vec::new(), replies };
+        for (place, name) in names.iter().enumerate() {
+            let wrong = |why: String| LoadError::Agent { agent: name.clone(), why };
+            let reach = || -> io::Result<TcpStream> {
+                let stream = reach(name, deadline)?;
+                stream.set_nodelay(true)?;
+                stream.set_write_timeout(Some(SILENCE))?;
+                listen(stream.try_clone()?, place, sender.clone());
+                Ok(stream)
+            };
+            let stream = reach().map_err(|error| {
+                wrong(format!("{error}; start one there with `vermeil load agent --listen ADDR:PORT`"))
+            })?;
+            let (heard, inbox) = (Instant::now(), VecDeque::new());
+            fleet.agents.push(Agent { name: name.clone(), stream, heard, inbox, lost: None });
+            fleet.agents[place].tell(&Order::Hello { version: VERSION });
+            match fleet.expect(place, SILENCE)? {
+                Reply::Hello { .. } => {}
+                other => return Err(wrong(format!("it said {other:?} in place of its version"))),
+            }
+        }
+        Ok(fleet)
+    }
+
+    /// Runs `job` on the agents, each with its part of it; `watch` may end it before.
+    ///
+    /// # Errors
+    /// It cannot begin: an agent refuses it, or none is left.
+    pub fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+        let chosen = self.chosen(job.users())?;
+        for (index, &place) in chosen.iter().enumerate() {
+            self.agents[place].tell(&Order::Job(Box::new(job.part(index, chosen.len()))));
+        }
+        for &place in &chosen {
+            match self.expect(place, PREPARATION)? {
+                Reply::Ready => {}
+                other => return Err(self.unexpected(place, &other)),
+            }
+        }
+        self.start(&chosen)?;
+        let sum = self.follow(job, &chosen, watch)?;
+        let lost = self.agents.iter().filter_map(|agent| agent.lost.clone()).collect();
+        Ok(sum.finish(job.ground().phases.window, job.users(), lost))
+    }
+
+    /// The agents that take part: those that are left, no more than there are users.
+    fn chosen(&self, users: usize) -> Result<Vec<usize>, LoadError> {
+        let left = (0..self.agents.len()).filter(|&place| self.agents[place].lost.is_none());
+        let chosen: Vec<_> = left.take(users).collect();
+        match self.agents.iter().find_map(|agent| agent.lost.clone()) {
+            Some(lost) if chosen.is_empty() => Err(LoadError::Plan(format!("no agent is left: {lost}"))),
+            _ => Ok(chosen),
+        }
+    }
+
+    /// Tells all when to begin, at one moment of this machine's clock.
+    fn start(&mut self, chosen: &[usize]) -> Result<(), LoadError> {
+        let mut ways = Vec::new();
+        for &place in chosen {
+            let mut shortest = Duration::MAX;
+            for number in 0..PINGS {
+                let sent = Instant::now();
+                self.agents[place].tell(&Order::Ping(number));
+                match self.expect(place, SILENCE)? {
+                    Reply::Pong(_) => shortest = shortest.min(sent.elapsed()),
+                    other => return Err(self.unexpected(place, &other)),
+                }
+            }
+            ways.push(shortest / 2);
+        }
+        let begins = Instant::now() + LEAD + ways.iter().copied().max().unwrap_or_default();
+        for (&place, &way) in chosen.iter().zip(&ways) {
+            let after = begins.saturating_duration_since(Instant::now()).saturating_sub(way);
+            self.agents[place].tell(&Order::Start { after });
+            self.agents[place].heard = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Collects what agents count until all have ended or are lost.
+    fn follow(&mut self, job: &Job, chosen: &[usize], watch: &mut dyn Watch) -> Result<Sum, LoadError> {
+        let phases = job.ground().phases;
+        let (mut sum, mut is_stopping) = (Sum::new(self.agents.len()), false);
+        loop {
+            let running = |fleet: &Self, sum: &Sum| -> Vec<usize> {
+                let runs = |place: &usize| fleet.agents[*place].lost.is_none() && !sum.has_ended(*place);
+                chosen.iter().copied().filter(runs).collect()
+            };
+            let now_running = running(self, &sum);
+            while let Some(tally) = sum.next(now_running.iter().copied()) {
+                let interval = sum.intervals.last().expect("just added");
+                let elapsed = interval.begins + interval.lasts;
+                let (planned, total) = (phases.total(), &sum.total);
+                let progress = Progress { elapsed, planned, interval, counted: &tally, total };
+                if watch.see(progress).is_break() && !is_stopping {
+                    is_stopping = true;
+                    now_running.iter().for_each(|&place| self.agents[place].tell(&Order::Stop));
+                }
+            }
+            if now_running.is_empty() {
+                return Ok(sum);
+            }
+            self.hear(&mut sum, &now_running)?;
+        }
+    }
+
+    /// Waits for a message, and for those that say nothing.
+    fn hear(&mut self, sum: &mut Sum, running: &[usize]) -> Result<(), LoadError> {
+        match self.replies.recv_timeout(RETRY) {
+            Ok((place, said)) => {
+                self.agents[place].heard = Instant::now();
+                match said {
+                    Ok(Reply::Counted(counted)) => sum.add(place, &counted),
+                    Ok(Reply::Done(outcome)) => sum.end(place, *outcome),
+                    Ok(other) => return Err(self.unexpected(place, &other)),
+                    Err(why) => self.agents[place].lose(&why),
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        for &place in running {
+            if self.agents[place].heard.elapsed() > LEAD + SILENCE {
+                self.agents[place].lose(&format!("it has said nothing for {SILENCE:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what the agent at `place` says next; what others say meanwhile is kept.
+    fn expect(&mut self, place: usize, patience: Duration) -> Result<Reply, LoadError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(reply) = self.agents[place].inbox.pop_front() {
+                return Ok(reply);
+            }
+            if let Some(lost) = &self.agents[place].lost {
+                return Err(LoadError::Plan(format!("an agent was lost: {lost}")));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.replies.recv_timeout(left) {
+                Ok((from, Ok(reply))) => self.agents[from].inbox.push_back(reply),
+                Ok((from, Err(why))) => self.agents[from].lose(&why),
+                Err(_) => self.agents[place].lose(&format!("it has said nothing for {patience:?}")),
+            }
+        }
+    }
+
+    fn unexpected(&self, place: usize, reply: &Reply) -> LoadError {
+        let why = match reply {
+            Reply::Refused(why) => why.clone(),
+            other => format!("it said {other:?} out of turn"),
+        };
+        LoadError::Agent { agent: self.agents[place].name.clone(), why }
+    }
+}
+
+/// Connects to `name`, again and again until `deadline`: it may just be starting, and so may its name.
+fn reach(name: &str, deadline: Instant) -> io::Result<TcpStream> {
+    loop {
+        let attempt = || -> io::Result<TcpStream> {
+            let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            for addr in name.to_socket_addrs()? {
+                let left = deadline.saturating_duration_since(Instant::now()).max(RETRY);
+                match TcpStream::connect_timeout(&addr, left) {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        };
+        match attempt() {
+            Ok(stream) => return Ok(stream),
+            Err(error) if Instant::now() >= deadline || error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(error);
+            }
+            Err(_) => thread::sleep(RETRY),
+        }
+    }
+}
+
+/// Reads what an agent says, on a thread of its own; the end of the connection ends it.
+fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, Said)>) {
+    thread::spawn(move || {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let said = match wire::read(&mut stream) {
+                Ok(Some(reply)) => Ok(reply),
+                Ok(None) => Err("it closed the connection".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            let is_last = said.is_err();
+            if sender.send((place, said)).is_err() || is_last {
+                return;
+            }
+        }
+    });
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for agent in &self.agents {
+            // Its reader has a handle of its own, which would keep the connection open.
+            let _gone = agent.stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}

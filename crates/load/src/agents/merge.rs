@@ -1,0 +1,161 @@
+//! Adding up what agents tell: interval by interval, then the whole.
+//!
+//! The k-th intervals of all agents are of the same time, since they begin together and divide it alike. Tested here.
+
+use std::time::Duration;
+
+use super::wire::Counted;
+use crate::measure::Tally;
+use crate::run::{Interval, Outcome, Phase};
+
+/// What all agents together have counted.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    slots: Vec<Slot>,
+    /// Everything counted in the window, up to the slots that are complete.
+    pub(super) total: Tally,
+    pub(super) intervals: Vec<Interval>,
+    /// Intervals that each agent has told, by its place.
+    told: Vec<usize>,
+    /// What each agent said at its end.
+    ends: Vec<Option<Outcome>>,
+}
+
+/// An interval in the making.
+#[derive(Debug)]
+struct Slot {
+    begins: Duration,
+    lasts: Duration,
+    phase: Phase,
+    users: usize,
+    tally: Tally,
+}
+
+impl Sum {
+    /// Nothing yet, of so many agents.
+    pub(super) fn new(agents: usize) -> Self {
+        Self { told: vec![0; agents], ends: (0..agents).map(|_| None).collect(), ..Self::default() }
+    }
+
+    /// Adds what an agent has counted.
+    pub(super) fn add(&mut self, agent: usize, counted: &Counted) {
+        let place = self.told[agent];
+        self.told[agent] += 1;
+        match self.slots.get_mut(place) {
+            Some(slot) => {
+                slot.lasts = slot.lasts.max(counted.lasts);
+                slot.users += counted.users;
+                slot.tally.merge(&counted.tally);
+            }
+            None => self.slots.push(Slot {
+                begins: counted.begins,
+                lasts: counted.lasts,
+                phase: counted.phase,
+                users: counted.users,
+                tally: counted.tally.clone(),
+            }),
+        }
+    }
+
+    /// An agent has ended its run.
+    pub(super) fn end(&mut self, agent: usize, outcome: Outcome) {
+        self.ends[agent] = Some(outcome);
+    }
+
+    /// Whether an agent has.
+    pub(super) fn has_ended(&self, agent: usize) -> bool {
+        self.ends[agent].is_some()
+    }
+
+    /// The next interval that all who are `running` have told, with what was counted in it.
+    pub(super) fn next(&mut self, running: impl Iterator<Item = usize>) -> Option<Tally> {
+        let place = self.intervals.len();
+        let slot = self.slots.get_mut(place)?;
+        let mut running = running;
+        if !running.all(|agent| self.told[agent] > place) {
+            return None;
+        }
+        let tally = std::mem::take(&mut slot.tally);
+        self.intervals.push(Interval {
+            begins: slot.begins,
+            lasts: slot.lasts,
+            phase: slot.phase,
+            good: tally.good,
+            failed: tally.failed(),
+            bytes: tally.bytes,
+            users: slot.users,
+            percentiles: Interval::percentiles_of(&tally.response),
+        });
+        if slot.phase == Phase::Window {
+            self.total.merge(&tally);
+        }
+        Some(tally)
+    }
+
+    /// The outcome of all; `planned` is how long the window was to be, `lost` are the agents that did not end.
+    pub(super) fn finish(mut self, planned: Duration, users: usize, lost: Vec<String>) -> Outcome {
+        while self.next(std::iter::empty()).is_some() {}
+        let ends = || self.ends.iter().flatten();
+        let most = |of: fn(&Outcome) -> f64| ends().map(of).fold(0.0, f64::max);
+        let in_window = self.intervals.iter().filter(|interval| interval.phase == Phase::Window);
+        let counted: Duration = in_window.map(|interval| interval.lasts).sum();
+        let card = ends().filter_map(|end| end.card.clone()).max_by(|one, other| one.1.total_cmp(&other.1));
+        Outcome {
+            window: ends().map(|end| end.window).max().unwrap_or(counted),
+            planned,
+            cpu: ends().map(|end| end.cpu).sum(),
+            cores_busy: ends().flat_map(|end| end.cores_busy.iter().copied()).collect(),
+            stolen: most(|end| end.stolen),
+            resent: most(|end| end.resent),
+            card,
+            users,
+            unfinished: ends().map(|end| end.unfinished).sum(),
+            is_open: ends().any(|end| end.is_open),
+            interrupted: ends().any(|end| end.interrupted),
+            lost,
+            io: ends().next().map_or_else(String::new, |end| end.io.clone()),
+            total: self.total,
+            intervals: self.intervals,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(phase: Phase, good: u64, ms: u64) -> Counted {
+        let mut tally = Tally { good, ..Tally::default() };
+        tally.response.record_n(ms * 1_000_000, good);
+        Counted { begins: Duration::ZERO, lasts: Duration::from_millis(100), phase, users: 2, tally }
+    }
+
+    #[test]
+    fn intervals_are_complete_when_all_have_told_them() {
+        let mut sum = Sum::new(2);
+        sum.add(0, &counted(Phase::WarmUp, 5, 1));
+        sum.add(0, &counted(Phase::Window, 10, 1));
+        assert!(sum.next(0..2).is_none());
+        sum.add(1, &counted(Phase::WarmUp, 7, 9));
+        assert_eq!(sum.next(0..2).expect("told").good, 12);
+        assert!(sum.next(0..2).is_none());
+        sum.add(1, &counted(Phase::Window, 30, 9));
+        assert_eq!(sum.next(0..2).expect("told").good, 40);
+        assert_eq!((sum.total.good, sum.intervals[1].users), (40, 4));
+        assert!(sum.intervals[1].percentiles[0] > Duration::from_millis(8), "half of all, not of the first");
+    }
+
+    #[test]
+    fn what_a_lost_agent_had_counted_is_kept() {
+        let mut sum = Sum::new(2);
+        for _ in 0..3 {
+            sum.add(0, &counted(Phase::Window, 10, 1));
+        }
+        sum.add(1, &counted(Phase::Window, 10, 1));
+        assert!(sum.next(0..2).is_some() && sum.next(0..2).is_none());
+        assert!(sum.next(0..1).is_some(), "the others go on");
+        let outcome = sum.finish(Duration::from_secs(1), 4, vec!["b".to_owned()]);
+        assert_eq!((outcome.total.good, outcome.intervals.len(), outcome.lost.len()), (40, 3, 1));
+        assert_eq!(outcome.window, Duration::from_millis(300));
+    }
+}

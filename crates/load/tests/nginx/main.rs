@@ -1,0 +1,157 @@
+//! TLS and HTTP/2 against a real nginx: every byte arrives, connections that it ends cost no request, certificates count.
+//!
+//! Where nginx or openssl is not installed the tests say so and pass.
+
+mod server;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use server::Nginx;
+use vermeil::IoChoice;
+use vermeil_load::files::{Kind, Pages, write};
+use vermeil_load::session::{Builtin, SessionLoop, SessionPlan, manifest, run_sessions};
+use vermeil_load::wire::{Request, Reuse};
+use vermeil_load::{Fault, Ground, Outcome, Phases, Protocol, Quality, SimplePlan, Trust, Url, run_simple};
+
+/// Longest a run that ends by itself may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn go_on(_: vermeil_load::Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// A run of 400 requests over 8 connections.
+fn plan(nginx: &Nginx, url: &str, protocol: Protocol) -> SimplePlan {
+    let mut plan = SimplePlan::new(url.parse().expect("a URL"));
+    plan.connections = 8;
+    plan.protocol = protocol;
+    plan.requests_max = Some(400);
+    plan.ground.phases = Phases::window(PATIENCE);
+    plan.ground.trust = nginx.trust();
+    plan
+}
+
+fn run(plan: &SimplePlan) -> Outcome {
+    run_simple(plan, &mut go_on).expect("it begins")
+}
+
+#[track_caller]
+fn all_good(outcome: &Outcome, connections: std::ops::RangeInclusive<u64>) {
+    let total = &outcome.total;
+    assert_eq!((total.good, total.failed()), (400, 0), "{:?}", total.faults);
+    assert_eq!((total.content_bytes, total.statuses[2]), (400 * 7, 400));
+    assert!(total.bytes > 400 * 7, "heads count as received: {}", total.bytes);
+    assert!(connections.contains(&total.connections), "{}", total.connections);
+}
+
+#[test]
+fn each_protocol_over_each_transport() {
+    let Some(nginx) = Nginx::start(1_000_000) else { return };
+    let cases = [
+        (nginx.tls("/page"), Protocol::Http1, 1),
+        (nginx.tls("/page"), Protocol::Http2, 1),
+        (nginx.tls("/page"), Protocol::Http2, 10),
+        (nginx.plain("/page"), Protocol::Http2, 10),
+    ];
+    for (url, protocol, pipeline) in cases {
+        for io in [IoChoice::Epoll, IoChoice::Uring] {
+            let mut plan = plan(&nginx, &url, protocol);
+            (plan.pipeline, plan.ground.io) = (pipeline, io);
+            match run_simple(&plan, &mut go_on) {
+                Ok(outcome) => all_good(&outcome, 8..=8),
+                Err(error) if io == IoChoice::Uring => eprintln!("skipped: {error}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// nginx ends a connection after 7 requests: with `Connection: close`, and with GOAWAY.
+#[test]
+fn connections_that_end_cost_no_request() {
+    let Some(nginx) = Nginx::start(7) else { return };
+    for (url, protocol, pipeline) in [
+        (nginx.tls("/page"), Protocol::Http1, 1),
+        (nginx.tls("/page"), Protocol::Http2, 1),
+        (nginx.plain("/page"), Protocol::Http2, 5),
+    ] {
+        let mut plan = plan(&nginx, &url, protocol);
+        plan.pipeline = pipeline;
+        all_good(&run(&plan), 400 / 8..=400);
+    }
+    let mut one_each = plan(&nginx, &nginx.tls("/page"), Protocol::Http1);
+    one_each.reuse = Reuse::Close;
+    all_good(&run(&one_each), 400..=400);
+    one_each.protocol = Protocol::Http2;
+    all_good(&run(&one_each), 400..=400);
+}
+
+#[test]
+fn methods_content_and_statuses_over_http2() {
+    let Some(nginx) = Nginx::start(1_000_000) else { return };
+    let mut posts = plan(&nginx, &nginx.plain("/page"), Protocol::Http2);
+    posts.request = Request::default().content(vec![b'x'; 100_000]).method("POST").expect("a method");
+    let refused = run(&posts);
+    assert_eq!(refused.total.faults_of(Fault::Status), 400, "nginx answers 405: {:?}", refused.total.faults);
+    let mut heads = plan(&nginx, &nginx.tls("/page"), Protocol::Http2);
+    heads.request = Request::default().method("HEAD").expect("a method");
+    let heads = run(&heads);
+    assert_eq!((heads.total.good, heads.total.content_bytes), (400, 0));
+}
+
+#[test]
+fn certificates_are_judged_before_the_run() {
+    let Some(nginx) = Nginx::start(1_000_000) else { return };
+    let mut plan = plan(&nginx, &nginx.tls("/page"), Protocol::Http1);
+    let other = plan.ground.trust.clone();
+    plan.ground.trust = Trust::System;
+    let said = run_simple(&plan, &mut go_on).expect_err("nobody vouches for it").to_string();
+    assert!(said.contains("--ca") && (said.contains("--insecure") || said.contains("no root")), "{said}");
+    plan.ground.trust = other;
+    plan.urls[0].host = "localhost".to_owned();
+    plan.ground.sets = vec![vermeil_load::Set {
+        name: "nginx".to_owned(),
+        addrs: vec![([127, 0, 0, 1], plan.urls[0].port).into()],
+    }];
+    let said = run_simple(&plan, &mut go_on).expect_err("another name").to_string();
+    assert!(said.contains("localhost"), "{said}");
+    plan.ground.trust = Trust::Anyone;
+    all_good(&run(&plan), 8..=8);
+}
+
+/// Plain HTTP/1.1 on the other end, where HTTP/2 was asked for: counted, not believed.
+#[test]
+fn who_does_not_speak_it_is_found_out() {
+    let Some(nginx) = Nginx::start(1_000_000) else { return };
+    let mut tls = plan(&nginx, &nginx.plain("/page").replace("http://", "https://"), Protocol::Http1);
+    tls.requests_max = Some(5);
+    let said = run_simple(&tls, &mut go_on).expect_err("no TLS there").to_string();
+    assert!(said.contains("handshake"), "{said}");
+    let mut http1 = plan(&nginx, &nginx.plain("/page"), Protocol::Http1);
+    http1.requests_max = Some(5);
+    let outcome = run(&http1);
+    assert_eq!((outcome.total.good, outcome.total.failed()), (0, 5), "{:?}", outcome.total.faults);
+}
+
+/// Sessions go over TLS as well, with every byte verified.
+#[test]
+fn sessions_over_tls() {
+    let Some(nginx) = Nginx::start(1_000_000) else { return };
+    write(&nginx.root(), Kind::Webstone, 1, 1 << 30, Pages::None, "").expect("written");
+    let url: Url = nginx.tls("/").parse().expect("a URL");
+    let addr = url.resolve().expect("an address");
+    let found = manifest(&url, addr, &nginx.trust()).expect("asked").expect("there");
+    let plan = SessionPlan {
+        ground: Ground { trust: nginx.trust(), phases: Phases::window(PATIENCE), ..Ground::default() },
+        model: Builtin::named("webstone").expect("shipped").model(Some(&found), "/").expect("it fits"),
+        url,
+        users: 4,
+        pace: SessionLoop::Closed,
+        quality: Quality::default(),
+        request: Request::default(),
+        pages_max: Some(100),
+    };
+    let outcome = run_sessions(&plan, &mut go_on).expect("it begins");
+    assert_eq!((outcome.total.good, outcome.total.failed()), (100, 0), "{:?}", outcome.total.faults);
+}
