@@ -26,7 +26,11 @@ const NEEDS: [Need; 18] = [
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "openssl", package: "openssl", reason: "certificates of the TLS tests" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
-    Need { program: "ip", package: "iproute2", reason: "network namespaces of bench serve" },
+    Need {
+        program: "ip",
+        package: "iproute2",
+        reason: "network namespaces of bench serve and of load agents",
+    },
     Need { program: "taskset", package: "util-linux", reason: "pins servers and load" },
     Need { program: "nsenter", package: "util-linux", reason: "starts servers in a namespace" },
     Need { program: "curl", package: "curl", reason: "end-to-end tests with a client we did not write" },

@@ -1,6 +1,6 @@
 //! `vermeil load agent` as it is used: agents with network stacks of their own, a coordinator, a server that sees who asks.
 //!
-//! Each agent has a network namespace, joined to the server's by a pair of virtual cards and a bridge. Namespaces carry this
+//! Each agent has a network namespace, joined to the server's by a pair of virtual cards. Namespaces carry this
 //! process's id in their names and are removed. Without the right to make them the tests say so and pass; what is counted
 //! is tested in `vermeil-load` on one stack.
 
@@ -15,11 +15,21 @@ use std::time::{Duration, Instant};
 
 /// Agents of a test, and the addresses of all, from the block reserved for tests of network devices (RFC 2544).
 const AGENTS: usize = 3;
-const NETWORK: &str = "198.18.7";
+const SERVER: &str = "198.18.7.1";
 /// Longest wait for something that happens by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Namespaces joined by a bridge; removed when dropped.
+/// The address of an agent.
+fn agent(place: usize) -> String {
+    format!("198.18.8.{}", 4 * place + 2)
+}
+
+/// The server's address on the pair of cards that leads to it.
+fn near(place: usize) -> String {
+    format!("198.18.8.{}", 4 * place + 1)
+}
+
+/// Namespaces, each joined to the first; removed when dropped.
 struct Network {
     names: Vec<String>,
 }
@@ -36,26 +46,26 @@ impl Network {
         let mark = format!("vml{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let network = Self { names: (0..=AGENTS).map(|place| format!("{mark}-{place}")).collect() };
         let server = &network.names[0];
-        let bridge = || {
+        let alone = || {
             ip(&format!("netns add {server}"))
                 && ip(&format!("-n {server} link set lo up"))
-                && ip(&format!("-n {server} link add br type bridge"))
-                && ip(&format!("-n {server} addr add {NETWORK}.100/24 dev br"))
-                && ip(&format!("-n {server} link set br up"))
+                && ip(&format!("-n {server} addr add {SERVER}/32 dev lo"))
         };
-        let agent = |place: usize| {
-            let name = &network.names[place];
+        let join = |place: usize| {
+            let (name, near, far) = (&network.names[place], near(place), agent(place));
             ip(&format!("netns add {name}"))
                 && ip(&format!("-n {name} link set lo up"))
                 && ip(&format!("-n {server} link add a{place} type veth peer name eth netns {name}"))
-                && ip(&format!("-n {server} link set a{place} master br up"))
-                && ip(&format!("-n {name} addr add {NETWORK}.{place}/24 dev eth"))
+                && ip(&format!("-n {server} addr add {near}/30 dev a{place}"))
+                && ip(&format!("-n {server} link set a{place} up"))
+                && ip(&format!("-n {name} addr add {far}/30 dev eth"))
                 && ip(&format!("-n {name} link set eth up"))
+                && ip(&format!("-n {name} route add default via {near}"))
         };
-        if bridge() && (1..=AGENTS).all(agent) {
+        if alone() && (1..=AGENTS).all(join) {
             return Some(network);
         }
-        eprintln!("SKIPPED: no right to make network namespaces here, or no bridges");
+        eprintln!("SKIPPED: no right to make network namespaces here");
         None
     }
 
@@ -83,7 +93,7 @@ impl Network {
 
     fn agents(&self) -> Vec<Running> {
         let start = |place: usize| {
-            let listen = format!("{NETWORK}.{place}:8088");
+            let listen = format!("{}:8088", agent(place));
             self.start(place, &["load", "agent", "--listen", &listen, "--cores", "1"], "load agent at")
         };
         (1..=AGENTS).map(start).collect()
@@ -92,15 +102,16 @@ impl Network {
     /// A server of `root` that writes `log`.
     fn server(&self, root: &Path, log: &Path) -> Running {
         let (root, log) = (root.to_str().expect("text"), log.to_str().expect("text"));
-        let listen = format!("{NETWORK}.100:80");
+        let listen = format!("{SERVER}:80");
         self.start(0, &["serve", "--listen", &listen, "--log", log, root], "http://")
     }
 
     /// Loads the server with all agents.
     fn load(&self, words: &[&str]) -> Child {
-        let url = format!("http://{NETWORK}.100/page");
-        let agents: Vec<_> = (1..=AGENTS).map(|place| format!("{NETWORK}.{place}:8088")).collect();
-        let words = [&["load", &url, "--agents", &agents.join(","), "--json", "-"], words].concat();
+        let url = format!("http://{SERVER}/page");
+        let agents: Vec<_> = (1..=AGENTS).map(|place| format!("{}:8088", agent(place))).collect();
+        let agents = agents.join(",");
+        let words = [&["load", &url, "--agents", &agents, "--json", "-"], words].concat();
         let mut command = self.vermeil(0, &words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
     }
@@ -164,7 +175,7 @@ fn each_agent_makes_its_part() {
     assert_eq!((record["good"].as_u64(), record["users"].as_u64()), (Some(300), Some(6)), "{record}");
     let asked = wait_for(&log, |asked| asked.values().sum::<u64>() == 300);
     for place in 1..=AGENTS {
-        assert_eq!(asked.get(&format!("{NETWORK}.{place}")), Some(&100), "{asked:?}");
+        assert_eq!(asked.get(&agent(place)), Some(&100), "{asked:?}");
     }
 }
 
@@ -178,7 +189,7 @@ fn an_agent_that_dies_makes_the_run_invalid_and_its_counts_are_kept() {
     let mut agents = network.agents();
     // Users think, so that a part takes 5 s at least: time enough to see the run begin.
     let load = network.load(&["-n", "3000", "-c", "6", "--think", "10ms"]);
-    wait_for(&log, |asked| asked.contains_key(&format!("{NETWORK}.{AGENTS}")));
+    wait_for(&log, |asked| asked.contains_key(&agent(AGENTS)));
     drop(agents.pop());
     let output = load.wait_with_output().expect("it ends");
     let record = record(&output);
@@ -187,7 +198,7 @@ fn an_agent_that_dies_makes_the_run_invalid_and_its_counts_are_kept() {
     assert_eq!((record["valid"].as_bool(), output.status.code()), (Some(false), Some(5)));
     let said = record["doubts"].to_string();
     assert!(
-        said.contains("an agent was lost") && said.contains(&format!("{NETWORK}.{AGENTS}:8088")),
+        said.contains("an agent was lost") && said.contains(&format!("{}:8088", agent(AGENTS))),
         "{said}"
     );
 }

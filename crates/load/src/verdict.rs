@@ -248,6 +248,7 @@ mod tests {
             unfinished: 0,
             is_open: false,
             interrupted: false,
+            agents: Vec::new(),
             lost: Vec::new(),
             io: String::new(),
         }

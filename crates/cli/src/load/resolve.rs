@@ -223,6 +223,7 @@ impl LoadArgs {
             cpus: cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
             io: self.io.choice(),
             seed: self.seed,
+            ..Ground::default()
         })
     }
 

@@ -5,6 +5,7 @@
 
 mod content;
 mod crashes;
+mod load;
 mod operation;
 mod routing;
 

@@ -110,7 +110,9 @@ impl Fleet {
         self.start(&chosen)?;
         let sum = self.follow(job, &chosen, watch)?;
         let lost = self.agents.iter().filter_map(|agent| agent.lost.clone()).collect();
-        Ok(sum.finish(job.ground().phases.window, job.users(), lost))
+        let mut outcome = sum.finish(job.ground().phases.window, job.users(), lost);
+        outcome.agents = chosen.iter().map(|&place| self.agents[place].name.clone()).collect();
+        Ok(outcome)
     }
 
     /// The agents that take part: those that are left, no more than there are users.

@@ -112,6 +112,7 @@ impl Sum {
             unfinished: ends().map(|end| end.unfinished).sum(),
             is_open: ends().any(|end| end.is_open),
             interrupted: ends().any(|end| end.interrupted),
+            agents: Vec::new(),
             lost,
             io: ends().next().map_or_else(String::new, |end| end.io.clone()),
             total: self.total,

@@ -1,7 +1,8 @@
 //! The dynamic pages: PHP that asks the back end, writes what it says, and fills the page to its size.
 //!
 //! Plain PHP without extensions. What comes back from the back end is escaped; a page whose back end does not answer ends in
-//! another mark, which the injector counts as wrong bytes. Tested with a real PHP in `tests/`, where there is one.
+//! another mark, which the injector counts as wrong bytes. Tested with real PHP in
+//! `crates/cli/tests/e2e/php/load.rs`, where there is one.
 
 use super::pages::{Page, end_mark, padding};
 

@@ -323,6 +323,7 @@ impl Record {
             unfinished: 0,
             is_open: false,
             interrupted: true,
+            agents: Vec::new(),
             lost: Vec::new(),
             io: String::new(),
         };
@@ -401,7 +402,7 @@ impl Injector {
             resent: outcome.resent,
             card: outcome.card.clone(),
             io: outcome.io.clone(),
-            agents: Vec::new(),
+            agents: outcome.agents.clone(),
         }
     }
 }
@@ -451,6 +452,7 @@ pub(crate) mod tests {
             unfinished: 1,
             is_open: false,
             interrupted: false,
+            agents: Vec::new(),
             lost: Vec::new(),
             io: "epoll".into(),
             total,

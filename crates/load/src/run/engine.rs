@@ -156,6 +156,7 @@ impl<'a> Engine<'a> {
             users: self.users,
             is_open: self.is_open,
             interrupted: course.interrupted,
+            agents: Vec::new(),
             lost: Vec::new(),
             io: io.unwrap_or_default(),
         };

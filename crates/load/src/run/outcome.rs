@@ -111,6 +111,8 @@ pub struct Outcome {
     pub is_open: bool,
     /// Whether somebody ended the run early.
     pub interrupted: bool,
+    /// Agents that took part, if the load was theirs.
+    pub agents: Vec<String>,
     /// Agents that were lost on the way, each with what happened; what they had counted until then is in the counts.
     pub lost: Vec<String>,
     /// How the drivers describe themselves.

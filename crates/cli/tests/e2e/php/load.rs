@@ -1,0 +1,72 @@
+//! The pages of `vermeil load files support`, run by real PHP: what it makes of the back end's answers is what the injector
+//! takes for right, and without the back end for wrong.
+
+use super::{serve, site};
+use crate::support::{Io, Process, Site, on_both, until, vermeil};
+use std::path::Path;
+
+on_both! {
+    support_is_served_by_real_php,
+}
+
+/// `vermeil load backend`, and its address.
+fn backend() -> (Process, String) {
+    let process = Process::spawn(vermeil(&["load", "backend", "--listen", "127.0.0.1:0"]));
+    let addr = until("the back end says where it listens", || {
+        let said = process.stderr();
+        let (_, rest) = said.split_once("back end at ")?;
+        rest.split_once('\n').map(|(addr, _)| addr.to_owned())
+    });
+    (process, addr)
+}
+
+fn files(site: &Site, backend: &str) {
+    let root = site.root();
+    // One directory, the least there is.
+    let process = Process::spawn(vermeil(&[
+        "load",
+        "files",
+        "support",
+        utf8(&root),
+        "--scale",
+        "1",
+        "--backend",
+        backend,
+    ]));
+    assert_eq!(process.wait(), Some(0), "{}", process.stderr());
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// The record of some pages; users think and wait a thousandth of what they would.
+fn load(url: &str, pages: &str) -> serde_json::Value {
+    let words =
+        ["load", "support", url, "-c", "3", "-n", pages, "--compress", "1000", "--cores", "1", "--json", "-"];
+    let process = Process::spawn(vermeil(&words));
+    process.wait();
+    // What was said arrives a moment after the end.
+    until("the record is whole", || serde_json::from_str(&process.stdout()).ok())
+}
+
+fn support_is_served_by_real_php(io: Io) {
+    let (backend, addr) = backend();
+    let site = site();
+    files(&site, &addr);
+    let Some(server) = serve(io, &site, &["--php-children", "3"]) else { return };
+    let url = format!("http://{}/", server.addr());
+    let record = load(&url, "60");
+    assert_eq!(
+        (record["good"].as_u64(), record["failed"].as_u64()),
+        (Some(60), Some(0)),
+        "{record} {server:?}"
+    );
+    let visited =
+        record["pages"].as_array().expect("pages").iter().filter(|page| page["good"].as_u64() > Some(0));
+    assert!(visited.count() >= 3, "{record}");
+    drop(backend);
+    let record = load(&url, "5");
+    assert_eq!(record["faults"][0][0].as_str(), Some("wrong_bytes"), "{record} {server:?}");
+    server.stops_clean();
+}
