@@ -146,6 +146,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--confirm', '--confirm', [CompletionResultType]::ParameterName, 'Runs by which the result is confirmed')
             [CompletionResult]::new('--address', '--address', [CompletionResultType]::ParameterName, 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated')
             [CompletionResult]::new('--choice', '--choice', [CompletionResultType]::ParameterName, 'How a connection finds its set')
+            [CompletionResult]::new('--agents', '--agents', [CompletionResultType]::ParameterName, 'Have these agents make the load, each its part: NAME:PORT, separated by commas')
+            [CompletionResult]::new('--agents-wait', '--agents-wait', [CompletionResultType]::ParameterName, 'For agents that are not there yet, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write the whole result as JSON; - is standard output, without the summary')
             [CompletionResult]::new('--html', '--html', [CompletionResultType]::ParameterName, 'Write a page with plots, in one file')
             [CompletionResult]::new('--csv', '--csv', [CompletionResultType]::ParameterName, 'Write the course of the run, an interval per line')
@@ -158,10 +160,21 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No live line')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('agent', 'agent', [CompletionResultType]::ParameterValue, 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT')
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;load;agent' {
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen for the coordinator; port 0 takes any free port')
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen for the coordinator; port 0 takes any free port')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
+            [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
+            [CompletionResult]::new('--once', '--once', [CompletionResultType]::ParameterName, 'End when the first coordinator is done or lost, as a job of a cluster has to')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'vermeil;load;files' {
@@ -190,10 +203,14 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;load;help' {
+            [CompletionResult]::new('agent', 'agent', [CompletionResultType]::ParameterValue, 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT')
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'vermeil;load;help;agent' {
             break
         }
         'vermeil;load;help;files' {
@@ -359,9 +376,13 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;load' {
+            [CompletionResult]::new('agent', 'agent', [CompletionResultType]::ParameterValue, 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT')
             [CompletionResult]::new('files', 'files', [CompletionResultType]::ParameterValue, 'Write the files that a workload asks for')
             [CompletionResult]::new('backend', 'backend', [CompletionResultType]::ParameterValue, 'Be the back end of dynamic pages, until SIGTERM or SIGINT')
             [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Show results that were kept as JSON, several side by side')
+            break
+        }
+        'vermeil;help;load;agent' {
             break
         }
         'vermeil;help;load;files' {

@@ -88,6 +88,9 @@ _vermeil() {
             vermeil__subcmd__help,topo)
                 cmd="vermeil__subcmd__help__subcmd__topo"
                 ;;
+            vermeil__subcmd__help__subcmd__load,agent)
+                cmd="vermeil__subcmd__help__subcmd__load__subcmd__agent"
+                ;;
             vermeil__subcmd__help__subcmd__load,backend)
                 cmd="vermeil__subcmd__help__subcmd__load__subcmd__backend"
                 ;;
@@ -112,6 +115,9 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__sim,workloads)
                 cmd="vermeil__subcmd__help__subcmd__sim__subcmd__workloads"
                 ;;
+            vermeil__subcmd__load,agent)
+                cmd="vermeil__subcmd__load__subcmd__agent"
+                ;;
             vermeil__subcmd__load,backend)
                 cmd="vermeil__subcmd__load__subcmd__backend"
                 ;;
@@ -123,6 +129,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__load,report)
                 cmd="vermeil__subcmd__load__subcmd__report"
+                ;;
+            vermeil__subcmd__load__subcmd__help,agent)
+                cmd="vermeil__subcmd__load__subcmd__help__subcmd__agent"
                 ;;
             vermeil__subcmd__load__subcmd__help,backend)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__backend"
@@ -321,8 +330,22 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__load)
-            opts="files backend report"
+            opts="agent files backend report"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__load__subcmd__agent)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -559,7 +582,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load)
-            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --http2 --insecure --ca --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --json --html --csv --openmetrics --quiet --help files backend report help"
+            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --http2 --insecure --ca --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --agents --agents-wait --json --html --csv --openmetrics --quiet --help agent files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -713,6 +736,14 @@ _vermeil() {
                     COMPREPLY=($(compgen -W "fixed round-robin least-pending" -- "${cur}"))
                     return 0
                     ;;
+                --agents)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --agents-wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
@@ -771,6 +802,36 @@ _vermeil() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__load__subcmd__agent)
+            opts="-l -h --listen --cores --io --once --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io)
+                    COMPREPLY=($(compgen -W "auto uring epoll" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -841,8 +902,22 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load__subcmd__help)
-            opts="files backend report help"
+            opts="agent files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__load__subcmd__help__subcmd__agent)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

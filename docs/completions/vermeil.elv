@@ -138,6 +138,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --confirm 'Runs by which the result is confirmed'
             cand --address 'A set of addresses to connect to instead of the URL''s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated'
             cand --choice 'How a connection finds its set'
+            cand --agents 'Have these agents make the load, each its part: NAME:PORT, separated by commas'
+            cand --agents-wait 'For agents that are not there yet, in seconds or with a unit: ms, s, m, h'
             cand --json 'Write the whole result as JSON; - is standard output, without the summary'
             cand --html 'Write a page with plots, in one file'
             cand --csv 'Write the course of the run, an interval per line'
@@ -150,10 +152,20 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --quiet 'No live line'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+            cand agent 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT'
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
             cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;load;agent'= {
+            cand -l 'Where to listen for the coordinator; port 0 takes any free port'
+            cand --listen 'Where to listen for the coordinator; port 0 takes any free port'
+            cand --cores 'Which cpus to run on: all, a number of them, or a list'
+            cand --io 'How the kernel is asked for input and output'
+            cand --once 'End when the first coordinator is done or lost, as a job of a cluster has to'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'vermeil;load;files'= {
             cand --scale 'For so many users (support), or expected operations a second (specweb96)'
@@ -178,10 +190,13 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'vermeil;load;help'= {
+            cand agent 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT'
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
             cand report 'Show results that were kept as JSON, several side by side'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'vermeil;load;help;agent'= {
         }
         &'vermeil;load;help;files'= {
         }
@@ -319,9 +334,12 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;reload'= {
         }
         &'vermeil;help;load'= {
+            cand agent 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT'
             cand files 'Write the files that a workload asks for'
             cand backend 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
             cand report 'Show results that were kept as JSON, several side by side'
+        }
+        &'vermeil;help;load;agent'= {
         }
         &'vermeil;help;load;files'= {
         }

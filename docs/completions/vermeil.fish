@@ -97,56 +97,66 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l json -d 'Writ
 complete -c vermeil -n "__fish_vermeil_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand reload" -l control -d 'The server\'s control socket' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s c -l connections -d 'Users; without WORKLOAD connections, each with one request under way' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for; with --http2 on a stream each' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ca -d 'Root certificates of https servers, in place of the system\'s: a PEM file' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s X -l method -d 'The method' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l body -d 'The content of every request; @FILE reads it from a file' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l think -d 'How long users think between an answer and the next request' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good-share -d 'Share of pages that must be good' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l failed-share -d 'Share of pages that is too much to fail' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l good-rate -d 'Bytes per second of a good download' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l users-from -d 'Users that are tried first' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l users-max -d 'Most users that are tried' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l confirm -d 'Runs by which the result is confirmed' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l seed -d 'What random numbers are drawn from; the same seed gives the same users and arrivals' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l pipeline -d 'Requests sent on a connection before the first answer is waited for; with --http2 on a stream each' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l ca -d 'Root certificates of https servers, in place of the system\'s: a PEM file' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s H -l header -d 'A header field of every request, such as "Accept: text/html"; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s X -l method -d 'The method' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l body -d 'The content of every request; @FILE reads it from a file' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l timeout -d 'For an answer to come, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s d -l duration -d 'The part of the run that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s n -l requests -d 'End after so many requests; with WORKLOAD, pages' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l think -d 'How long users think between an answer and the next request' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l rate -d 'Open loop: requests arrive by themselves, so many a second; with WORKLOAD, sessions do' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l arrivals -d 'Open loop with the arrivals of a file: a time in seconds on each line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l compress -d 'Run so many times as fast: users think less and take bytes faster, logs are replayed faster' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l ramp-up -d 'For users to begin, evenly, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l warm-up -d 'Before the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l ramp-down -d 'After the part that counts, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l good -d 'A good page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l tolerable -d 'A tolerable page takes no longer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l good-share -d 'Share of pages that must be good' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l tolerable-share -d 'Share of pages that must be tolerable' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l failed-share -d 'Share of pages that is too much to fail' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l good-rate -d 'Bytes per second of a good download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l tolerable-rate -d 'Bytes per second of a tolerable download' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l users-from -d 'Users that are tried first' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l users-max -d 'Most users that are tried' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l precision -d 'How near to each other users that hold it and users that do not must be' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l confirm -d 'Runs by which the result is confirmed' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l address -d 'A set of addresses to connect to instead of the URL\'s: [NAME=]ADDR:PORT[,ADDR:PORT…]; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l choice -d 'How a connection finds its set' -r -f -a "fixed\t'A user keeps to one set'
 round-robin\t'Connections take turns'
 least-pending\t'The set with the fewest requests of this injector under way'"
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l html -d 'Write a page with plots, in one file' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l csv -d 'Write the course of the run, an interval per line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l no-keepalive -d 'A new connection for each request'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l http2 -d 'Speak HTTP/2: agreed on in the handshake with https, at once with http'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l insecure -d 'Believe every certificate of an https server'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s q -l quiet -d 'No live line'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "files" -d 'Write the files that a workload asks for'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "report" -d 'Show results that were kept as JSON, several side by side'
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from files backend report help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l agents -d 'Have these agents make the load, each its part: NAME:PORT, separated by commas' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l agents-wait -d 'For agents that are not there yet, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l html -d 'Write a page with plots, in one file' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l csv -d 'Write the course of the run, an interval per line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l no-keepalive -d 'A new connection for each request'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l http2 -d 'Speak HTTP/2: agreed on in the handshake with https, at once with http'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l insecure -d 'Believe every certificate of an https server'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l find-max -d 'Search the most users that hold the quality of service: run after run, with more and with fewer'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s q -l quiet -d 'No live line'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -a "agent" -d 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -a "files" -d 'Write the files that a workload asks for'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -a "report" -d 'Show results that were kept as JSON, several side by side'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from agent" -s l -l listen -d 'Where to listen for the coordinator; port 0 takes any free port' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from agent" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from agent" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll'
+uring\t'io_uring, or refuse to start'
+epoll\t'epoll, which works everywhere'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from agent" -l once -d 'End when the first coordinator is done or lost, as a job of a cluster has to'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from agent" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l scale -d 'For so many users (support), or expected operations a second (specweb96)' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l max-bytes -d 'The most that is written in directories, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from files" -l backend -d 'Where the PHP pages find their back end; the environment variable VERMEIL_LOAD_BACKEND overrides it' -r
@@ -161,6 +171,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_su
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from backend" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from report" -l html -d 'Write a page with plots of all of them, in one file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "agent" -d 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_subcommand_from help" -f -a "report" -d 'Show results that were kept as JSON, several side by side'
@@ -232,6 +243,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_see
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim instance completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "agent" -d 'Make a part of the load that `vermeil load --agents` divides, until SIGTERM or SIGINT'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "files" -d 'Write the files that a workload asks for'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "backend" -d 'Be the back end of dynamic pages, until SIGTERM or SIGINT'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and __fish_seen_subcommand_from load" -f -a "report" -d 'Show results that were kept as JSON, several side by side'
