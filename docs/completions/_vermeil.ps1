@@ -257,12 +257,13 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the workloads that ship, or print the description of one, to start your own from')
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
             [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
+            [CompletionResult]::new('calibrate', 'calibrate', [CompletionResultType]::ParameterValue, 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
         'vermeil;sim;run' {
-            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation')
-            [CompletionResult]::new('--machine', '--machine', [CompletionResultType]::ParameterName, 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation')
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, a text in hwloc''s synthetic notation, or `here`, which is measured first')
+            [CompletionResult]::new('--machine', '--machine', [CompletionResultType]::ParameterName, 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, a text in hwloc''s synthetic notation, or `here`, which is measured first')
             [CompletionResult]::new('--costs', '--costs', [CompletionResultType]::ParameterName, 'Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive')
@@ -306,12 +307,21 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;sim;calibrate' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Where the description goes')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Where the description goes')
+            [CompletionResult]::new('--quick', '--quick', [CompletionResultType]::ParameterName, 'Take a moment only, to see that it works: the numbers mean little')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;sim;help' {
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
             [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the machines that ship, or print the description of one, to start your own from')
             [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the workloads that ship, or print the description of one, to start your own from')
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
             [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
+            [CompletionResult]::new('calibrate', 'calibrate', [CompletionResultType]::ParameterValue, 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -328,6 +338,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;sim;help;swarm' {
+            break
+        }
+        'vermeil;sim;help;calibrate' {
             break
         }
         'vermeil;sim;help;help' {
@@ -406,6 +419,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the workloads that ship, or print the description of one, to start your own from')
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
             [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
+            [CompletionResult]::new('calibrate', 'calibrate', [CompletionResultType]::ParameterValue, 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events')
             break
         }
         'vermeil;help;sim;run' {
@@ -421,6 +435,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;sim;swarm' {
+            break
+        }
+        'vermeil;help;sim;calibrate' {
             break
         }
         'vermeil;help;instance' {

@@ -100,6 +100,9 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__load,report)
                 cmd="vermeil__subcmd__help__subcmd__load__subcmd__report"
                 ;;
+            vermeil__subcmd__help__subcmd__sim,calibrate)
+                cmd="vermeil__subcmd__help__subcmd__sim__subcmd__calibrate"
+                ;;
             vermeil__subcmd__help__subcmd__sim,machines)
                 cmd="vermeil__subcmd__help__subcmd__sim__subcmd__machines"
                 ;;
@@ -145,6 +148,9 @@ _vermeil() {
             vermeil__subcmd__load__subcmd__help,report)
                 cmd="vermeil__subcmd__load__subcmd__help__subcmd__report"
                 ;;
+            vermeil__subcmd__sim,calibrate)
+                cmd="vermeil__subcmd__sim__subcmd__calibrate"
+                ;;
             vermeil__subcmd__sim,help)
                 cmd="vermeil__subcmd__sim__subcmd__help"
                 ;;
@@ -162,6 +168,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__sim,workloads)
                 cmd="vermeil__subcmd__sim__subcmd__workloads"
+                ;;
+            vermeil__subcmd__sim__subcmd__help,calibrate)
+                cmd="vermeil__subcmd__sim__subcmd__help__subcmd__calibrate"
                 ;;
             vermeil__subcmd__sim__subcmd__help,help)
                 cmd="vermeil__subcmd__sim__subcmd__help__subcmd__help"
@@ -442,8 +451,22 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__sim)
-            opts="run machines workloads reproduce swarm"
+            opts="run machines workloads reproduce swarm calibrate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__sim__subcmd__calibrate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1284,7 +1307,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim)
-            opts="-h --help run machines workloads reproduce swarm help"
+            opts="-h --help run machines workloads reproduce swarm calibrate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1297,9 +1320,67 @@ _vermeil() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        vermeil__subcmd__sim__subcmd__help)
-            opts="run machines workloads reproduce swarm help"
+        vermeil__subcmd__sim__subcmd__calibrate)
+            opts="-o -h --out --quick --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__sim__subcmd__help)
+            opts="run machines workloads reproduce swarm calibrate help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__sim__subcmd__help__subcmd__calibrate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

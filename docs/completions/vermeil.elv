@@ -236,11 +236,12 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand workloads 'List the workloads that ship, or print the description of one, to start your own from'
             cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
             cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+            cand calibrate 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;sim;run'= {
-            cand -m 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation'
-            cand --machine 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc''s synthetic notation'
+            cand -m 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, a text in hwloc''s synthetic notation, or `here`, which is measured first'
+            cand --machine 'The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, a text in hwloc''s synthetic notation, or `here`, which is measured first'
             cand --costs 'Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml'
             cand -p 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive'
             cand --policy 'What moves colors: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive'
@@ -279,12 +280,20 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;sim;calibrate'= {
+            cand -o 'Where the description goes'
+            cand --out 'Where the description goes'
+            cand --quick 'Take a moment only, to see that it works: the numbers mean little'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;sim;help'= {
             cand run 'Simulate a workload on a machine'
             cand machines 'List the machines that ship, or print the description of one, to start your own from'
             cand workloads 'List the workloads that ship, or print the description of one, to start your own from'
             cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
             cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+            cand calibrate 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;sim;help;run'= {
@@ -296,6 +305,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;sim;help;reproduce'= {
         }
         &'vermeil;sim;help;swarm'= {
+        }
+        &'vermeil;sim;help;calibrate'= {
         }
         &'vermeil;sim;help;help'= {
         }
@@ -357,6 +368,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand workloads 'List the workloads that ship, or print the description of one, to start your own from'
             cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
             cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
+            cand calibrate 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events'
         }
         &'vermeil;help;sim;run'= {
         }
@@ -367,6 +379,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;sim;reproduce'= {
         }
         &'vermeil;help;sim;swarm'= {
+        }
+        &'vermeil;help;sim;calibrate'= {
         }
         &'vermeil;help;instance'= {
         }

@@ -3,6 +3,7 @@
 //!
 //! Leaves out everything that simulates. Tested through the binary (`tests/sim.rs`).
 
+mod calibrate;
 mod given;
 mod list;
 mod reproduce;
@@ -18,6 +19,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil sim run keyed --machine opteron8380-4x4 --compare all",
     "vermeil sim run sfs --timeline sfs.svg --trace sfs.json",
     "vermeil sim run server.toml --machine 'node:4 l3:2(size=32MiB) core:8 pu:1' --policy mely",
+    "vermeil sim calibrate --out here.toml",
     "vermeil sim machines",
     "vermeil sim workloads support",
     "vermeil sim reproduce mely-web",
@@ -42,6 +44,7 @@ enum What {
     Workloads(list::WorkloadsArgs),
     Reproduce(reproduce::ReproduceArgs),
     Swarm(swarm::SwarmArgs),
+    Calibrate(calibrate::CalibrateArgs),
 }
 
 impl SimArgs {
@@ -53,6 +56,7 @@ impl SimArgs {
             What::Workloads(args) => args.run(),
             What::Reproduce(args) => args.run(),
             What::Swarm(args) => args.run(),
+            What::Calibrate(args) => args.run(),
         }
     }
 }

@@ -170,6 +170,7 @@ fn the_generated_files() {
             "vermeil-load.1",
             "vermeil-reload.1",
             "vermeil-serve.1",
+            "vermeil-sim-calibrate.1",
             "vermeil-sim-machines.1",
             "vermeil-sim-reproduce.1",
             "vermeil-sim-run.1",

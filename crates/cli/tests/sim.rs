@@ -147,6 +147,24 @@ fn published_figures_stand_beside_ours() {
 }
 
 #[test]
+fn this_machine_is_measured_and_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().join("here.toml");
+    let here = here.to_str().unwrap();
+    said(&["sim", "calibrate", "--quick", "--out", here]);
+    let text = fs::read_to_string(here).unwrap();
+    for word in ["name = \"here\"", "syscall_ns", "[memory]", "median_ns"] {
+        assert!(text.contains(word), "{text}");
+    }
+    // A machine whose tree is not regular is described by its export, with the file as --costs.
+    let (machine, costs) =
+        if text.contains("topology =") { (here, "epyc-2x64") } else { ("core:2 pu:1", here) };
+    let run =
+        json(&["sim", "run", "keyed", "--time", "2ms", "--json", "--machine", machine, "--costs", costs]);
+    assert!(run["events"].as_u64() > Some(100), "{run}");
+}
+
+#[test]
 fn a_seed_is_replayed_alone() {
     let text = said(&["sim", "swarm", "--seed", "11"]);
     assert!(text.contains("seed 11: machine") && text.contains("no rule broken"), "{text}");

@@ -6,6 +6,7 @@ use crate::Exit;
 use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+use vermeil_calibrate::Effort;
 use vermeil_sched::plan::{Plan, PlanFile};
 use vermeil_sched::{PlanName, Policy};
 use vermeil_sim::{Machine, MachineSpec, Program};
@@ -22,13 +23,16 @@ pub(super) enum Wrong {
     Sim(#[from] vermeil_sim::Error),
     #[error("{0}")]
     Topology(#[from] vermeil_topology::Error),
+    #[error("measuring this machine: {0}")]
+    Calibrate(#[from] vermeil_calibrate::Error),
 }
 
 impl Wrong {
     /// Whether the command line is to blame or what it found.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            Self::File { action: "read", .. } => Exit::CannotStart,
+            Self::File { action: "read", .. } | Self::Calibrate(_) => Exit::CannotStart,
+            Self::Topology(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,
             Self::Inside { .. } | Self::Sim(_) | Self::Topology(_) => Exit::Usage,
         }
@@ -43,8 +47,8 @@ impl Wrong {
 /// Which machine.
 #[derive(Debug, Args)]
 pub(super) struct MachineArgs {
-    /// The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, or a text in hwloc's synthetic
-    /// notation
+    /// The machine: a name that `vermeil sim machines` lists, FILE.toml, an hwloc export FILE.xml, a text in hwloc's synthetic
+    /// notation, or `here`, which is measured first
     #[arg(long, short, value_name = "NAME|FILE|TEXT", default_value = "xeon-2x4-l2pairs", value_hint = ValueHint::AnyPath)]
     machine: String,
 
@@ -57,6 +61,9 @@ impl MachineArgs {
     /// The machine.
     pub(super) fn read(&self) -> Result<Machine, Wrong> {
         let (word, path) = (self.machine.as_str(), Path::new(&self.machine));
+        if word == "here" {
+            return Ok(Machine::from_toml(&super::calibrate::here(Effort::Full)?)?);
+        }
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => Machine::from_toml(&read("--machine", path)?)
                 .map_err(|error| Wrong::inside(path)(error.into())),

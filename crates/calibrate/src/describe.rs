@@ -1,0 +1,140 @@
+//! What was measured as text: a machine of the simulator, in TOML.
+//!
+//! Owns which number stands for what, and says in the text which were measured and which assumed. The tree is written in hwloc's
+//! notation where it is regular.
+
+use std::fmt::Write;
+
+use vermeil_sched::Distance;
+use vermeil_topology::{Cache, CacheKind, Machine, synthetic};
+
+use crate::Calibration;
+
+impl Calibration {
+    /// The machine as a file of the simulator.
+    pub fn to_toml(&self, machine: &Machine) -> String {
+        let mut text = String::from(
+            "# This machine, as `vermeil sim calibrate` measured it. Latencies are steps of a pointer chase on ordinary pages,\n\
+             # bandwidth is that of all cores reading in order, lines are half of a round trip. Assumed, not measured: an event's time is\n\
+             # divided evenly between posting and running, sleeping costs what waking somebody does, a hint costs what a lock does.\n",
+        );
+        let _infallible = write!(text, "name = \"here\"\nabout = \"{}\"\n", about(machine));
+        match tree(machine) {
+            Some(tree) => _ = writeln!(text, "topology = \"{tree}\""),
+            None => {
+                text += "# The tree is not regular: give it as an hwloc export, with this file as --costs.\n"
+            }
+        }
+        let _infallible = writeln!(text, "mhz = {:.0}", self.mhz);
+        for (level, ns) in &self.caches {
+            let _infallible = write!(text, "\n[[cache]]\nlevel = {level}\nlatency_ns = {}\n", number(*ns));
+        }
+        let memory = &self.memory;
+        let _infallible = write!(
+            text,
+            "\n[memory]\nlatency_ns = {}\ngb_per_s = {}\noverlap_sequential = {}\n",
+            number(memory.latency_ns),
+            number(memory.gb_per_s),
+            number(memory.overlap)
+        );
+        self.costs(&mut text);
+        text
+    }
+
+    fn costs(&self, text: &mut String) {
+        let (operations, wake) = (&self.operations, &self.wake);
+        let half_event = operations.event_ns / 2.0;
+        let _infallible = write!(
+            text,
+            "\n[costs]\n# An atomic addition takes {} ns.\ndispatch_ns = {}\npost_ns = {}\nlock_ns = {}\nsearch_ns = {}\n\
+             syscall_ns = {}\npark_ns = {}\nwake_call_ns = {}\n\
+             wake = {{ median_ns = {}, tail_ns = {}, tail_permille = 10 }}\n",
+            number(operations.atomic_ns),
+            number(half_event),
+            number(half_event),
+            number(operations.lock_ns),
+            number(operations.lock_ns),
+            number(operations.syscall_ns),
+            number(wake.call_ns),
+            number(wake.call_ns),
+            number(wake.median_ns),
+            number(wake.tail_ns),
+        );
+        let lines: Vec<String> = self.lines.iter().filter_map(|&(distance, ns)| line(distance, ns)).collect();
+        let _infallible = writeln!(text, "line = {{ {} }}", lines.join(", "));
+    }
+}
+
+fn line(distance: Distance, ns: f64) -> Option<String> {
+    let name = match distance {
+        Distance::Same => return None,
+        Distance::Smt => "smt",
+        Distance::L2 => "l2",
+        Distance::L3 => "l3",
+        Distance::Node => "node",
+        Distance::Hops(1) => "hop1",
+        Distance::Hops(2) => "hop2",
+        Distance::Hops(_) => "hop3",
+    };
+    Some(format!("{name} = {}", number(ns)))
+}
+
+fn about(machine: &Machine) -> String {
+    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    format!(
+        "the machine at hand: {}, {}, {}",
+        count(machine.nodes().len(), "node"),
+        count(machine.cores().len(), "core"),
+        count(machine.pus().len(), "cpu")
+    )
+}
+
+/// Two digits behind the point where they mean something; never less than a hundredth.
+fn number(value: f64) -> String {
+    format!("{:.2}", value.clamp(0.01, 1e9))
+}
+
+/// The tree in hwloc's notation, if every node, cache and core has as many below it as its like.
+fn tree(machine: &Machine) -> Option<String> {
+    let nodes = machine.nodes().len();
+    let mut text = format!("node:{nodes}");
+    let mut above = nodes;
+    for level in [3, 2] {
+        let of_level = |cache: &&Cache| cache.level == level && cache.kind != CacheKind::Instruction;
+        let caches: Vec<&Cache> = machine.caches().iter().filter(of_level).collect();
+        if caches.is_empty() {
+            continue;
+        }
+        let each = exactly(caches.len(), above)?;
+        let size = caches[0].bytes.map_or(String::new(), |bytes| format!("(size={}KiB)", bytes >> 10));
+        let _infallible = write!(text, " l{level}:{each}{size}");
+        above = caches.len();
+    }
+    let cores = machine.cores().len();
+    let _infallible =
+        write!(text, " core:{} pu:{}", exactly(cores, above)?, exactly(machine.pus().len(), cores)?);
+    // What was written must be read as the same machine.
+    let read = synthetic::parse(&text).ok()?;
+    (read.pus().len() == machine.pus().len()).then_some(text)
+}
+
+/// How many there are for each of those above, if it comes out even.
+fn exactly(count: usize, above: usize) -> Option<usize> {
+    (above > 0 && count.is_multiple_of(above)).then(|| count / above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_tree_is_read_as_it_was_written() {
+        for text in ["node:2 l3:2(size=32MiB) l2:4(size=1MiB) core:1 pu:2", "node:1 core:2 pu:1"] {
+            let machine = synthetic::parse(text).unwrap();
+            let again = synthetic::parse(&tree(&machine).unwrap()).unwrap();
+            assert_eq!(again.pus().len(), machine.pus().len());
+            assert_eq!(again.caches(), machine.caches(), "{text}");
+        }
+        assert_eq!((exactly(6, 3), exactly(7, 3), exactly(1, 0)), (Some(2), None, None));
+    }
+}

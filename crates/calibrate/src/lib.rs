@@ -1,0 +1,106 @@
+//! What things cost on the machine at hand, measured, and written as a machine of the simulator.
+//!
+//! Owns the measurements: pointer chases and sums (`memory`), lines and wake-ups between cores (`cores`), locks, system calls and
+//! the runtime's own events (`operations`); and the text they become (`describe`). Every number is the least or the median of
+//! several tries, since neighbours only ever make things slower. Leaves out what the numbers are used for; only its test
+//! simulates with them (`tests/here.rs`).
+
+mod cores;
+mod describe;
+mod memory;
+mod operations;
+
+use vermeil_sched::{Distance, Layout};
+use vermeil_topology::{CpuId, Machine};
+
+/// How long the measurements may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Some seconds, for numbers.
+    Full,
+    /// A moment, to see that it works: the numbers mean little.
+    Smoke,
+}
+
+impl Effort {
+    /// So many of `full`, and a hundredth of it in a smoke run.
+    fn of(self, full: usize) -> usize {
+        match self {
+            Self::Full => full,
+            Self::Smoke => (full / 100).max(2),
+        }
+    }
+}
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A thread cannot be put on a cpu.
+    #[error("cannot run on cpu {cpu}: {source}; leave it out with taskset")]
+    Pin {
+        /// Which.
+        cpu: usize,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// No thread can be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The runtime whose events are timed does not start.
+    #[error("cannot start a runtime to time its events: {0}")]
+    Runtime(String),
+    /// There is no cpu to measure on.
+    #[error("the machine has no cpu that this process may use")]
+    NoCpu,
+}
+
+/// What was measured. Times in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// Millions of dependent operations of one cycle each in a second.
+    mhz: f64,
+    /// By level of cache: bytes, and one step of a chase within it.
+    caches: Vec<(u8, f64)>,
+    memory: memory::Memory,
+    operations: operations::Operations,
+    /// One line from the core that wrote it, by distance.
+    lines: Vec<(Distance, f64)>,
+    wake: cores::Wake,
+}
+
+/// Measures the machine on the cpus that this process may use.
+///
+/// # Errors
+/// A thread cannot be started or put where it should run.
+pub fn calibrate(machine: &Machine, cpus: &[CpuId], effort: Effort) -> Result<Calibration, Error> {
+    let first = cpus.first().ok_or(Error::NoCpu)?.0 as usize;
+    let all: Vec<usize> = cpus.iter().map(|cpu| cpu.0 as usize).collect();
+    let layout = Layout::from_machine(machine, cpus).map_err(|error| Error::Runtime(error.to_string()))?;
+    let on_first = cores::on_cpu(first, || {
+        (
+            operations::mhz(effort),
+            memory::caches(machine, first, effort),
+            operations::Operations::measure(effort),
+        )
+    })?;
+    let (mhz, caches, operations) = on_first;
+    let event_ns = operations::event_ns(first, effort)?;
+    let mut lines = Vec::new();
+    for (distance, a, b) in cores::pairs(&layout, &all) {
+        lines.push((distance, cores::line_ns(a, b, effort)?));
+    }
+    Ok(Calibration {
+        mhz,
+        caches,
+        memory: memory::Memory::measure(machine, &all, effort)?,
+        operations: operations::Operations { event_ns, ..operations },
+        lines,
+        wake: cores::Wake::measure(first, all.last().copied().unwrap_or(first), effort)?,
+    })
+}
+
+/// The least of several tries.
+fn least(tries: usize, mut measure: impl FnMut() -> f64) -> f64 {
+    (0..tries).map(|_| measure()).fold(f64::INFINITY, f64::min)
+}

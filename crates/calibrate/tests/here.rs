@@ -1,0 +1,21 @@
+//! This machine, measured for a moment, is a machine that the simulator runs.
+
+use vermeil_calibrate::{Effort, calibrate};
+use vermeil_sim::{Machine, Options, simulate, workload};
+use vermeil_topology::{CpuId, sysfs};
+
+#[test]
+fn what_is_measured_can_be_simulated() {
+    let tree = sysfs::read(std::path::Path::new("/")).unwrap();
+    let cpus: Vec<CpuId> = vermeil_io::current_affinity().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
+    let text = calibrate(&tree, &cpus, Effort::Smoke).unwrap().to_toml(&tree);
+    if !text.contains("topology =") {
+        // A machine whose tree is not regular is described by its export.
+        return;
+    }
+    let machine = Machine::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!((machine.name(), machine.cores()), ("here", tree.pus().len()));
+    let options = Options { run_ns: Some(60_000_000), ..Options::new("adaptive".parse().unwrap()) };
+    let results = simulate(&machine, &workload("keyed").unwrap(), &options);
+    assert!(results.events() > 1_000, "{text}");
+}

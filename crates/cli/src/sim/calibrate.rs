@@ -1,0 +1,52 @@
+//! `vermeil sim calibrate`: this machine, measured, as a file to simulate on.
+
+use super::given::{self, Wrong};
+use crate::{Exit, print};
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use vermeil_calibrate::Effort;
+use vermeil_server::config::Surroundings;
+
+/// Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime's events.
+///
+/// Takes some seconds, which the machine should have for itself. The file is a machine for `vermeil sim run --machine FILE.toml`;
+/// `--machine here` measures at once and keeps nothing.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::after_help(super::EXAMPLES))]
+pub(super) struct CalibrateArgs {
+    /// Where the description goes
+    ///
+    /// Default: standard output.
+    #[arg(long, short, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// Take a moment only, to see that it works: the numbers mean little
+    ///
+    /// Default: some seconds.
+    #[arg(long)]
+    quick: bool,
+}
+
+impl CalibrateArgs {
+    /// Measures.
+    pub(super) fn run(self) -> Exit {
+        let text = match here(if self.quick { Effort::Smoke } else { Effort::Full }) {
+            Ok(text) => text,
+            Err(error) => return print::failure(&error, error.exit()),
+        };
+        match &self.out {
+            None => print::result(&text),
+            Some(path) => match given::write("--out", path, &text) {
+                Ok(()) => Exit::Clean,
+                Err(error) => print::failure(&error, error.exit()),
+            },
+        }
+    }
+}
+
+/// This machine's description.
+pub(super) fn here(effort: Effort) -> Result<String, Wrong> {
+    let Surroundings { machine, allowed, .. } = Surroundings::here()?;
+    let cpus: Vec<_> = allowed.cpus.iter().collect();
+    Ok(vermeil_calibrate::calibrate(&machine, &cpus, effort)?.to_toml(&machine))
+}
