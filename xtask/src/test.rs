@@ -5,6 +5,8 @@
 //! Any other step that fails counts as one failed.
 
 use std::io;
+use std::path::Path;
+use std::process::Command;
 
 use crate::bench::{self, Name};
 use crate::error::{Error, Result};
@@ -24,6 +26,7 @@ pub(crate) fn run() -> Result<()> {
     check::run_steps(&mut steps, &workspace.root);
     steps.run("kernel programs", bpf::check);
     steps.run_tests("models (loom)", |tally| models(&workspace, tally));
+    steps.run_tests("canaries", |tally| canaries(&workspace, tally));
     for name in Name::ALL {
         steps.run_tests(name.smoke_step(), |tally| {
             bench::smoke(name, &[])?;
@@ -43,11 +46,43 @@ pub(crate) fn run() -> Result<()> {
 
 /// The model checks: the production files of `queue` with loom's atomics, built apart because the flag changes them all.
 fn models(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
+    steps::run_tests(&mut models_command(workspace), tally, &mut io::stdout())?;
+    if tally.passed == 0 { Err(Error::form("vermeil-queue", "no model ran")) } else { Ok(()) }
+}
+
+fn models_command(workspace: &Workspace) -> Command {
     let mut command = cargo();
     command.args(["test", "--package", "vermeil-queue", "--release", "--lib"]);
     command.current_dir(&workspace.root);
     command.env("CARGO_TARGET_DIR", workspace.target.join("loom"));
     command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
-    steps::run_tests(&mut command, tally, &mut io::stdout())?;
-    if tally.passed == 0 { Err(Error::form("vermeil-queue", "no model ran")) } else { Ok(()) }
+    command
+}
+
+/// The bugs that `crates/queue/src/canary.rs` can plant.
+const CANARIES: [&str; 7] = [
+    "announce-without-fence",
+    "wake-without-fence",
+    "second-token",
+    "take-in-two-steps",
+    "newest-first",
+    "relaxed-count",
+    "clear-after-run",
+];
+
+/// The models once more with each planted bug: some model must fail.
+fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
+    for bug in CANARIES {
+        let mut command = models_command(workspace);
+        command.env("VERMEIL_CANARY", bug);
+        let output = command.output().map_err(Error::path("start", Path::new("cargo")))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        // A bug may end the whole process, so its end counts and not the tests' verdicts.
+        if output.status.success() || !said.lines().any(|line| line.starts_with("running ")) {
+            return Err(Error::form(bug, "planted, and no model noticed it"));
+        }
+        println!("{bug}: noticed");
+        tally.passed += 1;
+    }
+    Ok(())
 }

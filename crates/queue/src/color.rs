@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use crate::{
+    canary::{Bug, planted},
     colored,
     event::{Event, Header, Label},
     sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, panics},
@@ -59,6 +60,24 @@ struct Producers {
     /// Events counted and not yet accounted as run, and their worth: one word, so that one operation changes both. The
     /// token exists while the number of events is above zero.
     counted: AtomicU64,
+}
+
+impl Producers {
+    /// Empties the inbox. Acquire pairs with the exchange in `link`.
+    fn take_all(&self) -> *mut Header {
+        if planted(Bug::TakeInTwoSteps) {
+            let newest = self.inbox.load(Ordering::Acquire);
+            self.inbox.store(null_mut(), Ordering::Release);
+            return newest;
+        }
+        self.inbox.swap(null_mut(), Ordering::Acquire)
+    }
+}
+
+/// How counting orders what comes before and after it.
+#[inline(always)]
+fn counting() -> Ordering {
+    if planted(Bug::RelaxedCount) { Ordering::Relaxed } else { Ordering::AcqRel }
 }
 
 /// Events and what they are worth together, as one number: the events in the lower half, the worth in the upper. Sums and
@@ -181,8 +200,9 @@ impl<D> ColorQueue<D> {
         self.link(event.into_raw());
         // Release: the count covers an event that is linked. Acquire: the new token's holder continues after the last
         // one, whose final subtraction this addition reads.
-        match Counted(self.producers.counted.fetch_add(one.0, Ordering::AcqRel)).number() {
+        match Counted(self.producers.counted.fetch_add(one.0, counting())).number() {
             0 => Some(Token(Arc::clone(self))),
+            1 if planted(Bug::SecondToken) => Some(Token(Arc::clone(self))),
             before => {
                 if before >= Counted::EVENTS_MAX as usize {
                     std::process::abort();
@@ -277,8 +297,7 @@ impl<D> Token<D> {
             // SAFETY: we hold the token, so nobody else touches the list.
             let list = unsafe { &mut *list };
             if list.first.is_null() {
-                // Acquire pairs with the exchange in `link`.
-                let newest = self.0.producers.inbox.swap(null_mut(), Ordering::Acquire);
+                let newest = self.0.producers.take_all();
                 list.refill(newest);
             }
             list.pop().expect("an event that is counted is linked")
@@ -294,7 +313,7 @@ impl<D> Token<D> {
     fn settle(self, done: Counted) -> Activation<D> {
         // Release: the next holder sees what our events did. Acquire: if events remain, see those that were counted.
         // When this brings the count to zero a new token may exist elsewhere from here on: touch nothing but the Arc.
-        let before = Counted(self.0.producers.counted.fetch_sub(done.0, Ordering::AcqRel));
+        let before = Counted(self.0.producers.counted.fetch_sub(done.0, counting()));
         if before.number() == done.number() { Activation::Empty } else { Activation::Again(self) }
     }
 
@@ -331,6 +350,10 @@ pub fn run_together<D>(held: Vec<Held<D>>, body: impl FnOnce()) -> (bool, Vec<Ac
 impl List {
     /// Takes over a chain that is newest first and reverses it.
     fn refill(&mut self, mut newest: *mut Header) {
+        if planted(Bug::NewestFirst) {
+            self.first = newest;
+            return;
+        }
         while let Some(mut header) = NonNull::new(newest) {
             // SAFETY: the chain was taken out of the inbox with the token held: these events are ours.
             let header = unsafe { header.as_mut() };
@@ -352,7 +375,7 @@ impl List {
 impl<D> Drop for ColorQueue<D> {
     fn drop(&mut self) {
         // Nobody holds a token (it has an Arc) and nobody pushes: drop what is left, oldest first.
-        let newest = self.producers.inbox.swap(null_mut(), Ordering::Acquire);
+        let newest = self.producers.take_all();
         self.taken.with_mut(|list| {
             // SAFETY: `&mut self` excludes everybody.
             let list = unsafe { &mut *list };

@@ -5,7 +5,10 @@
 //! twice. Leaves out colors and order: `color.rs`. Checked in `model/repeat.rs` (no lost post) and `tests.rs` (drops).
 #![allow(unsafe_code)]
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::{
+    canary::{Bug, planted},
+    sync::{AtomicBool, Ordering},
+};
 // std's cell also under loom: the link must stay the first bytes of the event.
 use std::{cell::UnsafeCell, ptr::NonNull, sync::Arc};
 
@@ -175,8 +178,13 @@ impl<T: Repeat> Repeating<T> {
         let this = unsafe { Arc::from_raw(header.cast::<Self>().as_ptr()) };
         // Acquire: see what was done before the posts that found the bit set. Release: a post that finds it clear
         // reuses the link, which was read before this point.
-        this.posted.swap(false, Ordering::AcqRel);
+        if !planted(Bug::ClearAfterRun) {
+            this.posted.swap(false, Ordering::AcqRel);
+        }
         T::run(&this);
+        if planted(Bug::ClearAfterRun) {
+            this.posted.swap(false, Ordering::AcqRel);
+        }
     }
 
     unsafe fn discard(header: NonNull<Header>) {

@@ -9,6 +9,7 @@
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`).
 
+mod canary;
 mod color;
 mod colored;
 mod event;

@@ -7,7 +7,10 @@
 //!
 //! Leaves out the sleep itself (the driver's wait) and the wake-up (its eventfd). Checked in `model/parking.rs`.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::{
+    canary::{Bug, planted},
+    sync::{AtomicU32, Ordering, fence},
+};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -33,8 +36,10 @@ impl Parking {
     /// [`Parking::awake`] in either case.
     pub fn announce(&self) -> Sleep {
         self.state.store(ASLEEP, Ordering::Relaxed);
-        // Pairs with the fence in `must_wake`.
-        fence(Ordering::SeqCst);
+        if !planted(Bug::AnnounceWithoutFence) {
+            // Pairs with the fence in `must_wake`.
+            fence(Ordering::SeqCst);
+        }
         Sleep(())
     }
 
@@ -46,8 +51,10 @@ impl Parking {
 
     /// To be asked by whoever has just queued work for the core: `true` for the one caller that must wake it.
     pub fn must_wake(&self) -> bool {
-        // Pairs with the fence in `announce`.
-        fence(Ordering::SeqCst);
+        if !planted(Bug::WakeWithoutFence) {
+            // Pairs with the fence in `announce`.
+            fence(Ordering::SeqCst);
+        }
         self.state.load(Ordering::Relaxed) == ASLEEP
             && self.state.compare_exchange(ASLEEP, CALLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -1,0 +1,51 @@
+//! Bugs planted on purpose, to see that the models would notice them.
+//!
+//! Only the model checker's build can have one, and only if the environment names it in `VERMEIL_CANARY`; in every other
+//! build the question is a constant. `cargo xtask test` runs the models once with each and fails if one of them passes.
+
+/// A bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bug {
+    /// A core announces its sleep without the fence.
+    AnnounceWithoutFence,
+    /// A producer looks whether a core sleeps without the fence.
+    WakeWithoutFence,
+    /// The producer of a second event makes a token too: a color runs twice at once.
+    SecondToken,
+    /// The inbox is read and emptied in two steps: what is linked between them is lost.
+    TakeInTwoSteps,
+    /// The newest event comes first.
+    NewestFirst,
+    /// Counting orders nothing: the next holder may miss what the last one did.
+    RelaxedCount,
+    /// A run of a repeating event clears its mark after it has run: a post meanwhile is lost.
+    ClearAfterRun,
+}
+
+/// Whether `bug` is planted.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+/// Whether `bug` is planted.
+#[cfg(loom)]
+pub(crate) fn planted(bug: Bug) -> bool {
+    use std::sync::OnceLock;
+
+    static PLANTED: OnceLock<Option<Bug>> = OnceLock::new();
+    *PLANTED.get_or_init(|| {
+        let name = std::env::var("VERMEIL_CANARY").ok()?;
+        Some(match name.as_str() {
+            "announce-without-fence" => Bug::AnnounceWithoutFence,
+            "wake-without-fence" => Bug::WakeWithoutFence,
+            "second-token" => Bug::SecondToken,
+            "take-in-two-steps" => Bug::TakeInTwoSteps,
+            "newest-first" => Bug::NewestFirst,
+            "relaxed-count" => Bug::RelaxedCount,
+            "clear-after-run" => Bug::ClearAfterRun,
+            _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
+        })
+    }) == Some(bug)
+}
