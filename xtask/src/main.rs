@@ -15,6 +15,7 @@ mod packages;
 mod source;
 mod steps;
 mod test;
+mod tsan;
 mod workspace;
 
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Command {
     Check,
     /// Everything continuous integration runs, after installing what it needs.
     Test,
+    /// The runtime's tests under the thread sanitizer.
+    Tsan,
     /// Measure against real servers and floors.
     Bench(bench::Args),
     /// Write the kernel programs' instructions from their C sources.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let result: Result<()> = match Args::parse().command {
         Command::Check => check::run(),
         Command::Test => test::run(),
+        Command::Tsan => tsan::run(),
         Command::Bench(args) => bench::run(&args),
         Command::Bpf(args) => bpf::run(&args),
         Command::Docs(args) => docs::run(&args),

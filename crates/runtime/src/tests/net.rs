@@ -96,8 +96,10 @@ fn tasks_connect_to_tasks() {
             assert_eq!(client.wait().unwrap().unwrap(), count * 2000);
         }
         assert_eq!(total.wait(), Ok(55_000));
+        // Closed for sure, which the server's listener is only when its driver comes to it.
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let refused = handle.spawn_on(&handle.color(), async move {
-            TcpStream::connect(addr).await.map(drop).map_err(|error| error.kind())
+            TcpStream::connect(closed).await.map(drop).map_err(|error| error.kind())
         });
         assert_eq!(refused.wait(), Ok(Err(ErrorKind::ConnectionRefused)));
     }
