@@ -5,6 +5,7 @@
 
 mod overload;
 mod runtime;
+mod sim;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,11 +61,13 @@ pub(crate) enum Name {
     Cgi,
     /// What is left of the good answers when more arrives than can be served, beside nginx.
     Overload,
+    /// How many events a core simulates in a second.
+    Sim,
 }
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 4] = [Self::Serve, Self::Runtime, Self::Cgi, Self::Overload];
+    pub(crate) const ALL: [Self; 5] = [Self::Serve, Self::Runtime, Self::Cgi, Self::Overload, Self::Sim];
 
     /// What the step that runs the smoke size is called.
     pub(crate) fn smoke_step(self) -> &'static str {
@@ -73,6 +76,7 @@ impl Name {
             Self::Runtime => "bench runtime, smoke",
             Self::Cgi => "bench cgi, smoke",
             Self::Overload => "bench overload, smoke",
+            Self::Sim => "bench sim, smoke",
         }
     }
 }
@@ -91,6 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         Name::Cgi => run_cgi(args, &workspace),
         Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
+        Name::Sim => sim::run(args.rounds.unwrap_or(vermeil_bench::sim::ROUNDS), &workspace),
     }
 }
 
@@ -133,6 +138,9 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
     let workspace = Workspace::load()?;
     if name == Name::Runtime {
         return runtime::smoke();
+    }
+    if name == Name::Sim {
+        return sim::smoke(&workspace);
     }
     if name == Name::Overload {
         return overload::smoke(&workspace);

@@ -3,7 +3,8 @@
 //! A bench starts servers as child processes ([`peers`]), loads them ([`wrk`]), measures what they cost ([`measure`]),
 //! and turns rounds into medians with their spread ([`stats`]), printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and
 //! put into the documentation ([`markdown`]). [`serve`] is the bench of the web server, [`runtime`] that of the runtime,
-//! [`cgi`] that of starting programs, [`overload`] that of more load than can be served. Each bench has a smoke size that the tests run, so that it cannot rot, and that
+//! [`cgi`] that of starting programs, [`overload`] that of more load than can be served,
+//! [`sim`] that of the simulator. Each bench has a smoke size that the tests run, so that it cannot rot, and that
 //! asserts nothing about time.
 //!
 //! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
@@ -13,6 +14,7 @@ pub mod cgi;
 pub mod overload;
 pub mod runtime;
 pub mod serve;
+pub mod sim;
 
 pub mod peers;
 pub mod probe;

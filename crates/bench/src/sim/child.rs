@@ -1,0 +1,53 @@
+//! One simulation, in a process of its own: what `vermeil-sims` does, and what it prints.
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use vermeil_sim::{Machine, Options, Program, profile, simulate, workload};
+
+use crate::{Error, Result};
+
+/// What one simulation came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Handlers run.
+    pub events: u64,
+    /// Moments of the virtual clock.
+    pub moments: u64,
+    /// Processor time of the thread.
+    pub cpu_ns: u64,
+    /// The most memory that the process had.
+    pub memory_kb: u64,
+    /// The trace hash.
+    pub hash: u64,
+}
+
+/// Simulates; `virtual_ms` beyond the workload's warm-up, or to its end if that is 0.
+///
+/// # Errors
+/// There is no such workload, machine or policy.
+pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> Result<Sample> {
+    let wrong = |error: &dyn std::fmt::Display| Error::form("the case", error);
+    let machine: Machine = profile(machine).map_err(|error| wrong(&error))?;
+    let program: Program = workload(name).map_err(|error| wrong(&error))?;
+    let policy = policy.parse().map_err(|error| wrong(&error))?;
+    let run_ns = (virtual_ms > 0).then(|| program.warm_up_ns() + virtual_ms * 1_000_000);
+    let before_ns = thread_ns();
+    let results = simulate(&machine, &program, &Options { run_ns, ..Options::new(policy) });
+    let cpu_ns = (thread_ns() - before_ns).max(1);
+    let (events, moments, hash) = (results.steps, results.moments, results.hash);
+    Ok(Sample { events, moments, cpu_ns, memory_kb: memory_kb()?, hash })
+}
+
+/// Processor time of this thread.
+fn thread_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn memory_kb() -> Result<u64> {
+    let path = std::path::Path::new("/proc/self/status");
+    let status = std::fs::read_to_string(path).map_err(Error::path("read", path))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| Error::form(path.display(), "it has no VmHWM"))
+}
