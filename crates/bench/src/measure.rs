@@ -158,12 +158,21 @@ impl MachineTime {
         Ok(Self { at: Instant::now(), cpus, idle, children: own.children })
     }
 
+    /// What children took that have been waited for since an `earlier` reading; good to a tick of 10 ms.
+    pub fn children_since(&self, earlier: &Self) -> Duration {
+        self.children.saturating_sub(earlier.children)
+    }
+
+    /// What all cpus together were not idle for since an `earlier` reading; good to a tick of 10 ms for each.
+    pub fn busy_since(&self, earlier: &Self) -> Duration {
+        ((self.at - earlier.at) * self.cpus).saturating_sub(self.idle.saturating_sub(earlier.idle))
+    }
+
     /// The share of the machine, from 0 to 1, that went neither to `ours` nor to children waited for since an `earlier`
     /// reading: other programs, and what the kernel does in nobody's name.
     pub fn others_since(&self, earlier: &Self, ours: Duration) -> f64 {
         let all = (self.at - earlier.at) * self.cpus;
-        let busy = all.saturating_sub(self.idle.saturating_sub(earlier.idle));
-        let others = busy.saturating_sub(ours + self.children.saturating_sub(earlier.children));
+        let others = self.busy_since(earlier).saturating_sub(ours + self.children_since(earlier));
         others.as_secs_f64() / all.as_secs_f64()
     }
 }

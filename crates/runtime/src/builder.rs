@@ -248,6 +248,7 @@ impl Runtime {
             control.clear();
         }
         let mut events_dropped = 0;
+        shared.ended.store(true, Ordering::Relaxed);
         for core in &shared.cores {
             events_dropped += core.queued.len();
             while let Some(token) = core.ready.with(|ready| ready.pop()) {

@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) handlers: Handlers,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
+    /// All cores have ended: what is queued from now on is dropped at once.
+    pub(crate) ended: AtomicBool,
     /// Colors made; the policy places by their numbers.
     colors: AtomicU64,
 }
@@ -151,6 +153,7 @@ impl Shared {
             sentinel_called_ns: CachePadded::default(),
             blocking: pool,
             stopping: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             colors: AtomicU64::new(0),
         })
     }
@@ -255,12 +258,20 @@ impl Shared {
         loop {
             let index = token.as_ref().expect("taken only when queued").color().core();
             let queued = self.core(index).ready.with(|ready| {
+                // Under the lock, under which everything was taken out after this was set: nothing slips in behind.
+                if self.ended.load(Ordering::Relaxed) {
+                    return None;
+                }
                 // The color may have been moved before the lock was had.
                 let here = token.take_if(|token| token.color().core() == index)?;
                 self.put(ready, here, entries);
                 Some(())
             });
             if queued.is_some() {
+                return index;
+            }
+            if self.ended.load(Ordering::Relaxed) {
+                token.map(Token::discard);
                 return index;
             }
         }
@@ -443,8 +454,8 @@ fn move_costs(distance: Distance) -> (u64, u64) {
     (assumed.estimate_ns(distance), assumed.wake_ns())
 }
 
-/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: what is posted then waits for
-/// ever and is dropped with its color.
+/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: what is posted then is dropped, and
+/// tasks end as cancelled.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Arc<Shared>,

@@ -35,6 +35,7 @@ pub(crate) struct Outcome<T> {
 enum State<T> {
     Running(Option<Waker>),
     Done(Result<T, TaskError>),
+    /// Handed on, or nobody will ask.
     Taken,
 }
 
@@ -85,7 +86,12 @@ impl Handle {
         });
         let cancel: Arc<dyn Cancel> = task.clone();
         let weak = Arc::downgrade(&cancel);
-        self.shared.core(registered).tasks.insert(cancel, &task.body.slot);
+        let registry = &self.shared.core(registered).tasks;
+        registry.insert(cancel, &task.body.slot);
+        if self.shared.ended.load(Ordering::Relaxed) {
+            // Nobody else will let go of it. If it is not seen here, whoever ends the runtime finds the task.
+            registry.clear();
+        }
         Body::wake(&task);
         Task { outcome, cancel: Some(weak) }
     }
@@ -278,6 +284,16 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+impl<T> Drop for Task<T> {
+    /// The result goes with the last who could have asked for it, however long a waker keeps the task's memory.
+    fn drop(&mut self) {
+        let mut state = self.outcome.state.lock().expect("nothing panics under this lock");
+        let result = std::mem::replace(&mut *state, State::Taken);
+        drop(state);
+        drop(result);
     }
 }
 

@@ -176,6 +176,8 @@ impl Server {
 pub enum Metric {
     /// Cpu time of the server for one request.
     CpuUs,
+    /// Cpu time of server and load for one request.
+    BothUs,
     /// Requests per second.
     PerS,
     /// Median latency.
@@ -186,31 +188,43 @@ pub enum Metric {
     RatioFloor,
     /// Cpu time over nginx's in the same round.
     RatioNginx,
+    /// Cpu time of server and load over that with nginx in the same round.
+    BothRatioNginx,
 }
 
 impl Metric {
     /// Every metric, in the order of the rows.
-    pub const ALL: [Self; 6] =
-        [Self::CpuUs, Self::PerS, Self::P50Us, Self::P99Us, Self::RatioFloor, Self::RatioNginx];
+    pub const ALL: [Self; 8] = [
+        Self::CpuUs,
+        Self::BothUs,
+        Self::PerS,
+        Self::P50Us,
+        Self::P99Us,
+        Self::RatioFloor,
+        Self::RatioNginx,
+        Self::BothRatioNginx,
+    ];
 
     /// The name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::CpuUs => "cpu_us",
+            Self::BothUs => "both_us",
             Self::PerS => "per_s",
             Self::P50Us => "p50_us",
             Self::P99Us => "p99_us",
             Self::RatioFloor => "ratio_floor",
             Self::RatioNginx => "ratio_nginx",
+            Self::BothRatioNginx => "both_ratio_nginx",
         }
     }
 
     /// The unit in rows.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::CpuUs | Self::P50Us | Self::P99Us => "us",
+            Self::CpuUs | Self::BothUs | Self::P50Us | Self::P99Us => "us",
             Self::PerS => "req/s",
-            Self::RatioFloor | Self::RatioNginx => "ratio",
+            Self::RatioFloor | Self::RatioNginx | Self::BothRatioNginx => "ratio",
         }
     }
 }

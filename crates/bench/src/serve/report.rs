@@ -26,7 +26,9 @@ with one canned send of as many bytes: what is left is the kernel's TCP, so *× 
 its own. *× nginx* is the cost beside nginx's. Both ratios are taken within a round and then summarized. *Rounds* are \
 interleaved and their order rotates; every number is the median, *low – high* are the extremes. Each server is started \
 afresh for every run, has one core, and is checked before it (status and size of an answer) and after it (no errors, the \
-right number of bytes). Requests per second and latencies come from a closed loop on the other core and belong to this \
+right number of bytes). *Both* adds what the load took: over loopback a server that sends in small steps has the load's \
+core do much of its sending, when the acknowledgements come, so for large files only the sum says what a transfer costs. \
+Requests per second and latencies come from a closed loop on the other core and belong to this \
 load: where the load is the limit, they say little about the server.
 
 In the rows *+rx*, load and server are in network namespaces of their own, joined by a pair of virtual cards, and each \
@@ -156,6 +158,8 @@ impl Report {
             "p99 µs",
             "× floor",
             "× nginx",
+            "both µs",
+            "× nginx",
         ];
         let mut table = Table::new(2, &head);
         for (program, server) in self.expected() {
@@ -175,6 +179,8 @@ impl Report {
                 median(Metric::P99Us),
                 median(Metric::RatioFloor),
                 median(Metric::RatioNginx),
+                median(Metric::BothUs),
+                median(Metric::BothRatioNginx),
             ]);
         }
         table
@@ -201,21 +207,27 @@ impl Report {
 /// The metrics of one program on one server; ratios only where what they refer to was measured.
 fn summarize(cells: &Cells, program: Program, samples: &[Sample]) -> Vec<(Metric, Summary)> {
     let series = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<f64>>();
-    let cpu_of = |server: Server| {
+    let of = |server: Server, value: fn(&Sample) -> f64| {
         let samples = cells.get(&(program, server))?;
-        Some(samples.iter().map(|sample| sample.cpu_us).collect::<Vec<f64>>())
+        Some(samples.iter().map(value).collect::<Vec<f64>>())
     };
+    let cpu_of = |server| of(server, |sample| sample.cpu_us);
+    let both: fn(&Sample) -> f64 = |sample| sample.both_us;
     let cpu = series(|sample| sample.cpu_us);
     let floors: Vec<Vec<f64>> =
         Server::ALL.into_iter().filter(|server| server.is_floor()).filter_map(cpu_of).collect();
     let floors: Vec<&[f64]> = floors.iter().map(Vec::as_slice).collect();
     let metric = |metric| match metric {
         Metric::CpuUs => Summary::of(&cpu),
+        Metric::BothUs => Summary::of(&series(both)),
         Metric::PerS => Summary::of(&series(|sample| sample.per_s)),
         Metric::P50Us => Summary::of(&series(|sample| sample.p50_us)),
         Metric::P99Us => Summary::of(&series(|sample| sample.p99_us)),
         Metric::RatioFloor => best_per_round(&floors).and_then(|floor| Summary::of_ratios(&cpu, &floor)),
         Metric::RatioNginx => cpu_of(Server::Nginx).and_then(|nginx| Summary::of_ratios(&cpu, &nginx)),
+        Metric::BothRatioNginx => {
+            of(Server::Nginx, both).and_then(|nginx| Summary::of_ratios(&series(both), &nginx))
+        }
     };
     Metric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
 }
@@ -278,6 +290,7 @@ mod tests {
         let (per_s, p50_us, p99_us) = (1e6 / cpu_us, 2.0, 3.0);
         Sample {
             cpu_us,
+            both_us: 2.0 * cpu_us,
             per_s,
             p50_us,
             p99_us,

@@ -34,6 +34,8 @@ const FLOOR_TAG: &str = "\"6560a1b2-400\"";
 pub struct Sample {
     /// Microseconds of cpu per request.
     pub cpu_us: f64,
+    /// Microseconds of cpu per request, the load's included.
+    pub both_us: f64,
     /// Requests per second.
     pub per_s: f64,
     /// Median latency in microseconds.
@@ -211,15 +213,19 @@ impl<'a> Bench<'a> {
         }
         running.process.stop()?;
         let own = after.group - before.group;
-        let cpu = match network {
-            Network::Loopback => own.run,
-            // Most of the receive work happens in nobody's name, so here the cost is the core's.
-            Network::Veth(_) => after.core.busy_since(&before.core),
+        let (cpu, both) = match network {
+            Network::Loopback => (own.run, own.run + after.machine.children_since(&before.machine)),
+            // Most of the receive work happens in nobody's name, so here the cost is the core's, and both cores'.
+            Network::Veth(_) => {
+                (after.core.busy_since(&before.core), after.machine.busy_since(&before.machine))
+            }
         };
+        let per_request = |time: Duration| time.as_secs_f64() * 1e6 / outcome.requests as f64;
         let harness = after.harness - before.harness;
         let others = after.machine.others_since(&before.machine, own.run + harness.run);
         Ok(Sample {
-            cpu_us: cpu.as_secs_f64() * 1e6 / outcome.requests as f64,
+            cpu_us: per_request(cpu),
+            both_us: per_request(both),
             per_s: outcome.per_second(),
             p50_us: outcome.p50_us as f64,
             p99_us: outcome.p99_us as f64,

@@ -188,3 +188,41 @@ fn a_core_that_does_not_exist_is_refused() {
     assert!(error.to_string().starts_with("cannot pin core 0 to cpu 100000"), "{error}");
     assert!(crate::Runtime::builder().cpus([]).build().is_err());
 }
+
+/// A handle that outlives its runtime keeps nothing alive that it is given.
+#[test]
+fn what_comes_after_the_end_is_dropped() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let (color, witness) = (handle.color(), Arc::new(()));
+    let handler = handle.handler("late", |_: (Arc<()>, crate::Handle)| {});
+    runtime.shutdown(PATIENCE);
+    handler.post(&color, (witness.clone(), handle.clone())).expect("below the bound");
+    let held = (witness.clone(), handle.clone());
+    let late = handle.spawn_on(&color, async move { drop(held) });
+    assert_eq!(late.wait(), Err(TaskError::Cancelled));
+    assert_eq!(Arc::strong_count(&witness), 1);
+    assert_eq!(handle.snapshot().cores.iter().map(|core| core.queued_events).sum::<usize>(), 0);
+}
+
+/// The result that nobody asked for goes with the task's handle, although a waker keeps the task itself.
+#[test]
+fn a_result_is_not_kept_by_a_waker() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let (witness, kept) = (Arc::new(()), Arc::new(OnceLock::new()));
+    let (result, waker) = (witness.clone(), kept.clone());
+    let task = handle.spawn_on(
+        &handle.color(),
+        std::future::poll_fn(move |context| {
+            waker.get_or_init(|| context.waker().clone());
+            std::task::Poll::Ready(result.clone())
+        }),
+    );
+    eventually("it ends", || {
+        handle.snapshot().cores.iter().all(|core| core.tasks == 0) && kept.get().is_some()
+    });
+    drop(task);
+    eventually("only the test has it", || Arc::strong_count(&witness) == 1);
+    runtime.shutdown(PATIENCE);
+}
