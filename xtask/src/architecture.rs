@@ -7,9 +7,9 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::leftovers;
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{Package, Workspace};
+use crate::{invariants, leftovers};
 
 /// Checks the workspace.
 ///
@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     findings.extend(leftovers::find(&workspace.root, &page)?);
+    findings.extend(invariants::find(&workspace.root)?);
     Error::unless_empty(findings)
 }
 

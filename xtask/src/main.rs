@@ -10,6 +10,7 @@ mod bpf;
 mod check;
 mod docs;
 mod error;
+mod invariants;
 mod leftovers;
 mod packages;
 mod source;
