@@ -77,6 +77,12 @@ struct World<W> {
     now_ns: u64,
     end_ns: u64,
     cores: Vec<Core>,
+    /// By core, how many of its colors a thief may take: read for every victim of every search, so not among the rest.
+    stealable: Vec<u32>,
+    /// Cores with such colors.
+    with_stealable: usize,
+    /// By core, what looking at all its victims takes.
+    round_ns: Vec<u64>,
     colors: Colors,
     requests: Requests,
     clients: Vec<Client>,
@@ -144,6 +150,9 @@ impl<W: Watch> World<W> {
             now_ns: 0,
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
             cores: machine.layout().indices().map(core).collect(),
+            stealable: vec![0; machine.cores()],
+            with_stealable: 0,
+            round_ns: Vec::new(),
             colors: Colors::default(),
             requests: Requests::default(),
             clients: Vec::new(),
@@ -184,6 +193,7 @@ impl<W: Watch> World<W> {
 
     /// Puts the first moments on the clock.
     fn begin(&mut self) {
+        self.round_ns = self.machine.layout().indices().map(|core| self.round_ns(core)).collect();
         self.begin_sources();
         for (index, shift) in self.program.shifts.clone().into_iter().enumerate() {
             self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });
@@ -267,6 +277,14 @@ impl<W: Watch> World<W> {
         state.turn_number = state.turn_number.wrapping_add(1);
         let turn = state.turn_number;
         self.clock.at(at_ns, Moment::Step { core: core.0, turn });
+    }
+
+    /// A core's ready queue has changed.
+    fn gauge(&mut self, core: CoreIndex) {
+        let at = core.0 as usize;
+        let now = self.cores[at].ready.stealable() as u32;
+        let was = std::mem::replace(&mut self.stealable[at], now);
+        self.with_stealable = self.with_stealable + usize::from(now > 0) - usize::from(was > 0);
     }
 
     fn core(&mut self, core: CoreIndex) -> &mut Core {

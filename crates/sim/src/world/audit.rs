@@ -53,6 +53,16 @@ impl<W: Watch> World<W> {
         if self.options.ideal {
             return Ok(());
         }
+        for (core, &gauged) in self.cores.iter().zip(&self.stealable) {
+            if core.ready.stealable() != gauged as usize {
+                let what = format!(
+                    "{} may give {} colors, and is seen with {gauged}",
+                    core.index,
+                    core.ready.stealable()
+                );
+                return Err(("I2", what));
+            }
+        }
         for (core, &expected) in self.cores.iter().zip(ready) {
             let found = (core.ready.len(), core.waiting_events);
             if found != expected {

@@ -164,6 +164,7 @@ impl<W: Watch> World<W> {
         if from == to || self.core(from).ready.remove(slot, number).is_none() {
             return;
         }
+        self.gauge(from);
         let events = u64::from(self.colors.color(color).len);
         self.core(from).waiting_events -= events;
         let mut at_ns = at_ns;

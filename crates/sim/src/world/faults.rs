@@ -74,6 +74,7 @@ impl<W: Watch> World<W> {
         let mut at_ns = self.now_ns;
         let heir = self.next_there(core);
         while let Some(color) = self.core(core).ready.pop() {
+            self.gauge(core);
             self.took_token(core, color);
             self.push_token(color, None, &mut at_ns);
             let number = self.colors.color(color).number;
@@ -81,6 +82,7 @@ impl<W: Watch> World<W> {
         }
         // Entries of the color that runs its last event here: its token comes later, by itself.
         for number in self.core(core).ready.leave() {
+            self.gauge(core);
             self.core(core).entries -= 1;
             self.inherit(heir, number);
         }
@@ -92,6 +94,7 @@ impl<W: Watch> World<W> {
             let state = self.core(heir);
             state.ready.post(number, 1);
             state.entries += 1;
+            self.gauge(heir);
         }
     }
 }

@@ -66,6 +66,7 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.ready.post(number, entries);
         state.entries += entries;
+        self.gauge(core);
         if by != Some(core) {
             self.wake(core, by, at_ns);
         }
@@ -108,6 +109,7 @@ impl<W: Watch> World<W> {
         }
         let (number, class) = (self.colors.color(color).number, self.class_of(color));
         let slot = self.core(target).ready.push(number, color, class);
+        self.gauge(target);
         self.core(target).waiting_events += u64::from(self.colors.color(color).len);
         self.colors.color_mut(color).slot = slot;
         target
@@ -141,6 +143,7 @@ impl<W: Watch> World<W> {
             self.lock(by, target, 0, at_ns);
         }
         self.core(target).ready.reclass(slot, number, class);
+        self.gauge(target);
         self.consider_thief(color, target, by, at_ns);
     }
 

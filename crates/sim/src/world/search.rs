@@ -51,7 +51,7 @@ impl<W: Watch> World<W> {
     }
 
     fn anything_stealable(&self, thief: CoreIndex) -> bool {
-        self.victims(thief).any(|victim| self.cores[victim.0 as usize].ready.stealable() > 0)
+        self.with_stealable > 0 && self.victims(thief).any(|victim| self.stealable[victim.0 as usize] > 0)
     }
 
     /// The other cores, nearest first; of an instance per node only its own.
@@ -64,15 +64,36 @@ impl<W: Watch> World<W> {
 
     fn visit_all(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
         if self.stealing.prefers_near() {
-            let victims: Vec<CoreIndex> = self.victims(thief).collect();
-            return victims.into_iter().any(|victim| self.visit(thief, victim, at_ns));
+            return self.visit_nearest(thief, at_ns);
         }
-        let busiest =
-            self.victims(thief).max_by_key(|victim| self.cores[victim.0 as usize].ready.stealable());
+        let busiest = self.victims(thief).max_by_key(|victim| self.stealable[victim.0 as usize]);
         // Finding out which is busiest reads every other core's word once.
-        let looked_ns: u64 = self.victims(thief).map(|victim| self.look_ns(thief, victim)).sum();
-        *at_ns += looked_ns;
+        *at_ns += self.round_ns[thief.0 as usize];
         busiest.is_some_and(|victim| self.visit(thief, victim, at_ns))
+    }
+
+    fn visit_nearest(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
+        if self.with_stealable == 0 && self.stale_ns == 0 {
+            *at_ns += self.round_ns[thief.0 as usize];
+            return false;
+        }
+        let apart = self.options.instance_per_node;
+        for index in 0..self.machine.layout().neighbours(thief).len() {
+            let layout = self.machine.layout();
+            let victim = layout.neighbours(thief)[index];
+            if apart && layout.node(victim) != layout.node(thief) {
+                continue;
+            }
+            if self.visit(thief, victim, at_ns) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What a thief's look at every victim takes.
+    pub(super) fn round_ns(&self, thief: CoreIndex) -> u64 {
+        self.victims(thief).map(|victim| self.look_ns(thief, victim)).sum()
     }
 
     fn look_ns(&self, thief: CoreIndex, victim: CoreIndex) -> u64 {
@@ -84,6 +105,9 @@ impl<W: Watch> World<W> {
     fn visit(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> bool {
         if self.stealing.prefers_near() {
             *at_ns += self.look_ns(thief, victim);
+        }
+        if self.stealable[victim.0 as usize] == 0 && self.stale_ns == 0 {
+            return false;
         }
         let hint = self.hint_of(victim, *at_ns);
         if hint.stealable == 0 {
@@ -141,6 +165,7 @@ impl<W: Watch> World<W> {
                     || self.learned.exploration(thief).due(stealing, &candidate, steal_ns))
         });
         self.core(victim).ready = ready;
+        self.gauge(victim);
         let stolen = stolen?;
         self.core(victim).waiting_events -= u64::from(self.colors.color(stolen.token).len);
         Some(stolen)
@@ -179,6 +204,7 @@ impl<W: Watch> World<W> {
         state.counts.steals += 1;
         state.counts.steal_ns += took_ns;
         state.counts.steal_times.add(took_ns);
+        self.gauge(thief);
         self.colors.color_mut(color).slot = slot;
         let note = Note::Stole { at_ns: began_ns, until_ns: *at_ns, thief, victim, color: number };
         self.watch.note(note);

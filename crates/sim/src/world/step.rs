@@ -58,6 +58,7 @@ impl<W: Watch> World<W> {
                 Step::Run { batch } => {
                     self.lock(core, core, 0, &mut at_ns);
                     if let Some(color) = self.core(core).ready.pop() {
+                        self.gauge(core);
                         self.took_token(core, color);
                         return self.activate(core, color, batch, at_ns);
                     }
