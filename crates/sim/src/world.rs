@@ -81,8 +81,8 @@ struct World<W> {
     stealable: Vec<u32>,
     /// Cores with such colors.
     with_stealable: usize,
-    /// By core, what looking at all its victims takes.
-    round_ns: Vec<u64>,
+    /// By core, what looking at the first so many of its victims takes.
+    looks_ns: Vec<Vec<u64>>,
     colors: Colors,
     requests: Requests,
     clients: Vec<Client>,
@@ -152,7 +152,7 @@ impl<W: Watch> World<W> {
             cores: machine.layout().indices().map(core).collect(),
             stealable: vec![0; machine.cores()],
             with_stealable: 0,
-            round_ns: Vec::new(),
+            looks_ns: Vec::new(),
             colors: Colors::default(),
             requests: Requests::default(),
             clients: Vec::new(),
@@ -193,7 +193,7 @@ impl<W: Watch> World<W> {
 
     /// Puts the first moments on the clock.
     fn begin(&mut self) {
-        self.round_ns = self.machine.layout().indices().map(|core| self.round_ns(core)).collect();
+        self.looks_ns = self.machine.layout().indices().map(|core| self.looks_ns(core)).collect();
         self.begin_sources();
         for (index, shift) in self.program.shifts.clone().into_iter().enumerate() {
             self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });

@@ -4,9 +4,10 @@ use vermeil_bench::sim::report::Outputs;
 use vermeil_bench::sim::{self, Options, Size};
 use vermeil_bench::stop::Stop;
 
-use super::{Profile, build};
+use super::Profile;
 use crate::error::Result;
-use crate::workspace::Workspace;
+use crate::steps::run_command;
+use crate::workspace::{Workspace, cargo};
 
 /// The full size.
 pub(super) fn run(rounds: usize, workspace: &Workspace) -> Result<()> {
@@ -27,6 +28,10 @@ pub(super) fn smoke(workspace: &Workspace) -> Result<()> {
 }
 
 fn options(workspace: &Workspace, profile: Profile, size: Size, rounds: usize) -> Result<Options> {
-    let sims = build(workspace, profile)?.join("vermeil-sims");
+    let mut build = cargo();
+    build.args(["build", "--package", "vermeil-bench", "--bin", "vermeil-sims"]);
+    build.args(profile.flags()).current_dir(&workspace.root);
+    run_command(&mut build)?;
+    let sims = workspace.target.join(profile.folder()).join("vermeil-sims");
     Ok(Options { size, rounds, sims, repository: workspace.root.clone() })
 }

@@ -56,10 +56,13 @@ impl<W: Watch> World<W> {
 
     /// The other cores, nearest first; of an instance per node only its own.
     fn victims(&self, thief: CoreIndex) -> impl Iterator<Item = CoreIndex> {
+        let neighbours = self.machine.layout().neighbours(thief).iter().copied();
+        neighbours.filter(move |&victim| self.is_victim(thief, victim))
+    }
+
+    fn is_victim(&self, thief: CoreIndex, other: CoreIndex) -> bool {
         let layout = self.machine.layout();
-        let apart = self.options.instance_per_node;
-        let neighbours = layout.neighbours(thief).iter().copied();
-        neighbours.filter(move |&victim| !apart || layout.node(victim) == layout.node(thief))
+        !self.options.instance_per_node || layout.node(other) == layout.node(thief)
     }
 
     fn visit_all(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
@@ -68,32 +71,39 @@ impl<W: Watch> World<W> {
         }
         let busiest = self.victims(thief).max_by_key(|victim| self.stealable[victim.0 as usize]);
         // Finding out which is busiest reads every other core's word once.
-        *at_ns += self.round_ns[thief.0 as usize];
+        *at_ns += self.looks_ns[thief.0 as usize].last().copied().unwrap_or(0);
         busiest.is_some_and(|victim| self.visit(thief, victim, at_ns))
     }
 
     fn visit_nearest(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
-        if self.with_stealable == 0 && self.stale_ns == 0 {
-            *at_ns += self.round_ns[thief.0 as usize];
-            return false;
-        }
-        let apart = self.options.instance_per_node;
-        for index in 0..self.machine.layout().neighbours(thief).len() {
-            let layout = self.machine.layout();
-            let victim = layout.neighbours(thief)[index];
-            if apart && layout.node(victim) != layout.node(thief) {
+        let count = self.machine.layout().neighbours(thief).len();
+        let mut looked = 0;
+        for index in 0..count {
+            let victim = self.machine.layout().neighbours(thief)[index];
+            // Who has nothing to give is looked at, and no more; what was said long ago must be looked up.
+            if self.stealable[victim.0 as usize] == 0 && self.stale_ns == 0 {
                 continue;
             }
-            if self.visit(thief, victim, at_ns) {
+            let looks_ns = &self.looks_ns[thief.0 as usize];
+            *at_ns += looks_ns[index] - looks_ns[looked];
+            looked = index + 1;
+            if self.is_victim(thief, victim) && self.visit(thief, victim, at_ns) {
                 return true;
             }
         }
+        let looks_ns = &self.looks_ns[thief.0 as usize];
+        *at_ns += looks_ns[count] - looks_ns[looked];
         false
     }
 
-    /// What a thief's look at every victim takes.
-    pub(super) fn round_ns(&self, thief: CoreIndex) -> u64 {
-        self.victims(thief).map(|victim| self.look_ns(thief, victim)).sum()
+    /// What a thief's look at the first so many of its neighbours takes, from none to all.
+    pub(super) fn looks_ns(&self, thief: CoreIndex) -> Vec<u64> {
+        let mut sum_ns = 0;
+        let looks = self.machine.layout().neighbours(thief).iter().map(|&victim| {
+            sum_ns += if self.is_victim(thief, victim) { self.look_ns(thief, victim) } else { 0 };
+            sum_ns
+        });
+        std::iter::once(0).chain(looks).collect()
     }
 
     fn look_ns(&self, thief: CoreIndex, victim: CoreIndex) -> u64 {
@@ -105,9 +115,6 @@ impl<W: Watch> World<W> {
     fn visit(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> bool {
         if self.stealing.prefers_near() {
             *at_ns += self.look_ns(thief, victim);
-        }
-        if self.stealable[victim.0 as usize] == 0 && self.stale_ns == 0 {
-            return false;
         }
         let hint = self.hint_of(victim, *at_ns);
         if hint.stealable == 0 {
