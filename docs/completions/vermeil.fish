@@ -53,6 +53,7 @@ uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l control -d 'Where the control socket is, by which status and reload reach the server: a path, or off' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l agent -d 'Where HAProxy\'s agent checks are answered, as for --listen' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l follow-symlinks -d 'Which symbolic links below DIR are followed' -r -f -a "within\t'Relative ones that stay below DIR at every step'
 all\t'All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read'
 none\t'None'"
@@ -86,6 +87,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l header-timeout
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l body-timeout -d 'For a request body to arrive, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l keep-alive-timeout -d 'For the next request on a connection, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l write-timeout -d 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l leave-timeout -d 'For balancers to notice that the server is about to stop, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l drain-timeout -d 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 'Answer 403 for a folder without index.html instead of listing it'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-nph -d 'Let programs whose names begin with nph- write the whole answer themselves'

@@ -21,7 +21,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 18] = [
+const NEEDS: [Need; 19] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "openssl", package: "openssl", reason: "certificates of the TLS tests" },
@@ -41,6 +41,7 @@ const NEEDS: [Need; 18] = [
     Need { program: "cc", package: "gcc", reason: "the programs of bench cgi" },
     Need { program: "lighttpd", package: "lighttpd", reason: "a peer of bench cgi" },
     Need { program: "fcgiwrap", package: "fcgiwrap", reason: "a peer of bench cgi, behind nginx" },
+    Need { program: "haproxy", package: "haproxy", reason: "a balancer in front of two servers, end to end" },
     Need { program: "strace", package: "strace", reason: "counts system calls per request" },
     Need { program: "clang-14", package: "clang-14", reason: "compares kernel programs with their sources" },
     Need { program: "python3", package: "python3", reason: "changes files through a mapping" },

@@ -104,6 +104,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH|off", value_hint = ValueHint::FilePath)]
     control: Option<ControlTarget>,
 
+    /// Where HAProxy's agent checks are answered, as for --listen
+    ///
+    /// Says how much of its weight a balancer should give this server, by how much it has to do, and that it is about to
+    /// end. Default: nowhere.
+    #[arg(long, value_name = "ADDR")]
+    agent: Option<Listen>,
+
     /// Answer 403 for a folder without index.html instead of listing it
     ///
     /// Default: folders are listed.

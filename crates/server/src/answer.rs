@@ -6,6 +6,7 @@
 
 use crate::{
     connection::Head,
+    control::StatusForm,
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
     gateway::Call,
     hosts::{Action, Found, HostId, OpenJob, Path},
@@ -27,6 +28,9 @@ use vermeil_http::{
 /// Largest body that is copied behind its head, in bytes, so that both leave as one piece of memory. Beyond it the
 /// kernel gathers them. Default from bench `serve`: at 1 KB copying wins clearly, at 20 KB it does not.
 const COPY_BYTES_MAX: usize = 8 * 1024;
+
+/// What is only true now.
+const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";
 
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 
@@ -149,6 +153,11 @@ fn routed(
     let route = routes.iter().find(|route| route.matches(decoded))?;
     match &route.action {
         Action::Files => None,
+        Action::Status | Action::Ready if !matches!(request.method, Method::Get | Method::Head) => {
+            Some(without_file(local, request.method, head, out))
+        }
+        Action::Status => Some(Answer::Slow(What::Status(form(request)))),
+        Action::Ready => Some(ready(local, head, out)),
         Action::Cgi => Some(Answer::Slow(What::Program(Call::of_cgi(local, host, request)))),
         Action::Redirect { to, status } => {
             let path = Path { host: request.host, decoded, query: request.target.query };
@@ -157,6 +166,42 @@ fn routed(
             line.extend_from_slice(b"\r\n");
             Some(error(local, status, &line, head, out))
         }
+    }
+}
+
+/// In which form the status is asked for.
+fn form(request: &Request<'_>) -> StatusForm {
+    match request.target.query {
+        Some(b"json") => StatusForm::Json,
+        _ => StatusForm::Text,
+    }
+}
+
+fn ready(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Answer {
+    match local.server.is_leaving() {
+        true => error(local, Status::ServiceUnavailable, NEVER_KEPT, head, out),
+        false => text(local, "text/plain; charset=utf-8", "ready\n".into(), head, out),
+    }
+}
+
+/// Answers with a text that is made for this request.
+pub(crate) fn text(
+    local: &mut Local,
+    media_type: &str,
+    body: Bytes,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let _ = HeadWriter::new(out, Status::Ok)
+        .lines(SERVER)
+        .lines(NEVER_KEPT)
+        .field("Content-Type", media_type.as_bytes())
+        .content_length(body.len() as u64);
+    finish(local, head, out);
+    let sent = Sent { status: Status::Ok.code(), body_bytes: body.len() as u64 };
+    match head.content {
+        Sends::Omitted => Answer::Ready(Sent { body_bytes: 0, ..sent }),
+        Sends::Sent => Answer::Body(sent, body),
     }
 }
 
@@ -204,6 +249,7 @@ fn options(local: &mut Local, head: Head, out: &mut Vec<u8>) -> Answer {
     let date = local.clock.date(now_ms());
     HeadWriter::new(out, Status::NoContent)
         .lines(SERVER)
+        .lines(&local.load_line)
         .lines(ALLOW)
         .date(date)
         .connection(head.version, head.persistence)
@@ -265,7 +311,7 @@ fn detailed_page(
         persistence: head.persistence,
         content: head.content,
         now,
-        lines: &[SERVER, lines].concat(),
+        lines: &[SERVER, &local.load_line, lines].concat(),
     };
     Sent { status: status.code(), body_bytes: page.write(out) }
 }
@@ -274,7 +320,11 @@ fn detailed_page(
 #[inline]
 pub(crate) fn finish(local: &mut Local, head: Head, out: &mut Vec<u8>) {
     let date = local.clock.date(now_ms());
-    HeadWriter::resume(out).date(date).connection(head.version, head.persistence).finish();
+    HeadWriter::resume(out)
+        .lines(&local.load_line)
+        .date(date)
+        .connection(head.version, head.persistence)
+        .finish();
 }
 
 /// The answer to one request for a file.

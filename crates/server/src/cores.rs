@@ -133,6 +133,7 @@ async fn tick() {
         local::with(|local| {
             local.hosts.tick();
             local.cache.tick();
+            local.load_line = local.server.load.line(local.server.load_report);
         });
     }
 }

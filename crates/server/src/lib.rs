@@ -7,6 +7,7 @@
 mod accept;
 mod answer;
 pub mod balance;
+pub mod balancers;
 pub mod cgi;
 mod close;
 pub mod config;

@@ -41,6 +41,8 @@ pub(crate) struct Local {
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
     pub(crate) door: Door,
+    /// How loaded the server is, for the head of answers; made once a second, empty if nobody wants to know.
+    pub(crate) load_line: Vec<u8>,
     pub(crate) listeners: Vec<Listener>,
     /// Accepting tasks that have not ended.
     pub(crate) accepting: usize,
@@ -69,6 +71,7 @@ pub(crate) fn install(
 ) {
     let local = Local {
         door: Door::new(server.wait_max),
+        load_line: Vec::new(),
         server,
         hosts,
         cache,

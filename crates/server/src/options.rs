@@ -1,9 +1,8 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
-use crate::balance::Balance;
 use crate::{
-    cgi::CgiOptions, control::ControlTarget, files::StoreOptions, gateway::GatewayOptions, hosts::Hosts,
-    log::LogTarget, php::PhpOptions,
+    balance::Balance, balancers::BalancerOptions, cgi::CgiOptions, control::ControlTarget,
+    files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
@@ -57,6 +56,8 @@ pub struct ServeOptions {
     /// How long connections may wait to be accepted. When even the quickest of a moment waits longer, each core lets fewer wait
     /// and refuses with 503 those that have waited longer already. See [`WAIT_MAX`].
     pub wait_max: Duration,
+    /// What balancers in front of the server are told.
+    pub balancers: BalancerOptions,
     /// What programs may take and how long; of no meaning without one.
     pub gateway: GatewayOptions,
     /// PHP, if paths that name its programs are answered by it.
@@ -82,7 +83,10 @@ pub struct Timeouts {
     pub keep_alive: Duration,
     /// Without the client taking a byte of the answer. Default 30 s.
     pub write: Duration,
-    /// From the request to stop to the moment when what is not finished is cut. Default 30 s.
+    /// From the request to stop to the moment when the server drains: time for balancers to notice that it is no longer
+    /// ready. Default: none.
+    pub leave: Duration,
+    /// From then to the moment when what is not finished is cut. Default 30 s.
     pub drain: Duration,
 }
 
@@ -93,6 +97,7 @@ impl Default for Timeouts {
             body: Duration::from_secs(30),
             keep_alive: Duration::from_secs(60),
             write: Duration::from_secs(30),
+            leave: Duration::ZERO,
             drain: Duration::from_secs(30),
         }
     }

@@ -8,7 +8,7 @@
 use crate::{
     balance::Balancing,
     config::{self, ConfigError, Surroundings},
-    control::Overseer,
+    control::{Overseer, StatusForm},
     cores::{self, Change, CoreError, NewLog},
     files::SiteError,
     gateway::Shared,
@@ -21,14 +21,18 @@ use crate::{
     status::{self, Life, Sources, Status},
     voice::say,
 };
+use bytes::Bytes;
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use vermeil::Handle;
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
+
+/// How old a status may be that is served as a page. Guess: whoever watches looks once a second at most.
+const PAGE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Why a reload was refused. The server goes on as before.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +73,8 @@ pub(crate) struct Running {
     programs: Option<Arc<Shared>>,
     since: Instant,
     present: Mutex<Present>,
+    /// The status that was served last, and when it was made.
+    page: Mutex<Option<(Instant, Status)>>,
 }
 
 /// What [`Running`] is made of.
@@ -109,7 +115,27 @@ impl Running {
         let Started { handle, options, server, log, notices, programs, bound } = started;
         let present =
             Present { options, server, log: Some(log), past_log: LogCounts::default(), bound, reloads: 0 };
-        Self { handle, notices, programs, since: Instant::now(), present: Mutex::new(present) }
+        Self {
+            handle,
+            notices,
+            programs,
+            since: Instant::now(),
+            present: Mutex::new(present),
+            page: Mutex::default(),
+        }
+    }
+
+    /// The same for a page: of a second ago at most, so that asking for it often costs nothing. Nothing while another asks.
+    pub(crate) fn status_for_page(&self, form: StatusForm) -> Option<Bytes> {
+        let mut kept = self.page.try_lock().ok()?;
+        if kept.as_ref().is_none_or(|(made, _)| made.elapsed() > PAGE_AGE_MAX) {
+            *kept = Some((Instant::now(), self.status()));
+        }
+        let (_, status) = kept.as_ref()?;
+        Some(match form {
+            StatusForm::Text => status.to_string().into(),
+            StatusForm::Json => status.to_json().into(),
+        })
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -327,6 +353,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("cores, instances", old.instances != new.instances),
         ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
+        ("agent", old.balancers.agent != new.balancers.agent),
         ("cache", old.store != new.store),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
         ("php", (old.php != new.php || old.gateway != new.gateway) && new.php.is_some()),
@@ -337,6 +364,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.instances.clone_from(&old.instances);
     new.balance = old.balance;
     new.io = old.io;
+    new.balancers.agent.clone_from(&old.balancers.agent);
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;
     new.php.clone_from(&old.php);

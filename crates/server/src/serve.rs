@@ -3,8 +3,9 @@
 //! Owns the order of things: everything that can be refused is refused before the first connection is accepted; at
 //! SIGTERM accepting ends first, then what is idle, then what is busy; the log is closed last. Tested through the binary.
 
-use crate::balance::Balancing;
 use crate::{
+    balance::Balancing,
+    balancers::{self, Agent, Subject},
     control::{Control, PlaceError},
     cores::{self, CoreError},
     files::{SiteError, Store},
@@ -12,7 +13,7 @@ use crate::{
     hosts::{Folder, OpenSites},
     listen::{ListenError, listen_on},
     log::{Log, LogError, Notices},
-    options::ServeOptions,
+    options::{ServeOptions, Timeouts},
     reload::{Running, Started},
     sandbox::{self, Rights},
     server::Server,
@@ -26,13 +27,13 @@ use signal_hook::{
 };
 use std::{
     io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use thiserror::Error;
 use vermeil::{Board, DriverOptions, Runtime, StartError};
@@ -41,6 +42,9 @@ use vermeil_topology::CpuId;
 
 /// Descriptors for everything but connections and kept files: rings, sockets, logs, look-ups under way. Guess, generous.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+
+/// How often a server that waits for balancers looks for the second signal.
+const LEAVE_LOOK: Duration = Duration::from_millis(20);
 
 /// A server could not start.
 #[derive(Debug, Error)]
@@ -55,6 +59,14 @@ pub enum ServeError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The address of agent checks.
+    #[error("cannot answer agent checks at {addr}: {source}; choose another address")]
+    Agent {
+        /// Which.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The control socket.
     #[error(transparent)]
     Control(#[from] PlaceError),
@@ -133,6 +145,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         }
     };
     let balancing = Arc::new(balancing);
+    let agent = balancers::bind(&options.balancers.agent)
+        .map_err(|(addr, source)| ServeError::Agent { addr, source })?;
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
@@ -152,7 +166,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
     let about = About { changes, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
-    let patience = options.timeouts.drain;
+    let php = programs.as_ref().and_then(|programs| programs.shared.php.clone());
+    let agent = tell_balancers(&options, agent, Subject { server: server.clone(), php });
     let running = Arc::new(Running::new(Started {
         handle: runtime.handle(),
         options,
@@ -162,8 +177,12 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         programs: programs.as_ref().map(|programs| programs.shared.clone()),
         bound: bound.clone(),
     }));
+    running.server().watched_by(&running);
     let (control, hang_up) = watch.begin(&running, &bound, &about)?;
-    let ended = run(runtime, &running, signals, hang_up, patience);
+    let ended = run(runtime, &running, signals, hang_up);
+    if let Some(agent) = agent {
+        agent.stop();
+    }
     if let Some(control) = control {
         control.close();
     }
@@ -304,6 +323,26 @@ pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
     fit
 }
 
+/// Starts what balancers ask, if any does.
+fn tell_balancers(options: &ServeOptions, agent: Vec<TcpListener>, subject: Subject) -> Option<Agent> {
+    if !options.balancers.is_wanted() {
+        return None;
+    }
+    for listener in &agent {
+        match listener.local_addr() {
+            Ok(addr) => say(format_args!("agent checks: {addr}")),
+            Err(error) => say(format_args!("agent checks: {error}")),
+        }
+    }
+    match Agent::start(agent, subject) {
+        Ok(agent) => Some(agent),
+        Err(error) => {
+            say(format_args!("balancers are told nothing: {error}"));
+            None
+        }
+    }
+}
+
 /// Says where the control socket is, or why it is not.
 pub(crate) fn watch_over(control: Result<Control, String>) -> Option<Control> {
     match control {
@@ -340,27 +379,36 @@ fn url(addr: SocketAddr) -> String {
 }
 
 /// Serves until told to stop, then drains.
-fn run(
-    runtime: Runtime,
-    running: &Running,
-    mut signals: Signals,
-    hang_up: HangUp,
-    patience: Duration,
-) -> Ended {
+fn run(runtime: Runtime, running: &Running, mut signals: Signals, hang_up: HangUp) -> Ended {
     wait_for_stop(&mut signals, running, hang_up);
-    say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
-    running.server().drain();
-    cores::drain(&runtime.handle());
+    let Timeouts { leave, drain: patience, .. } = running.server().timeouts;
+    running.server().leave();
     let impatient = AtomicBool::new(false);
     let end = signals.handle();
     thread::scope(|scope| {
         scope.spawn(|| watch_for_second(&mut signals, running, &impatient));
+        wait_for_balancers(leave, &impatient);
+        say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
+        running.server().drain();
+        cores::drain(&runtime.handle());
         runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
         end.close();
     });
     match running.server().totals().unfinished {
         0 => Ended::Clean,
         cut => Ended::Cut(cut),
+    }
+}
+
+/// Leaves balancers time to notice that this server is not ready any more.
+fn wait_for_balancers(leave: Duration, impatient: &AtomicBool) {
+    if leave.is_zero() {
+        return;
+    }
+    say(format_args!("no longer ready; draining in {} s", leave.as_secs_f64()));
+    let begun = Instant::now();
+    while begun.elapsed() < leave && !impatient.load(Ordering::Acquire) {
+        thread::park_timeout(LEAVE_LOOK.min(leave));
     }
 }
 

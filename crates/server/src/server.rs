@@ -4,14 +4,16 @@
 
 use crate::{
     balance::Balancing,
+    balancers::{LoadBoard, LoadReport},
     hosts::OpenSites,
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
+    reload::Running,
 };
 use crossbeam_utils::CachePadded;
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -26,11 +28,17 @@ pub(crate) struct Server {
     pub(crate) wait_max: Duration,
     pub(crate) notices: Arc<Notices>,
     pub(crate) balancing: Arc<Balancing>,
+    pub(crate) load: Arc<LoadBoard>,
+    pub(crate) load_report: LoadReport,
     life: Arc<Life>,
 }
 
 /// What outlives a configuration.
 struct Life {
+    /// About to drain: balancers are told, and nothing else has changed.
+    leaving: AtomicBool,
+    /// For the status that is served as a page; once there is one.
+    running: OnceLock<Weak<Running>>,
     draining: AtomicBool,
     counters: Box<[CachePadded<Counters>]>,
 }
@@ -70,7 +78,11 @@ impl Server {
             wait_max: options.wait_max,
             notices,
             balancing,
+            load: Arc::default(),
+            load_report: options.balancers.load_report,
             life: Arc::new(Life {
+                leaving: AtomicBool::new(false),
+                running: OnceLock::new(),
                 draining: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
             }),
@@ -87,8 +99,36 @@ impl Server {
             wait_max: options.wait_max,
             notices: self.notices.clone(),
             balancing: self.balancing.clone(),
+            load: self.load.clone(),
+            load_report: options.balancers.load_report,
             life: self.life.clone(),
         }
+    }
+
+    /// From now on balancers are told to send nobody any more.
+    pub(crate) fn leave(&self) {
+        self.life.leaving.store(true, Ordering::Release);
+    }
+
+    /// Whether it is about to drain, or does.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.life.leaving.load(Ordering::Acquire)
+    }
+
+    /// How many cores there are.
+    pub(crate) fn cores(&self) -> usize {
+        self.life.counters.len()
+    }
+
+    /// From now on its status can be served.
+    pub(crate) fn watched_by(&self, running: &Arc<Running>) {
+        // Said once; a second time would change nothing.
+        let _ = self.life.running.set(Arc::downgrade(running));
+    }
+
+    /// Who knows its status, unless it has just started or is ending.
+    pub(crate) fn running(&self) -> Option<Arc<Running>> {
+        self.life.running.get()?.upgrade()
     }
 
     /// From now on every answer is its connection's last.

@@ -7,6 +7,7 @@
 use crate::{
     answer::{self, Answer, List, Open, Sent},
     connection::{Connection, Head, Lost},
+    control::StatusForm,
     files::{self, Content, Handle, Job, OpenFile, Variant},
     gateway::{self, Call, Ended, Outcome},
     local,
@@ -33,6 +34,8 @@ pub(crate) enum What {
     Open(Open),
     /// The path must be resolved where waiting is allowed.
     Resolve(Job),
+    /// The server must be asked what it does.
+    Status(StatusForm),
     /// It may be for a program.
     Program(Call),
     /// The folder must be read.
@@ -101,6 +104,16 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                         }
                     }
                     Err(_) => busy(local, head, &mut connection.output),
+                })
+            }
+            What::Status(form) => {
+                connection.flush(Bytes::new(), More::No).await?;
+                let running = local::with(|local| local.server.running());
+                let told = blocking(move || running?.status_for_page(form)).await;
+                let out = &mut connection.output;
+                local::with(|local| match told {
+                    Ok(Some(text)) => answer::text(local, form.media_type(), text, head, out),
+                    Ok(None) | Err(_) => busy(local, head, out),
                 })
             }
             What::List(job) => {

@@ -129,9 +129,15 @@ pub(super) struct TimeoutArgs {
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().write))]
     pub(super) write_timeout: Span,
 
+    /// For balancers to notice that the server is about to stop, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h, from the first signal: agent checks say so, and everything is served as before. Default: no time.
+    #[arg(long, value_name = "TIME")]
+    pub(super) leave_timeout: Option<Span>,
+
     /// For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the first signal. Then what is left is cut, and the exit code is 4.
+    /// From 1ms to 24h, from the first signal, or the end of --leave-timeout. Then what is left is cut, and the exit code is 4.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().drain))]
     pub(super) drain_timeout: Span,
 }

@@ -9,6 +9,7 @@ use crate::values::{Listen, Size};
 use std::net::SocketAddr;
 use vermeil_http::Limits;
 use vermeil_server::balance::Balance;
+use vermeil_server::balancers::{BalancerOptions, LoadReport};
 use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{Hosts, Rules};
@@ -28,7 +29,11 @@ impl ServeArgs {
             // Whose content it is, is known only after its head: what is not PHP's is thrown away.
             limits.body_bytes = limits.body_bytes.max(self.php.gateway().content_bytes);
         }
+        let agent: Vec<Listen> = self.agent.iter().cloned().collect();
+        let balancers =
+            BalancerOptions { agent: addresses(&agent, around)?, load_report: LoadReport::default() };
         Ok(ServeOptions {
+            balancers,
             listen: addresses(&self.listen, around)?,
             gateway: self.php.gateway(),
             php: self.php.php(cpus.len()),
@@ -154,6 +159,7 @@ impl From<TimeoutArgs> for Timeouts {
             body: args.body_timeout.into(),
             keep_alive: args.keep_alive_timeout.into(),
             write: args.write_timeout.into(),
+            leave: args.leave_timeout.map(Into::into).unwrap_or_default(),
             drain: args.drain_timeout.into(),
         }
     }

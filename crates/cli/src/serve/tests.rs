@@ -110,7 +110,9 @@ fn each_option_arrives() {
         "--body-timeout=2.5",
         "--keep-alive-timeout=500ms",
         "--write-timeout=2m",
+        "--leave-timeout=5",
         "--drain-timeout=1h",
+        "--wait-max=70ms",
     ]);
     assert_eq!(root(&options), PathBuf::from("site"));
     assert_eq!((options.balance, options.io), (Balance::Hash, IoChoice::Epoll));
@@ -134,10 +136,11 @@ fn each_option_arrives() {
         body: Duration::from_millis(2500),
         keep_alive: Duration::from_millis(500),
         write: Duration::from_secs(120),
+        leave: Duration::from_secs(5),
         drain: Duration::from_secs(3600),
     };
     assert_eq!(options.timeouts, timeouts);
-    assert_eq!(options.connections_max, 7);
+    assert_eq!((options.connections_max, options.wait_max), (7, Duration::from_millis(70)));
     let limits = Limits {
         request_line_bytes: 1024,
         header_count: 9,

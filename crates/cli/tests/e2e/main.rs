@@ -4,6 +4,7 @@
 //! (parsing, conditions, ranges: `vermeil-http`) except for a sample of it.
 
 mod balance;
+mod balancers;
 mod bounds;
 mod cgi;
 mod changes;

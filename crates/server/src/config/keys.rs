@@ -11,6 +11,7 @@ use super::{
 use crate::{
     CONNECTIONS_MAX, IoChoice, SITES_OPEN_MAX, Timeouts, WAIT_MAX,
     balance::Balance,
+    balancers::LoadReport,
     cgi,
     control::ControlTarget,
     files::{FollowSymlinks, SiteOptions, StoreOptions},
@@ -48,6 +49,11 @@ table! {
         /// Where the control socket is, by which `vermeil status` and `vermeil reload` reach the server: a path, or `"off"`. Without
         /// it: a private folder of the user, so that the commands find it by themselves.
         control: ControlTarget = ControlTarget::Default,
+        /// Where HAProxy's agent checks are answered: how much of its weight a balancer should give this server, and whether it is
+        /// about to end. Without it: nowhere.
+        agent: Option<At<Listen>> = None,
+        /// Whether answers report how loaded the server is, in a field `endpoint-load-metrics` (ORCA, which Envoy and gRPC read).
+        load_report: LoadReport = LoadReport::Off,
         /// Where to listen. Without one: 127.0.0.1, port 8080.
         listener: Vec<ListenerTable> = Vec::new(),
         /// Bounds of what clients may send.
@@ -111,7 +117,10 @@ table! {
         keep_alive: Span = Timeouts::default().keep_alive.into(),
         /// Without the client taking a byte of the answer. Then the connection is cut.
         write: Span = Timeouts::default().write.into(),
-        /// From the first signal to stop to the moment when what is left is cut.
+        /// From the first signal to stop to the moment when the server stops accepting: time for balancers to notice that it is
+        /// not ready any more. Without it: none.
+        leave: Option<Span> = None,
+        /// From then to the moment when what is left is cut.
         drain: Span = Timeouts::default().drain.into(),
     }
 }
@@ -176,7 +185,8 @@ table! {
         /// How a segment of the path ends: `".php"` is `/a.php` and `/a.php/more`.
         suffix: Option<At<String>> = None,
         /// What is done: `files` serves files after all, `redirect` sends the client elsewhere, `cgi` runs the program that the
-        /// path names below the host's folder (see `[cgi]`).
+        /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, for the query `json` as
+        /// JSON, to everybody who can reach it, `ready` is 200 until the server is told to stop and 503 from then on.
         action: ActionWord,
         /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix) and
         /// `{query}` (with its question mark, if there is one) stand for those of the request.
@@ -236,6 +246,8 @@ pub(super) enum ActionWord {
     Files,
     Cgi,
     Redirect,
+    Status,
+    Ready,
 }
 
 /// What is one of several words.
@@ -263,5 +275,7 @@ words! {
     IoChoice: "auto" => IoChoice::Auto, "uring" => IoChoice::Uring, "epoll" => IoChoice::Epoll;
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
-    ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect;
+    ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect,
+        "status" => ActionWord::Status, "ready" => ActionWord::Ready;
+    LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

@@ -109,6 +109,8 @@ impl fmt::Display for Served<'_> {
             let what = match &route.action {
                 Action::Files => "files".to_owned(),
                 Action::Cgi => "CGI".to_owned(),
+                Action::Status => "status".to_owned(),
+                Action::Ready => "readiness".to_owned(),
                 Action::Redirect { to, status } => format!("{} to {to}", status.code()),
             };
             write!(f, "; {prefix}*{suffix}: {what}")?;

@@ -12,13 +12,14 @@ use super::{
 };
 use crate::{
     ServeOptions, Timeouts,
+    balancers::BalancerOptions,
     control::ControlTarget,
     cpus_of,
     files::{Listing, SiteOptions, StoreOptions},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
 };
-use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr};
+use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr, time::Duration};
 use vermeil_http::{Limits, Status};
 use vermeil_topology::Instance;
 
@@ -55,6 +56,8 @@ pub(super) fn resolve(
             "there is no host; write [[host]] and below it root = \"FOLDER\"",
         );
     }
+    let balancers =
+        BalancerOptions { agent: agent(&document, around, &mut found), load_report: document.load_report };
     let gateway = programs::gateway(&document.php);
     let cgi = programs::cgi(&document.cgi, &mut found);
     let php = programs::php(&document.php, cpus.len(), &mut found);
@@ -79,6 +82,7 @@ pub(super) fn resolve(
         cpus,
         instances,
         balance: document.balance,
+        balancers,
         io: document.io,
         log: match document.log {
             LogTarget::File(path) => LogTarget::File(folder.join(path)),
@@ -119,6 +123,17 @@ fn listen(document: &Document, around: &Surroundings, problems: &mut Problems) -
             Ok(()) => {}
             Err(error) => problems.push(&listener.address.at, "listener.address", error.to_string()),
         }
+    }
+    addrs
+}
+
+/// Where agent checks are answered.
+fn agent(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<SocketAddr> {
+    let mut addrs = Vec::new();
+    if let Some(At { value, at }) = &document.agent
+        && let Err(error) = around.resolve(value, &mut addrs)
+    {
+        problems.push(at, "agent", error.to_string());
     }
     addrs
 }
@@ -164,10 +179,11 @@ impl From<LimitsTable> for Limits {
 
 impl From<TimeoutsTable> for Timeouts {
     fn from(table: TimeoutsTable) -> Self {
-        let TimeoutsTable { header, body, keep_alive, write, drain } = table;
+        let TimeoutsTable { header, body, keep_alive, write, leave, drain } = table;
+        let leave = leave.map(Duration::from).unwrap_or_default();
         let [header, body, keep_alive, write, drain] =
             [header, body, keep_alive, write, drain].map(|span: Span| span.into());
-        Self { header, body, keep_alive, write, drain }
+        Self { header, body, keep_alive, write, leave, drain }
     }
 }
 
@@ -268,6 +284,14 @@ impl<'f> HostsMade<'f> {
             ActionWord::Cgi => {
                 self.refuse_redirect_keys(table);
                 Action::Cgi
+            }
+            ActionWord::Status => {
+                self.refuse_redirect_keys(table);
+                Action::Status
+            }
+            ActionWord::Ready => {
+                self.refuse_redirect_keys(table);
+                Action::Ready
             }
             ActionWord::Redirect => self.redirect(table, at)?,
         };

@@ -69,6 +69,7 @@ fn each_key_arrives() {
         log = "off"
         [limits]
         connections_max = 7
+        wait_max = "70ms"
         request_line_bytes = "1K"
         header_count = 9
         header_bytes = 2048
@@ -80,6 +81,7 @@ fn each_key_arrives() {
         body = 2.5
         keep_alive = "500ms"
         write = "2m"
+        leave = 5
         drain = "1h"
         [[listener]]
         address = "localhost:80"
@@ -105,11 +107,13 @@ fn each_key_arrives() {
         ..Limits::default()
     };
     assert_eq!(options.limits, limits);
+    assert_eq!(options.wait_max, Duration::from_millis(70));
     let timeouts = Timeouts {
         header: Duration::from_secs(1),
         body: Duration::from_millis(2500),
         keep_alive: Duration::from_millis(500),
         write: Duration::from_secs(120),
+        leave: Duration::from_secs(5),
         drain: Duration::from_secs(3600),
     };
     assert_eq!(options.timeouts, timeouts);
@@ -167,6 +171,24 @@ fn what_a_host_says() {
     }
     assert_eq!(rules.routes[1].action, Action::Files);
     assert_eq!(hosts.default_host(), hosts.find(Some(b"b.example")).unwrap());
+}
+
+#[test]
+fn balancers_are_told_what_is_asked_for() {
+    let text = "agent = \"localhost:9\"\nload_report = \"json\"\n[[host]]\n\
+                [[host.route]]\nprefix = \"/s\"\naction = \"status\"\n[[host.route]]\nprefix = \"/r\"\naction = \"ready\"\n";
+    let options = load(text);
+    assert_eq!(options.balancers.agent, ["[::1]:9", "127.0.0.1:9"].map(addr));
+    assert_eq!(options.balancers.load_report, crate::balancers::LoadReport::Json);
+    let rules = options.hosts.host(options.hosts.default_host()).rules;
+    let actions: Vec<_> = rules.routes.iter().map(|route| &route.action).collect();
+    assert_eq!(actions, [&Action::Status, &Action::Ready]);
+    assert_eq!(
+        problems("agent = \"nowhere:80\"\n[[host]]\n"),
+        [
+            "v.toml:1:9: agent: the name cannot be resolved: no such name; write an address such as 127.0.0.1:8080"
+        ]
+    );
 }
 
 #[test]

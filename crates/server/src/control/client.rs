@@ -75,6 +75,16 @@ pub enum StatusForm {
     Json,
 }
 
+impl StatusForm {
+    /// Of a page.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Json => "application/json",
+        }
+    }
+}
+
 /// Has the server at `control`, or the only one of this user, read its configuration again.
 ///
 /// # Errors

@@ -240,7 +240,10 @@ impl<R: Reader> Pump<'_, R> {
         let out = &mut self.connection.output;
         head.write(out);
         local::with(|local| {
-            let mut writer = HeadWriter::resume(out).lines(SERVER).date(local.clock.date(now_ms()));
+            let mut writer = HeadWriter::resume(out)
+                .lines(SERVER)
+                .lines(&local.load_line)
+                .date(local.clock.date(now_ms()));
             writer = match (body.framing(), head.content_length) {
                 (BodyFraming::Length(length), _) => writer.content_length(length),
                 (BodyFraming::Chunked, _) => writer.lines(CHUNKED),

@@ -24,6 +24,10 @@ pub enum Action {
     Files,
     /// CGI programs answer.
     Cgi,
+    /// The status of the server, as text, or as JSON for the query `json`.
+    Status,
+    /// Whether the server may be sent requests: 200, or 503 once it was told to stop.
+    Ready,
     /// The client is sent elsewhere.
     Redirect {
         /// Where to.

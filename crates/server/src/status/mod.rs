@@ -11,6 +11,7 @@ mod records;
 mod text;
 
 pub(crate) use collect::collect;
+pub(crate) use process::core_times;
 pub use records::{
     CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus,
     PhpStatus, Status, reference_page,

@@ -7,13 +7,13 @@ use std::{collections::HashMap, fs, time::Duration};
 
 /// How long a thread has run, and waited for its cpu, since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadTime {
-    pub(super) ran: Duration,
-    pub(super) waited: Duration,
+pub(crate) struct ThreadTime {
+    pub(crate) ran: Duration,
+    pub(crate) waited: Duration,
 }
 
 /// The times of this process's threads that are called `vermeil-0`, `vermeil-1` and so on, by that number.
-pub(super) fn core_times() -> HashMap<u32, ThreadTime> {
+pub(crate) fn core_times() -> HashMap<u32, ThreadTime> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads
         .filter_map(|thread| {

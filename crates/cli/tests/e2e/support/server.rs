@@ -17,7 +17,7 @@ pub(crate) enum Io {
 }
 
 impl Io {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
             Self::Uring => "uring",

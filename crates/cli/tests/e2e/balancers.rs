@@ -1,0 +1,196 @@
+//! What balancers are told: by a real HAProxy in front of two servers, in the load report of answers, and by readiness.
+
+use crate::support::{Client, Content, Io, Process, Server, Site, on_both, until};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+on_both!(readiness_ends_before_the_server_does, answers_report_the_load, the_status_is_a_page,);
+
+/// A server of a configuration with keys at the top of its file.
+fn configured(io: Io, site: &Site, top: &str, host: &str) -> Server {
+    let file = site.outside("vermeil.toml");
+    let text = format!(
+        "io = \"{}\"\nlog = \"off\"\n{top}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[timeouts]\nleave = \"1h\"\n\
+         [[host]]\nroot = \"site\"\n{host}",
+        io.name()
+    );
+    fs::write(&file, text.replace("\"site\"", &format!("{:?}", site.root()))).unwrap();
+    Server::of_file(&file)
+}
+
+/// Where a server says that it answers agent checks.
+fn agent_of(server: &Server) -> SocketAddr {
+    let addr = || {
+        let said = server.stderr();
+        let (_, rest) = said.split_once("agent checks: ")?;
+        Some(rest.split_once('\n')?.0.parse().unwrap())
+    };
+    until("the server says where the agent is", addr)
+}
+
+/// Gives the first signal, and waits until it has arrived: two at once would be one.
+fn leave(server: &Server) {
+    server.signal(Signal::TERM);
+    server.says("no longer ready");
+}
+
+fn asked(agent: SocketAddr) -> String {
+    let mut line = String::new();
+    TcpStream::connect(agent).unwrap().read_to_string(&mut line).unwrap();
+    line
+}
+
+fn readiness_ends_before_the_server_does(io: Io) {
+    let site = Site::new();
+    let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
+    let server = configured(io, &site, "agent = \"127.0.0.1:0\"", route);
+    let agent = agent_of(&server);
+    let first = asked(agent);
+    let weight = first.strip_prefix("ready up ").and_then(|rest| rest.strip_suffix("%\n"));
+    assert!(weight.is_some_and(|weight| (1..=100).contains(&weight.parse().unwrap())), "{first:?}");
+    let ready = server.get("/ready");
+    assert_eq!((ready.status, ready.text(), ready.field("cache-control")), (200, "ready\n", "no-store"));
+    leave(&server);
+    until("it is no longer ready", || (server.get("/ready").status == 503).then_some(()));
+    assert_eq!(asked(agent), "drain\n");
+    assert_eq!(server.get("/").status, 200, "it serves as before");
+    // The second signal ends it.
+    server.stops_clean();
+    assert!(TcpStream::connect(agent).is_err());
+}
+
+fn answers_report_the_load(io: Io) {
+    let site = Site::new();
+    let server = configured(io, &site, "load_report = \"text\"", "");
+    let mut client = server.client();
+    let report = until("a report is made", || {
+        let response = client.get("/none");
+        response.get("endpoint-load-metrics").map(str::to_owned)
+    });
+    let metrics = report.strip_prefix("TEXT ").expect("a form of ORCA");
+    let names: Vec<&str> = metrics.split(',').map(|metric| metric.split('=').next().unwrap()).collect();
+    assert_eq!(names, ["cpu_utilization", "application_utilization", "rps_fractional"]);
+    assert!(metrics.split(',').all(|metric| metric.split_once('=').unwrap().1.parse::<f64>().is_ok()));
+    assert!(client.get("/").get("endpoint-load-metrics").is_some(), "files too");
+    drop(client);
+    leave(&server);
+    server.stops_clean();
+}
+
+fn the_status_is_a_page(io: Io) {
+    let site = Site::new();
+    let route = "[[host.route]]\nprefix = \"/status\"\naction = \"status\"\n";
+    let server = configured(io, &site, "", route);
+    let mut client = server.client();
+    let text = client.get("/status");
+    assert_eq!(
+        (text.status, text.get("content-type")),
+        (200, Some("text/plain; charset=utf-8")),
+        "{:?}",
+        text.text()
+    );
+    assert!(text.text().contains(&format!("pid {}: serving", server.pid())), "{}", text.text());
+    let json = client.get("/status?json");
+    let value: serde_json::Value = serde_json::from_slice(&json.body).unwrap();
+    assert_eq!(value["pid"], server.pid());
+    client.ask("POST", "/status", &["Content-Length: 0"]);
+    assert_eq!(client.read(Content::Follows).status, 405);
+    drop(client);
+    leave(&server);
+    server.stops_clean();
+}
+
+/// HAProxy in front of two servers.
+struct Haproxy {
+    process: Process,
+    stats: PathBuf,
+    addr: SocketAddr,
+}
+
+impl Haproxy {
+    fn start(program: &Path, folder: &Site, servers: &[&Server]) -> Self {
+        // Nobody else takes a port that was just given back: the kernel goes round.
+        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let stats = folder.outside("haproxy.sock");
+        let mut text = format!(
+            "global\n stats socket {} level admin\n\
+             defaults\n mode http\n timeout connect 30s\n timeout client 30s\n timeout server 30s\n retries 3\n\
+             frontend f\n bind {addr}\n default_backend b\n\
+             backend b\n balance roundrobin\n",
+            stats.display()
+        );
+        for (number, server) in servers.iter().enumerate() {
+            let (addr, agent) = (server.addr(), agent_of(server));
+            text += &format!(
+                " server s{number} {addr} weight 100 agent-check agent-addr {} agent-port {} agent-inter 50ms\n",
+                agent.ip(),
+                agent.port()
+            );
+        }
+        let file = folder.outside("haproxy.cfg");
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-db").arg("-f").arg(file);
+        let process = Process::spawn(command);
+        until("HAProxy listens", || {
+            assert!(!process.has_ended(), "{}", process.stderr());
+            TcpStream::connect(addr).and(UnixStream::connect(&stats)).ok()
+        });
+        Self { process, stats, addr }
+    }
+
+    /// One column of what it says of a server.
+    fn column(&self, server: &str, name: &str) -> String {
+        let mut socket = UnixStream::connect(&self.stats).unwrap();
+        socket.write_all(b"show stat\n").unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        let mut lines = text.lines();
+        let place = |line: &str, name: &str| line.split(',').position(|field| field == name);
+        let at = place(lines.next().unwrap().trim_start_matches("# "), name).unwrap();
+        let line = lines.find(|line| line.split(',').nth(1) == Some(server)).unwrap();
+        line.split(',').nth(at).unwrap().to_owned()
+    }
+
+    fn get(&self) -> String {
+        let response = Client::connect(self.addr).get("/name");
+        assert_eq!(response.status, 200, "{}", self.process.stderr());
+        response.text().to_owned()
+    }
+}
+
+#[test]
+fn haproxy_weighs_servers_and_takes_leave_of_them() {
+    let Some(program) =
+        ["/usr/sbin/haproxy", "/usr/bin/haproxy"].map(PathBuf::from).into_iter().find(|path| path.exists())
+    else {
+        return eprintln!("SKIPPED: no haproxy");
+    };
+    let sites = [Site::new(), Site::new()];
+    let servers = [0, 1].map(|number: usize| {
+        sites[number].write("name", number.to_string().as_bytes());
+        let args = ["--agent", "127.0.0.1:0", "--leave-timeout", "1h"];
+        Server::start(Io::Epoll, &sites[number], &args)
+    });
+    let haproxy = Haproxy::start(&program, &sites[0], &[&servers[0], &servers[1]]);
+    until("both agents have been heard", || {
+        ["s0", "s1"].iter().all(|server| haproxy.column(server, "agent_status") == "L7OK").then_some(())
+    });
+    let weight: u32 = haproxy.column("s0", "weight").parse().unwrap();
+    assert!((1..=100).contains(&weight), "{weight}");
+    let both: Vec<String> = (0..10).map(|_| haproxy.get()).collect();
+    assert!(both.contains(&"0".to_owned()) && both.contains(&"1".to_owned()), "{both:?}");
+    leave(&servers[0]);
+    until("HAProxy sends it nobody any more", || {
+        haproxy.column("s0", "status").starts_with("DRAIN").then_some(())
+    });
+    assert!((0..10).all(|_| haproxy.get() == "1"));
+    // The second signal cuts what HAProxy keeps open for later.
+    assert!(servers[0].stop().is_some());
+    assert!((0..10).all(|_| haproxy.get() == "1"));
+}
