@@ -3,6 +3,7 @@
 //! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
 //! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
 
+mod load;
 mod overload;
 mod runtime;
 mod sim;
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     /// Interleaved rounds. Default: what the bench says of itself.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve and cgi: seconds under load of each run; tenths count. Default: what the bench says of itself.
+    /// Of bench serve, cgi, load and find-max: seconds under load of each run; tenths count. Default: what the bench says of itself.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -63,11 +64,16 @@ pub(crate) enum Name {
     Overload,
     /// How many events a core simulates in a second.
     Sim,
+    /// What a request costs the load injector, beside wrk, ab and h2load; the users it holds.
+    Load,
+    /// The most users of a support site that Vermeil with PHP and nginx with php-fpm serve well.
+    FindMax,
 }
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 5] = [Self::Serve, Self::Runtime, Self::Cgi, Self::Overload, Self::Sim];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Serve, Self::Runtime, Self::Cgi, Self::Overload, Self::Sim, Self::Load, Self::FindMax];
 
     /// What the step that runs the smoke size is called.
     pub(crate) fn smoke_step(self) -> &'static str {
@@ -77,6 +83,8 @@ impl Name {
             Self::Cgi => "bench cgi, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Sim => "bench sim, smoke",
+            Self::Load => "bench load, smoke",
+            Self::FindMax => "bench find-max, smoke",
         }
     }
 }
@@ -96,6 +104,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Name::Cgi => run_cgi(args, &workspace),
         Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
         Name::Sim => sim::run(args.rounds.unwrap_or(vermeil_bench::sim::ROUNDS), &workspace),
+        Name::Load => {
+            let duration = args.duration.map_or(vermeil_bench::load::DURATION, Duration::from_secs_f64);
+            load::run(args.rounds.unwrap_or(vermeil_bench::load::ROUNDS), duration, &workspace)
+        }
+        Name::FindMax => {
+            let window = args.duration.map_or(vermeil_bench::findmax::WINDOW, Duration::from_secs_f64);
+            load::find_max(window, &workspace)
+        }
     }
 }
 
@@ -144,6 +160,12 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
     }
     if name == Name::Overload {
         return overload::smoke(&workspace);
+    }
+    if name == Name::Load {
+        return load::smoke(&workspace);
+    }
+    if name == Name::FindMax {
+        return load::find_max_smoke(&workspace);
     }
     if name == Name::Cgi {
         let options = cgi_options(&workspace, Profile::Dev)?;

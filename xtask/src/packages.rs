@@ -24,6 +24,7 @@ struct Need {
 const NEEDS: [Need; 19] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
+    Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
     Need { program: "openssl", package: "openssl", reason: "certificates of the TLS tests" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
     Need {

@@ -134,6 +134,15 @@ fn parse_schedstat(text: &str) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
+/// Cpu time of children of this process that have ended and been waited for; good to a tick of 10 ms.
+///
+/// # Errors
+/// When `/proc` has another form.
+pub fn children() -> Result<Duration> {
+    let own = stat_of(Path::new("/proc/self"));
+    own.map(|own| own.children).ok_or_else(|| Error::form("/proc/self/stat", "not the form of proc(5)"))
+}
+
 /// One reading of the whole machine: what it was busy with, ours and others'.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTime {
@@ -153,9 +162,7 @@ impl MachineTime {
             line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
         let cpus = stat.lines().filter(is_cpu).count() as u32;
-        let own = stat_of(Path::new("/proc/self"))
-            .ok_or_else(|| Error::form("/proc/self/stat", "not the form of proc(5)"))?;
-        Ok(Self { at: Instant::now(), cpus, idle, children: own.children })
+        Ok(Self { at: Instant::now(), cpus, idle, children: children()? })
     }
 
     /// What children took that have been waited for since an `earlier` reading; good to a tick of 10 ms.

@@ -1,0 +1,139 @@
+//! The search for the most users of a support site that are served well: Vermeil with PHP, and nginx with php-fpm.
+//!
+//! Both serve the same files and run the same PHP on one cpu, with as many children; the injector and the back end that PHP asks
+//! have the other. `vermeil load support --find-max` does the rest, with think times and downloads ten times as fast, so
+//! that a trial takes seconds. What becomes of the trials stands in `report`.
+
+pub mod report;
+pub mod servers;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use vermeil_load::report::Record;
+
+use crate::load::injectors::said_by;
+use crate::load::{only, vermeil_load};
+use crate::machine::Cpus;
+use crate::network::Network;
+use crate::peers::find_program;
+use crate::peers::process::Process;
+use crate::site::Site;
+use crate::stop::Stop;
+use crate::{Error, Result};
+use report::{Outputs, Report};
+use servers::Server;
+
+/// Children of PHP, in both: as many as Vermeil has for one core, unless told otherwise.
+const CHILDREN: usize = 4;
+/// How much faster users think and take than they would.
+const COMPRESS: &str = "10";
+
+/// How much of the bench is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Everything, for numbers; what is not installed is an error.
+    Full,
+    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
+    Smoke,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// The part of each trial that counts.
+    pub window: Duration,
+    /// The binary `vermeil`.
+    pub vermeil: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+/// The counted part of a trial, unless told otherwise: some thousand pages near the most users.
+pub const WINDOW: Duration = Duration::from_secs(6);
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a server does not start, the injector fails, or the run is interrupted. Everything started has been stopped, in
+/// every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
+    let (backend, address) = start_backend(options, &site, cpus)?;
+    let mut files = std::process::Command::new(&options.vermeil);
+    // Four directories, which fit into any machine's page cache.
+    files.args(["load", "files", "support", "--scale", "16", "--backend", &address]).arg(site.root());
+    said_by(&mut files, &[0])?;
+    let mut found = Vec::new();
+    for server in servers_here(options.size)? {
+        stop.check()?;
+        let running = server.start(options, &site, cpus)?;
+        let record = search(options, cpus, &running.url)?;
+        running.stop()?;
+        found.push((server, record));
+    }
+    backend.stop()?;
+    Ok(Report::new(options, found))
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+    let outputs = Outputs::of(folder.path());
+    let report = run(options, stop)?;
+    report.write(&outputs)?;
+    for server in servers_here(options.size)? {
+        let rows = crate::rows::read(&outputs.rows)?;
+        if !rows.iter().any(|row| row.variant == server.name() && row.metric == "users" && row.median >= 0.0)
+        {
+            return Err(Error::form("results/find-max.ndjson", format!("no row of {}", server.name())));
+        }
+    }
+    Ok(report)
+}
+
+/// The servers that are installed; in a full run all must be.
+fn servers_here(size: Size) -> Result<Vec<Server>> {
+    let mut here = Vec::new();
+    for server in Server::ALL {
+        match server.needs().iter().find(|(program, _)| find_program(program).is_none()) {
+            None => here.push(server),
+            Some(&(program, package)) if size == Size::Full => {
+                return Err(Error::Missing { program, package });
+            }
+            Some((program, _)) => eprintln!("SKIPPED: {program} is not installed"),
+        }
+    }
+    Ok(here)
+}
+
+/// The back end that PHP asks, beside the injector.
+fn start_backend(options: &Options, site: &Site, cpus: Cpus) -> Result<(Process, String)> {
+    let (address, state) = (Network::Loopback.free_address()?, site.state_folder("backend")?);
+    let mut command = Network::Loopback.client_command(&options.vermeil, cpus.client);
+    command.args(["load", "backend", "--listen", &address.to_string(), "--cores", &only(cpus.client)]);
+    let backend = Process::start("vermeil load backend", command, &state)?;
+    backend.wait_until_listening(&Network::Loopback, address)?;
+    Ok((backend, address.to_string()))
+}
+
+fn search(options: &Options, cpus: Cpus, url: &str) -> Result<Record> {
+    let mut command = vermeil_load(&options.vermeil, cpus.client);
+    command.args(["support", url, "--find-max", "--compress", COMPRESS]);
+    command.args(["-d", &format!("{}ms", options.window.as_millis())]);
+    match options.size {
+        Size::Full => command.args(["--users-from", "16", "--precision", "10", "--confirm", "1"]),
+        Size::Smoke => command.args(["--users-from", "1", "--users-max", "2", "--confirm", "0"]),
+    };
+    let (ramp_up, warm_up) = (options.window / 6, options.window / 3);
+    command.args(["--ramp-up", &format!("{}ms", ramp_up.as_millis())]);
+    command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
+    // 5: a trial could not be trusted, which the table says.
+    let said = said_by(&mut command, &[0, 5])?;
+    serde_json::from_str(&said).map_err(|error| Error::form("vermeil load", format!("{error} in: {said}")))
+}

@@ -1,0 +1,213 @@
+//! The bench of the load injector: what a request costs it, beside wrk, ab and h2load; whether they agree; how many users
+//! it holds.
+//!
+//! Three parts. *Cost*: each injector alone on a cpu loads the same nginx on the other, as fast as it can. *Agreement*: the
+//! same against a back end that answers after 10 ms, so that all must see the same rate and the same times. *Users*: thousands
+//! who think, on one core, with the memory they take and how late their timers are. Rounds are interleaved and their order
+//! rotates. What becomes of the numbers stands in `report`.
+
+pub mod injectors;
+pub mod report;
+pub mod users;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cgi::points::{Key, Points};
+use crate::machine::Cpus;
+use crate::network::Network;
+use crate::peers::nginx::{self, Sending};
+use crate::peers::process::Process;
+use crate::peers::{Setting, find_program};
+use crate::probe::Target;
+use crate::site::Site;
+use crate::stop::Stop;
+use crate::wrk::{Load, Wrk};
+use crate::{Error, Result};
+use injectors::{Injector, Place};
+use report::{Outputs, Report};
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 5;
+/// Time under load of each run: cpu time is counted in ticks of 10 ms, half a percent of this.
+pub const DURATION: Duration = Duration::from_secs(2);
+/// Connections of every run, as many as the benches of servers use.
+pub const CONNECTIONS: usize = 64;
+/// What is asked for, and its size.
+const FILE: (&str, usize) = ("1k.html", 1024);
+/// How long the back end of the second part waits with each answer. A guess: far more than two busy cores add.
+const DELAY: Duration = Duration::from_millis(10);
+
+/// How much of the bench is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Everything, for numbers; what is not installed is an error.
+    Full,
+    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
+    Smoke,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// Time under load of each run.
+    pub duration: Duration,
+    /// The binary `vermeil`.
+    pub vermeil: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a server or an injector cannot be run or sees errors, or the run is interrupted. Everything started has been
+/// stopped, in every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let site = Site::new(&[FILE])?;
+    let cpus = Cpus::allowed()?;
+    let bench = Bench { options, cpus, site: &site, stop };
+    let mut points = Points::default();
+    bench.cost(&mut points)?;
+    bench.agreement(&mut points)?;
+    users::run(&bench, &mut points)?;
+    Ok(Report::new(options, points))
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+    let outputs = Outputs::of(folder.path());
+    let report = run(options, stop)?;
+    report.write(&outputs)?;
+    let rows = crate::rows::read(&outputs.rows)?;
+    let is_sane = |row: &crate::rows::Row| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
+    if let Some(row) = rows.iter().find(|row| !is_sane(row)) {
+        return Err(Error::form("results/load.ndjson", format!("an impossible number: {row:?}")));
+    }
+    for injector in injectors::here(options.size)? {
+        if !rows.iter().any(|row| row.variant == injector.name() && row.metric == "per_cpu_s") {
+            return Err(Error::form("results/load.ndjson", format!("no row of {}", injector.name())));
+        }
+    }
+    Ok(report)
+}
+
+/// What all parts need.
+pub(crate) struct Bench<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) cpus: Cpus,
+    pub(crate) site: &'a Site,
+    pub(crate) stop: &'a Stop,
+}
+
+impl Bench<'_> {
+    /// As fast as it goes, against nginx.
+    fn cost(&self, points: &mut Points) -> Result<()> {
+        if find_program("nginx").is_none() {
+            return match self.options.size {
+                Size::Full => Err(Error::Missing { program: "nginx", package: "nginx" }),
+                Size::Smoke => {
+                    eprintln!("SKIPPED: nginx is not installed");
+                    Ok(())
+                }
+            };
+        }
+        let (address, state) = (Network::Loopback.free_address()?, self.site.state_folder("nginx")?);
+        let setting = Setting {
+            network: &Network::Loopback,
+            address,
+            cpu: self.cpus.server,
+            root: &self.site.root(),
+            state: &state,
+        };
+        let server = Process::start("nginx", nginx::command(setting, Sending::Copy)?, &state)?;
+        server.wait_until_listening(&Network::Loopback, address)?;
+        self.rounds(
+            "nginx 1k",
+            address,
+            &format!("/{}", FILE.0),
+            &injectors::here(self.options.size)?,
+            points,
+        )?;
+        server.stop()
+    }
+
+    /// Against a back end that waits, where all see the same or one of them is wrong.
+    fn agreement(&self, points: &mut Points) -> Result<()> {
+        let (address, state) = (Network::Loopback.free_address()?, self.site.state_folder("backend")?);
+        let mut command = Network::Loopback.server_command(&self.options.vermeil, self.cpus.server);
+        command.args(["load", "backend", "--listen", &address.to_string()]);
+        command.args(["--delay", &format!("{}ms", DELAY.as_millis()), "--cores", &only(self.cpus.server)]);
+        let server = Process::start("vermeil load backend", command, &state)?;
+        server.wait_until_listening(&Network::Loopback, address)?;
+        let mut injectors = injectors::here(self.options.size)?;
+        // ab asks by HTTP/1.0, which the back end answers by closing.
+        injectors.retain(|injector| *injector != Injector::Ab);
+        self.rounds("10 ms", address, "/product?id=1", &injectors, points)?;
+        server.stop()
+    }
+
+    fn rounds(
+        &self,
+        program: &str,
+        address: SocketAddr,
+        path: &str,
+        injectors: &[Injector],
+        points: &mut Points,
+    ) -> Result<()> {
+        let state = self.site.state_folder("load")?;
+        let place = Place {
+            address,
+            target: Target { path: path.into(), if_none_match: None },
+            load: Load { connections: CONNECTIONS, duration: self.options.duration },
+            cpu: self.cpus.client,
+            vermeil: &self.options.vermeil,
+            state: &state,
+            wrk: Wrk::new(&state, self.cpus.client)?,
+            stop: self.stop,
+        };
+        for round in 0..self.options.rounds {
+            let mut order = injectors.to_vec();
+            order.rotate_left(round % injectors.len().max(1));
+            for injector in order {
+                self.stop.check()?;
+                let sample = injector.run(&place)?;
+                eprintln!(
+                    "round {}/{}  {program:<9} {:<14} {:>8.0} requests per cpu second  {:>8.0} req/s",
+                    round + 1,
+                    self.options.rounds,
+                    injector.name(),
+                    sample.per_cpu_second(),
+                    sample.per_second
+                );
+                for (metric, unit, value) in sample.numbers() {
+                    let key = Key { program: program.into(), variant: injector.name().into(), metric, unit };
+                    points.push(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One cpu, as `--cores` has it: a number alone would be a count.
+pub(crate) fn only(cpu: usize) -> String {
+    format!("{cpu}-{cpu}")
+}
+
+/// `vermeil load` on `cpu`, with its record on standard output.
+pub(crate) fn vermeil_load(vermeil: &Path, cpu: usize) -> Command {
+    let mut command = Network::Loopback.client_command(vermeil, cpu);
+    command.args(["load", "--quiet", "--json", "-", "--cores", &only(cpu)]);
+    command
+}

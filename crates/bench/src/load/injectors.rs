@@ -1,0 +1,295 @@
+//! The injectors: how each is run, and what it says in its own way.
+//!
+//! Cpu time is what the system charged to the process, from its start to its end. What an injector does not say is left out
+//! of the tables. Reading is tested here.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use vermeil_load::report::Record;
+
+use super::Size;
+use crate::network::Network;
+use crate::peers::find_program;
+use crate::probe::Target;
+use crate::stop::Stop;
+use crate::wrk::{Load, Wrk};
+use crate::{Error, Result, measure};
+
+/// An injector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Injector {
+    /// `vermeil load` with io_uring.
+    Uring,
+    /// `vermeil load` with epoll.
+    Epoll,
+    /// wrk.
+    Wrk,
+    /// ab, over HTTP/1.0 with keep-alive.
+    Ab,
+    /// h2load over HTTP/1.1.
+    H2load,
+}
+
+/// Those that are installed; in a full run all must be.
+pub(super) fn here(size: Size) -> Result<Vec<Injector>> {
+    let mut here = Vec::new();
+    for injector in Injector::ALL {
+        match injector.needs() {
+            Some((program, package)) if find_program(program).is_none() => match size {
+                Size::Full => return Err(Error::Missing { program, package }),
+                Size::Smoke => eprintln!("SKIPPED: {program} is not installed"),
+            },
+            _ => here.push(injector),
+        }
+    }
+    Ok(here)
+}
+
+/// Where and how an injector is run.
+pub(super) struct Place<'a> {
+    pub(super) address: SocketAddr,
+    pub(super) target: Target,
+    pub(super) load: Load,
+    pub(super) cpu: usize,
+    pub(super) vermeil: &'a Path,
+    pub(super) state: &'a Path,
+    pub(super) wrk: Wrk,
+    pub(super) stop: &'a Stop,
+}
+
+/// What one run measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample {
+    requests: u64,
+    pub(super) per_second: f64,
+    cpu: Duration,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+    mean_us: Option<f64>,
+}
+
+impl Sample {
+    pub(super) fn per_cpu_second(&self) -> f64 {
+        self.requests as f64 / self.cpu.as_secs_f64().max(1e-9)
+    }
+
+    /// As rows have them.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
+        let told = [
+            ("per_cpu_s", "req/cpu s", Some(self.per_cpu_second())),
+            ("per_s", "req/s", Some(self.per_second)),
+            ("p50_us", "us", self.p50_us),
+            ("p99_us", "us", self.p99_us),
+            ("mean_us", "us", self.mean_us),
+        ];
+        told.into_iter().filter_map(|(metric, unit, value)| Some((metric, unit, value?)))
+    }
+}
+
+impl Injector {
+    /// Every injector, in the order of the tables.
+    pub const ALL: [Self; 5] = [Self::Uring, Self::Epoll, Self::Wrk, Self::Ab, Self::H2load];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uring => "vermeil-uring",
+            Self::Epoll => "vermeil-epoll",
+            Self::Wrk => "wrk",
+            Self::Ab => "ab",
+            Self::H2load => "h2load",
+        }
+    }
+
+    /// The program it needs, and the Debian package that holds it.
+    fn needs(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Uring | Self::Epoll => None,
+            Self::Wrk => Some(("wrk", "wrk")),
+            Self::Ab => Some(("ab", "apache2-utils")),
+            Self::H2load => Some(("h2load", "nghttp2-client")),
+        }
+    }
+
+    /// Runs it, alone on its cpu.
+    pub(super) fn run(self, place: &Place<'_>) -> Result<Sample> {
+        let before = measure::children()?;
+        let sample = match self {
+            Self::Uring => vermeil(place, "uring"),
+            Self::Epoll => vermeil(place, "epoll"),
+            Self::Wrk => wrk(place),
+            Self::Ab => ab(place),
+            Self::H2load => h2load(place),
+        }?;
+        Ok(Sample { cpu: measure::children()?.saturating_sub(before), ..sample })
+    }
+}
+
+fn url(place: &Place<'_>) -> String {
+    format!("http://{}{}", place.address, place.target.path)
+}
+
+/// ab and h2load count whole seconds.
+fn whole_seconds(place: &Place<'_>) -> String {
+    place.load.duration.as_secs_f64().ceil().to_string()
+}
+
+/// What a program says on standard output; `codes` are those it may end with.
+pub(crate) fn said_by(command: &mut Command, codes: &[i32]) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(Error::path("run", Path::new(command.get_program())))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.code() {
+        Some(code) if codes.contains(&code) => Ok(said),
+        _ => Err(Error::Command {
+            command: format!("{command:?}"),
+            output: format!("{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr)),
+        }),
+    }
+}
+
+fn sample_of(name: &str, said: &str, read: impl FnOnce(&str) -> Option<Sample>) -> Result<Sample> {
+    let wrong = || Error::form(name, format!("no numbers, or failed requests, in: {said}"));
+    read(said).filter(|sample| sample.requests > 0).ok_or_else(wrong)
+}
+
+fn vermeil(place: &Place<'_>, io: &str) -> Result<Sample> {
+    let mut command = super::vermeil_load(place.vermeil, place.cpu);
+    command.args(["--io", io, "-c", &place.load.connections.to_string()]);
+    command.args(["-d", &format!("{}ms", place.load.duration.as_millis())]).arg(url(place));
+    // 5: the injector was the limit, which is what is measured here.
+    sample_of("vermeil load", &said_by(&mut command, &[0, 5])?, of_record)
+}
+
+/// From a record of `vermeil load`.
+fn of_record(said: &str) -> Option<Sample> {
+    let record: Record = serde_json::from_str(said).ok().filter(|record: &Record| record.failed == 0)?;
+    let us = |percent| record.response.percentile(percent).as_secs_f64() * 1e6;
+    Some(Sample {
+        requests: record.good,
+        per_second: record.rate,
+        cpu: Duration::ZERO,
+        p50_us: Some(us(50.0)),
+        p99_us: Some(us(99.0)),
+        mean_us: Some(record.response.mean_ns as f64 / 1e3),
+    })
+}
+
+fn wrk(place: &Place<'_>) -> Result<Sample> {
+    let outcome = place.wrk.run(&Network::Loopback, place.address, &place.target, place.load, place.stop)?;
+    if let Some(problem) = outcome.problem(200) {
+        return Err(Error::form("wrk", problem));
+    }
+    Ok(Sample {
+        requests: outcome.requests,
+        per_second: outcome.per_second(),
+        cpu: Duration::ZERO,
+        p50_us: Some(outcome.p50_us as f64),
+        p99_us: Some(outcome.p99_us as f64),
+        mean_us: None,
+    })
+}
+
+fn ab(place: &Place<'_>) -> Result<Sample> {
+    let percentiles = place.state.join("ab.csv");
+    let mut command = Network::Loopback.client_command("ab", place.cpu);
+    command.args(["-k", "-q", "-c", &place.load.connections.to_string(), "-t", &whole_seconds(place)]);
+    // -t sets a bound on the requests, which must be lifted behind it.
+    command.args(["-n", "1000000000", "-e"]).arg(&percentiles).arg(url(place));
+    let said = said_by(&mut command, &[0])?;
+    let table = fs::read_to_string(&percentiles).map_err(Error::path("read", &percentiles))?;
+    sample_of("ab", &said, |said| of_ab(said, &table))
+}
+
+/// From what ab says, and its table of percentiles in milliseconds.
+fn of_ab(said: &str, table: &str) -> Option<Sample> {
+    let after = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let percentile = |percent: &str| {
+        let (_, ms) =
+            table.lines().filter_map(|line| line.split_once(',')).find(|(row, _)| *row == percent)?;
+        Some(ms.trim().parse::<f64>().ok()? * 1e3)
+    };
+    if after("Failed requests:")? > 0.0 || after("Non-2xx responses:").is_some() {
+        return None;
+    }
+    Some(Sample {
+        requests: after("Complete requests:")? as u64,
+        per_second: after("Requests per second:")?,
+        cpu: Duration::ZERO,
+        p50_us: percentile("50"),
+        p99_us: percentile("99"),
+        mean_us: None,
+    })
+}
+
+fn h2load(place: &Place<'_>) -> Result<Sample> {
+    let mut command = Network::Loopback.client_command("h2load", place.cpu);
+    command.args(["--h1", "-t", "1", "-c", &place.load.connections.to_string(), "-D", &whole_seconds(place)]);
+    command.arg(url(place));
+    sample_of("h2load", &said_by(&mut command, &[0])?, of_h2load)
+}
+
+fn of_h2load(said: &str) -> Option<Sample> {
+    let line = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
+    let counts = line("requests: ")?;
+    let count = |name: &str| {
+        let part = counts.split(", ").find_map(|part| part.strip_suffix(name))?;
+        part.trim().parse::<u64>().ok()
+    };
+    let rate = line("finished in ")?.split(", ").find_map(|part| part.strip_suffix(" req/s"))?;
+    if count(" failed")? > 0 || count(" errored")? > 0 {
+        return None;
+    }
+    // min, max, mean, deviation, share within the deviation
+    let mean = line("time for request:").and_then(|times| time_us(times.split_whitespace().nth(2)?));
+    Some(Sample {
+        requests: count(" succeeded")?,
+        per_second: rate.trim().parse().ok()?,
+        cpu: Duration::ZERO,
+        p50_us: None,
+        p99_us: None,
+        mean_us: mean,
+    })
+}
+
+/// `12us`, `1.25ms`, `2.00s`, in microseconds.
+fn time_us(text: &str) -> Option<f64> {
+    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let (number, unit) = units.iter().find_map(|(unit, us)| Some((text.strip_suffix(unit)?, us)))?;
+    Some(number.parse::<f64>().ok()? * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ab_says_is_read() {
+        let said = "Complete requests:      4021\nFailed requests:        0\nKeep-Alive requests:    4021\n\
+                    Requests per second:    2010.34 [#/sec] (mean)\n";
+        let sample =
+            of_ab(said, "Percentage served,Time in ms\n0,0.020\n50,0.512\n99,1.5\n").expect("numbers");
+        assert_eq!((sample.requests, sample.per_second), (4021, 2010.34));
+        assert_eq!((sample.p50_us, sample.p99_us), (Some(512.0), Some(1500.0)));
+        assert_eq!(of_ab(&said.replace("requests:        0", "requests:        3"), ""), None);
+        assert_eq!(of_ab(&format!("{said}Non-2xx responses:      4021\n"), ""), None);
+    }
+
+    #[test]
+    fn what_h2load_says_is_read() {
+        let said = "finished in 2.00s, 6231.50 req/s, 1.10MB/s\n\
+                    requests: 12463 total, 12463 started, 12463 done, 12460 succeeded, 0 failed, 0 errored, 0 timeout\n\
+                    time for request:      10.02ms     15.20ms     10.25ms       301us    90.00%\n";
+        let sample = of_h2load(said).expect("numbers");
+        assert_eq!((sample.requests, sample.per_second, sample.mean_us), (12460, 6231.5, Some(10250.0)));
+        assert_eq!(of_h2load(&said.replace("0 failed", "1 failed")), None);
+        assert_eq!(of_h2load("nothing"), None);
+    }
+}

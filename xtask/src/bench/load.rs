@@ -1,0 +1,68 @@
+//! `cargo xtask bench load` and `find-max`: builds server and load, and has them run.
+
+use std::time::Duration;
+
+use vermeil_bench::stop::Stop;
+use vermeil_bench::{findmax, load};
+
+use super::{Profile, SMOKE_DURATION, build};
+use crate::error::Result;
+use crate::workspace::Workspace;
+
+/// The full size of `load`.
+pub(super) fn run(rounds: usize, duration: Duration, workspace: &Workspace) -> Result<()> {
+    let options = load_options(workspace, Profile::Release)?;
+    let options = load::Options { size: load::Size::Full, rounds, duration, ..options };
+    let report = load::run(&options, &Stop::on_signals()?)?;
+    println!("\n{}", report.to_text());
+    let outputs = load::report::Outputs::of(&workspace.root);
+    report.write(&outputs)?;
+    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
+    Ok(())
+}
+
+/// The smoke size of `load`.
+pub(super) fn smoke(workspace: &Workspace) -> Result<()> {
+    let options = load_options(workspace, Profile::Dev)?;
+    println!("\n{}", load::smoke(&options, &Stop::on_signals()?)?.to_text());
+    Ok(())
+}
+
+fn load_options(workspace: &Workspace, profile: Profile) -> Result<load::Options> {
+    Ok(load::Options {
+        size: load::Size::Smoke,
+        rounds: 1,
+        duration: SMOKE_DURATION,
+        vermeil: build(workspace, profile)?.join("vermeil"),
+        repository: workspace.root.clone(),
+    })
+}
+
+/// The full size of `find-max`.
+pub(super) fn find_max(window: Duration, workspace: &Workspace) -> Result<()> {
+    let options = find_max_options(workspace, Profile::Release)?;
+    let options = findmax::Options { size: findmax::Size::Full, window, ..options };
+    let report = findmax::run(&options, &Stop::on_signals()?)?;
+    println!("\n{}", report.to_text());
+    let outputs = findmax::report::Outputs::of(&workspace.root);
+    report.write(&outputs)?;
+    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
+    Ok(())
+}
+
+/// The smoke size of `find-max`.
+pub(super) fn find_max_smoke(workspace: &Workspace) -> Result<()> {
+    let options = find_max_options(workspace, Profile::Dev)?;
+    println!("\n{}", findmax::smoke(&options, &Stop::on_signals()?)?.to_text());
+    Ok(())
+}
+
+fn find_max_options(workspace: &Workspace, profile: Profile) -> Result<findmax::Options> {
+    Ok(findmax::Options {
+        size: findmax::Size::Smoke,
+        // Trials shorter than a second are not trusted.
+        window: Duration::from_secs(1),
+        vermeil: build(workspace, profile)?.join("vermeil"),
+        repository: workspace.root.clone(),
+    })
+}
