@@ -19,6 +19,9 @@ use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result, measure};
 
+/// More requests a second than ab can make.
+const AB_RATE_MAX: f64 = 1e6;
+
 /// An injector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injector {
@@ -198,8 +201,9 @@ fn ab(place: &Place<'_>) -> Result<Sample> {
     let percentiles = place.state.join("ab.csv");
     let mut command = Network::Loopback.client_command("ab", place.cpu);
     command.args(["-k", "-q", "-c", &place.load.connections.to_string(), "-t", &whole_seconds(place)]);
-    // -t sets a bound on the requests, which must be lifted behind it.
-    command.args(["-n", "1000000000", "-e"]).arg(&percentiles).arg(url(place));
+    // -t sets a bound on the requests, which must be lifted behind it; ab has memory for all of them.
+    let requests_max = AB_RATE_MAX * place.load.duration.as_secs_f64().ceil();
+    command.args(["-n", &requests_max.to_string(), "-e"]).arg(&percentiles).arg(url(place));
     let said = said_by(&mut command, &[0])?;
     let table = fs::read_to_string(&percentiles).map_err(Error::path("read", &percentiles))?;
     sample_of("ab", &said, |said| of_ab(said, &table))

@@ -271,13 +271,10 @@ impl LoadArgs {
         };
         let method = self.requests.method.as_deref();
         let method = method.unwrap_or(if self.requests.body.is_some() { "POST" } else { "GET" });
-        let mut workload = format!("{method} over {} connections", plan.connections);
-        if plan.protocol == Protocol::Http2 {
-            workload = workload.replace(" over ", " by HTTP/2 over ");
-        }
-        if plan.reuse == Reuse::Close {
-            workload += ", one request each";
-        }
+        let over = if plan.protocol == Protocol::Http2 { " by HTTP/2" } else { "" };
+        let connection =
+            if plan.reuse == Reuse::Close { "a connection for each request" } else { "a connection each" };
+        let mut workload = format!("{method}{over}, {connection}");
         if plan.pipeline > 1 {
             workload += &format!(", {} requests at a time", plan.pipeline);
         }
@@ -315,8 +312,7 @@ impl LoadArgs {
             title: format!("vermeil load {}", model.name),
             target: plan.url.authority(),
             workload: format!(
-                "{} users, {:.1} pages and {:.1} requests in a session",
-                plan.users,
+                "{:.1} pages and {:.1} requests in a session",
                 model.pages_per_session(),
                 model.requests_per_session()
             ),

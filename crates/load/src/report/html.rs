@@ -61,8 +61,9 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
     let subject = &record.subject;
     let _infallible = writeln!(
         page,
-        "<p><b>{}</b><br>{}; {}; {:.1?} measured</p>",
+        "<p><b>{}</b><br>{} users, {}; {}; {:.1?} measured</p>",
         escape(name),
+        record.users,
         escape(&subject.workload),
         escape(&subject.pace),
         record.window()
@@ -124,7 +125,7 @@ fn seconds(value: f64) -> String {
 }
 
 fn plots(page: &mut String, records: &[Record]) {
-    let place = |value: f64| format!("{value:.0} s");
+    let place = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
     let lines = |pick: &dyn Fn(&super::record::Course) -> f64| -> Vec<Line> {
         let line = |(index, record): (usize, &Record)| Line {
             name: name(records, index),

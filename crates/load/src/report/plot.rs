@@ -35,11 +35,11 @@ pub(super) struct Plot {
 
 const SIZE: (f64, f64) = (860.0, 300.0);
 /// Left, top, right, bottom.
-const MARGIN: [f64; 4] = [86.0, 34.0, 16.0, 44.0];
+const MARGIN: [f64; 4] = [86.0, 34.0, 32.0, 44.0];
 /// Colours that differ for most kinds of colour vision (Okabe and Ito, 2008).
 const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
-/// Divisions of a linear axis.
-const STEPS: usize = 5;
+/// Divisions of a linear axis, about.
+const STEPS: f64 = 5.0;
 
 impl Plot {
     /// The plot as an SVG element.
@@ -151,13 +151,23 @@ impl Axis {
 
     fn ticks(&self) -> Vec<f64> {
         match self.scale {
-            Scale::Linear => (0..=STEPS).map(|step| self.high / 1.05 * step as f64 / STEPS as f64).collect(),
+            Scale::Linear => {
+                let step = round_step(self.high / STEPS);
+                (0..=(self.high / step) as usize).map(|tick| tick as f64 * step).collect()
+            }
             Scale::Log => {
                 let decades = (self.high / self.low).log10().round() as i32;
                 (0..=decades).map(|decade| self.low * 10f64.powi(decade)).collect()
             }
         }
     }
+}
+
+/// The least of 1, 2, 5, 10, 20, … that is no smaller.
+fn round_step(step: f64) -> f64 {
+    let decade = 10f64.powf(step.log10().floor());
+    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * decade >= step);
+    digit.unwrap_or(10.0) * decade
 }
 
 /// Text for an element or an attribute.
@@ -185,10 +195,17 @@ mod tests {
             for point in points.split_whitespace() {
                 let (x, y) = point.split_once(',').unwrap();
                 let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
-                assert!((86.0..=844.0).contains(&x) && (34.0..=256.0).contains(&y), "{point}");
+                assert!((86.0..=828.0).contains(&x) && (34.0..=256.0).contains(&y), "{point}");
             }
             assert!(svg.contains("a&lt;b") && !svg.contains("NaN"), "{svg}");
         }
+    }
+
+    #[test]
+    fn axes_have_round_numbers() {
+        let axis = Axis::new([7.1].into_iter(), Scale::Linear, (0.0, 1.0));
+        assert_eq!(axis.ticks(), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!([0.3, 1.0, 1.1, 7.0, 130.0].map(round_step), [0.5, 1.0, 2.0, 10.0, 200.0]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Subject {
     pub title: String,
     /// Where the requests went.
     pub target: String,
-    /// What the users did.
+    /// What each user did.
     pub workload: String,
     /// The loop: closed, open or partly open, with its parameters.
     pub pace: String,

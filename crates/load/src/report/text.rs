@@ -36,7 +36,8 @@ macro_rules! line {
 fn head(text: &mut String, record: &Record) {
     let subject = &record.subject;
     line!(text, "{}: {}", subject.title, subject.target);
-    line!(text, "  {}; {}; {:.1?} measured\n", subject.workload, subject.pace, record.window());
+    let (users, window) = (record.users, record.window());
+    line!(text, "  {users} users, {}; {}; {window:.1?} measured\n", subject.workload, subject.pace);
 }
 
 fn counts(text: &mut String, record: &Record) {

@@ -212,7 +212,9 @@ impl<'a> Course<'a> {
         let phase_ends = phase_began + lasts;
         let mut begins = phase_began;
         loop {
-            let ends = (begins + self.interval).min(phase_ends);
+            // What would be left of the phase behind this interval must be one, too: a rate over a moment means nothing.
+            let next = begins + self.interval;
+            let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
             let tally = self.field.ledger.collect();
             let now = Instant::now();
