@@ -19,8 +19,8 @@ use crate::peers::process::Process;
 use crate::peers::vermeil::{self, Io};
 use crate::{Error, Result};
 
-/// How many users, in a full run: as many as one address and the default range of local ports have room for.
-const USERS: [usize; 3] = [1_000, 5_000, 20_000];
+/// How many users, in a full run: the usual limit of descriptors is 20,000.
+const USERS: [usize; 3] = [1_000, 5_000, 16_000];
 /// And in a smoke run.
 const USERS_SMOKE: [usize; 1] = [100];
 /// Between two looks at the memory of the injector.
