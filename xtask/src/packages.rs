@@ -21,7 +21,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 19] = [
+const NEEDS: [Need; 20] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
