@@ -200,7 +200,7 @@ impl Shared {
             return;
         }
         let distance = self.layout.distance(home, here);
-        let candidate = self.candidate(color, &Hint::default(), distance, self.clock.now_ns());
+        let candidate = self.candidate(color, &self.hint(here), distance, self.clock.now_ns());
         let (_, wake_ns) = move_costs(distance);
         if self.stealing.comes_to_poster(&candidate, wake_ns) {
             token.move_to(here.0);

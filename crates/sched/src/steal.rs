@@ -102,10 +102,13 @@ impl Stealing {
         }
     }
 
-    /// Whether `color`, to which something was just posted and whose core sleeps, runs on the poster's core instead: when it
-    /// is done there, moved state and all, before its own core would be awake. Two that talk come together by it.
+    /// Whether `color`, to which something was just posted and whose core sleeps, runs on the poster's core instead, where it
+    /// would wait for [`Candidate::wait_ns`]: when running it there, moved state and all, takes less than waking its own core,
+    /// and the wait is short. Two that talk come together by it.
     pub fn comes_to_poster(self, color: &Candidate, wake_ns: u64) -> bool {
-        self == Self::Learned && color.worth_ns.saturating_add(color.penalty_ns) < wake_ns
+        self == Self::Learned
+            && color.worth_ns.saturating_add(color.penalty_ns) < wake_ns
+            && color.wait_ns < PATIENCE.saturating_mul(wake_ns)
     }
 
     /// How much a thief takes beyond the first color, in nanoseconds of work: half of what it lacks against its victim, and no more than it runs
@@ -205,6 +208,7 @@ mod tests {
         let short = Candidate { worth_ns: 500, ..COLOR };
         assert!(Stealing::Learned.comes_to_poster(&short, 3_000));
         assert!(!Stealing::Learned.comes_to_poster(&Candidate { penalty_ns: 2_500, ..short }, 3_000));
+        assert!(!Stealing::Learned.comes_to_poster(&Candidate { wait_ns: 1_000_000, ..short }, 3_000));
         assert!(!Stealing::Learned.comes_to_poster(&COLOR, 3_000));
         assert!(!Stealing::TimeLeft.comes_to_poster(&short, 3_000));
     }
