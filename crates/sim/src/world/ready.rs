@@ -40,12 +40,33 @@ impl<W: Watch> World<W> {
             self.enqueue(target, number, 1, by, at_ns);
         }
         match token {
-            Token::Absent => self.push_token(posted.color, by, at_ns),
+            Token::Absent => {
+                self.bring_to_poster(posted.color, by, *at_ns);
+                self.push_token(posted.color, by, at_ns);
+            }
             Token::Ready => {
                 self.core(target).waiting_events += 1;
                 self.reclass(posted.color, by, at_ns);
             }
             Token::Running => {}
+        }
+    }
+
+    /// Moves a color to the core that has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
+    fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
+        let waiting = self.colors.color(color);
+        let (home, may_go) = (waiting.core, !waiting.placement.is_fixed());
+        let Some(here) = by.filter(|by| *by != home) else { return };
+        let stays = self.options.ideal || self.stealing != Stealing::Learned || !may_go;
+        if stays || self.core(home).phase == Phase::Awake || self.wanted_core(color).is_some() {
+            return;
+        }
+        let hint = self.hint_of(here, at_ns);
+        let distance = self.machine.layout().distance(home, here);
+        let candidate = self.candidate(color, &hint, distance, at_ns);
+        if self.stealing.comes_to_poster(&candidate, StealCost::default().wake_ns()) {
+            self.colors.color_mut(color).core = here;
+            self.note_moved(color, home, here);
         }
     }
 
