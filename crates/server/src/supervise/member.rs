@@ -11,7 +11,8 @@ use std::{
     os::{fd::BorrowedFd, unix::process::CommandExt as _},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use vermeil_topology::Instance;
 
@@ -21,6 +22,12 @@ pub const INSTANCE_COMMAND: &str = "instance";
 /// How long an instance may take from its start to its first connection. Guess: PHP's pool takes a second, and a hundred
 /// thousand hosts another.
 const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long an instance that has hung up may take to end. Guess: a line of text and an exit.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks whether it has: nobody waits for it meanwhile.
+const END_LOOK: Duration = Duration::from_millis(5);
 
 /// One instance.
 #[derive(Debug)]
@@ -88,7 +95,7 @@ impl Member {
                 Ok(child)
             }
             answered => {
-                if answered.is_ok_and(|_| true) || !has_ended(&child) {
+                if answered.is_ok() || !ends_soon(&child) {
                     self.signal(Signal::KILL);
                 }
                 Err(StartFailure::Ended(self.wait(&mut child).map_err(StartFailure::Cannot)?))
@@ -154,6 +161,18 @@ impl std::fmt::Display for StartFailure {
 
 fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed()).expect("a process has a number above zero")
+}
+
+/// Whether a process that has hung up comes to its end: it may have to say why yet.
+fn ends_soon(child: &Child) -> bool {
+    let deadline = Instant::now() + END_PATIENCE;
+    while !has_ended(child) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(END_LOOK);
+    }
+    true
 }
 
 /// Whether a process has ended, without waiting for it to.
