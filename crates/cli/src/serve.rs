@@ -23,7 +23,7 @@ use vermeil_server::config::{self, Surroundings};
 use vermeil_server::control::ControlTarget;
 use vermeil_server::log::LogTarget;
 use vermeil_server::supervise::{Assigned, Program, supervise};
-use vermeil_server::{Ended, ServeError, ServeOptions};
+use vermeil_server::{Ended, ServeError, ServeOptions, User};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.
@@ -110,6 +110,14 @@ pub(crate) struct ServeArgs {
     /// end. Default: nowhere.
     #[arg(long, value_name = "ADDR")]
     agent: Option<Listen>,
+
+    /// The user, or USER:GROUP, to become once ports are bound, and the log and the control socket are opened
+    ///
+    /// For a server that the superuser starts. All its processes give up the superuser's rights; only the one that starts
+    /// programs keeps them, if programs run as other users. The log's file is given to this user. Default: the
+    /// user that starts the server, with a warning if that is the superuser.
+    #[arg(long, value_name = "USER[:GROUP]", value_hint = ValueHint::Username)]
+    user: Option<User>,
 
     /// Answer 403 for a folder without index.html instead of listing it
     ///

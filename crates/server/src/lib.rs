@@ -24,6 +24,7 @@ pub mod log;
 mod options;
 mod overload;
 pub mod php;
+mod privileges;
 mod reload;
 mod sandbox;
 mod serve;
@@ -35,5 +36,6 @@ mod voice;
 
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
+pub use privileges::{PrivilegeError, User};
 pub use serve::{Ended, ServeError, raise_descriptor_limit, serve, serve_assigned};
 pub use vermeil::IoChoice;

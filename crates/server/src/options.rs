@@ -2,7 +2,7 @@
 
 use crate::{
     balance::Balance, balancers::BalancerOptions, cgi::CgiOptions, control::ControlTarget,
-    files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions,
+    files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions, privileges::User,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
@@ -28,6 +28,8 @@ pub struct ServeOptions {
     pub file: Option<PathBuf>,
     /// Where the control socket is.
     pub control: ControlTarget,
+    /// Who the server is once it has what only the superuser may have; whoever started it, if nobody is named.
+    pub user: Option<User>,
     /// What is served under which name.
     pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.

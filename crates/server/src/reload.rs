@@ -351,6 +351,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     let changed = [
         ("control", old.control != new.control),
         ("cores, instances", old.instances != new.instances),
+        ("user", old.user != new.user),
         ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
         ("agent", old.balancers.agent != new.balancers.agent),
@@ -362,6 +363,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.control.clone_from(&old.control);
     new.cpus.clone_from(&old.cpus);
     new.instances.clone_from(&old.instances);
+    new.user.clone_from(&old.user);
     new.balance = old.balance;
     new.io = old.io;
     new.balancers.agent.clone_from(&old.balancers.agent);

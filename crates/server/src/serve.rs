@@ -6,7 +6,7 @@
 use crate::{
     balance::Balancing,
     balancers::{self, Agent, Subject},
-    control::{Control, PlaceError},
+    control::{Bound, Control, PlaceError},
     cores::{self, CoreError},
     files::{SiteError, Store},
     gateway::{Setup, SetupError},
@@ -14,6 +14,7 @@ use crate::{
     listen::{ListenError, listen_on},
     log::{Log, LogError, Notices},
     options::{ServeOptions, Timeouts},
+    privileges::{self, PrivilegeError, When},
     reload::{Running, Started},
     sandbox::{self, Rights},
     server::Server,
@@ -76,6 +77,12 @@ pub enum ServeError {
     /// The cores.
     #[error(transparent)]
     Runtime(#[from] StartError),
+    /// The log, for the user that the server becomes.
+    #[error("cannot give the access log to the user that the server becomes: {0}")]
+    OwnLog(io::Error),
+    /// The user.
+    #[error(transparent)]
+    User(#[from] PrivilegeError),
     /// The signals.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
@@ -128,14 +135,6 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended
 }
 
 fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ended, ServeError> {
-    // First of all: it forks, which only a process without other threads may.
-    let programs = Setup::prepare(&options)?;
-    let connections_max = connections_that_fit(&options);
-    let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
-    let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
-        Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
-        None => "no files".to_owned(),
-    };
     let (balancing, listening) = match &mut assigned {
         Some(assigned) => assigned.sockets(&options.cpus),
         None => {
@@ -144,17 +143,29 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
             (balancing, listening)
         }
     };
-    let balancing = Arc::new(balancing);
     let agent = balancers::bind(&options.balancers.agent)
         .map_err(|(addr, source)| ServeError::Agent { addr, source })?;
+    let watch = match assigned {
+        Some(assigned) => Watch::Supervisor(assigned),
+        None => Watch::Control(Bound::at(&options.control)?),
+    };
+    privileges::prepare(&options).map_err(ServeError::OwnLog)?;
+    privileges::give_up(&options, When::BeforePrograms)?;
+    // It forks, which only a process without other threads may: those of self-tests have ended.
+    let programs = Setup::prepare(&options)?;
+    privileges::give_up(&options, When::AfterPrograms)?;
+    let connections_max = connections_that_fit(&options);
+    let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
+    let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
+        Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
+        None => "no files".to_owned(),
+    };
+    let balancing = Arc::new(balancing);
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
-    let watch = match assigned {
-        Some(assigned) => Watch::Supervisor(assigned),
-        None => Watch::Control(Control::open(&options.control)?),
-    };
+    let watch = watch.start();
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
     let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
     let mut programs =
@@ -165,6 +176,9 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
     cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
+    if matches!(watch, Watch::Control(_)) {
+        privileges::say_who(&options);
+    }
     let about = About { changes, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
     let php = programs.as_ref().and_then(|programs| programs.shared.php.clone());
     let agent = tell_balancers(&options, agent, Subject { server: server.clone(), php });
@@ -208,11 +222,21 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
 }
 
 /// Who asks a server what it does, and tells it to reload.
-enum Watch {
-    /// Its owner, over the control socket, or why not; and whoever sends SIGHUP.
-    Control(Result<Control, String>),
+enum Watch<C> {
+    /// Its owner, over the control socket; and whoever sends SIGHUP.
+    Control(C),
     /// The supervisor.
     Supervisor(Assigned),
+}
+
+impl Watch<Bound> {
+    /// Starts what answers, or says why there is nothing.
+    fn start(self) -> Watch<Result<Control, String>> {
+        match self {
+            Self::Control(bound) => Watch::Control(bound.start()),
+            Self::Supervisor(assigned) => Watch::Supervisor(assigned),
+        }
+    }
 }
 
 /// What SIGHUP is for, besides the log.
@@ -222,7 +246,7 @@ enum HangUp {
     LogOnly,
 }
 
-impl Watch {
+impl Watch<Result<Control, String>> {
     /// From now on it is answered; says that the server serves.
     fn begin(
         self,

@@ -25,6 +25,9 @@ pub enum UserError {
     /// There is none of this name.
     #[error("cannot find user {0}: the system knows none of this name; `getent passwd` lists them")]
     Unknown(String),
+    /// There is no group of this name.
+    #[error("cannot find group {0}: the system knows none of this name; `getent group` lists them")]
+    UnknownGroup(String),
     /// The system could not say.
     #[error("cannot find user {name}: {source}")]
     System {
@@ -47,6 +50,42 @@ impl Identity {
         let (uid, gid) = entry(&text).map_err(failed)?.ok_or_else(unknown)?;
         let groups = groups(&text, gid).map_err(failed)?;
         Ok(Self { uid, gid, groups })
+    }
+}
+
+impl Identity {
+    /// The same user with another group, by name; it keeps the groups it is in.
+    ///
+    /// # Errors
+    /// When there is no such group, or the database cannot be read.
+    pub fn in_group(self, name: &str) -> Result<Self, UserError> {
+        let unknown = || UserError::UnknownGroup(name.to_owned());
+        let text = CString::new(name).map_err(|_| unknown())?;
+        let gid = group_entry(&text)
+            .map_err(|source| UserError::System { name: name.to_owned(), source })?
+            .ok_or_else(unknown)?;
+        Ok(Self { gid, ..self })
+    }
+}
+
+fn group_entry(name: &CStr) -> io::Result<Option<u32>> {
+    let mut bytes = ENTRY_BYTES;
+    loop {
+        let mut strings = vec![0; bytes];
+        // SAFETY: all zeroes is a value of it.
+        let mut entry: libc::group = unsafe { mem::zeroed() };
+        let mut found = ptr::null_mut();
+        // SAFETY: the name ends with a zero byte, and the others are ours to be written to, of the length that is said.
+        let error = unsafe {
+            libc::getgrnam_r(name.as_ptr(), &raw mut entry, strings.as_mut_ptr(), bytes, &raw mut found)
+        };
+        match error {
+            0 if found.is_null() => return Ok(None),
+            0 => return Ok(Some(entry.gr_gid)),
+            libc::ERANGE if bytes < ENTRY_BYTES_MAX => bytes *= 2,
+            libc::ENOENT | libc::ESRCH => return Ok(None),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
     }
 }
 
@@ -98,6 +137,8 @@ mod tests {
         let root = Identity::of_user("root").expect("every system has one");
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
+        assert_eq!(root.clone().in_group("root").unwrap(), root);
+        assert!(matches!(root.in_group("no such group"), Err(UserError::UnknownGroup(_))));
         for unknown in ["no such user", "", "ro\0ot"] {
             assert!(matches!(Identity::of_user(unknown), Err(UserError::Unknown(_))), "{unknown:?}");
         }

@@ -41,6 +41,7 @@ impl ServeArgs {
             cpus,
             instances,
             file: None,
+            user: self.user.clone(),
             control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules()).into(),
             store: self.store(),

@@ -23,3 +23,4 @@ mod requests;
 mod resources;
 mod status;
 mod support;
+mod user;

@@ -46,6 +46,9 @@ table! {
         io: IoChoice = IoChoice::Auto,
         /// Where the access log goes: `"-"` (standard output), a file, or `"off"`.
         log: LogTarget = LogTarget::Stdout,
+        /// The user, or `"USER:GROUP"`, that all processes of the server become once ports are bound, and the log and the control
+        /// socket are opened. For a server that the superuser starts; without it, it stays the superuser, with a warning.
+        user: Option<At<String>> = None,
         /// Where the control socket is, by which `vermeil status` and `vermeil reload` reach the server: a path, or `"off"`. Without
         /// it: a private folder of the user, so that the commands find it by themselves.
         control: ControlTarget = ControlTarget::Default,

@@ -21,6 +21,7 @@ use crate::{
 };
 use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr, time::Duration};
 use vermeil_http::{Limits, Status};
+use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
 
 /// What is found to be wrong.
@@ -58,6 +59,13 @@ pub(super) fn resolve(
     }
     let balancers =
         BalancerOptions { agent: agent(&document, around, &mut found), load_report: document.load_report };
+    let user = document.user.as_ref().and_then(|At { value, at }| match value.parse() {
+        Ok(user) => Some(user),
+        Err(error) => {
+            found.push(at, "user", UserError::to_string(&error));
+            None
+        }
+    });
     let gateway = programs::gateway(&document.php);
     let cgi = programs::cgi(&document.cgi, &mut found);
     let php = programs::php(&document.php, cpus.len(), &mut found);
@@ -70,6 +78,7 @@ pub(super) fn resolve(
     }
     Some(ServeOptions {
         cgi,
+        user,
         file: None,
         control: match document.control {
             ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),

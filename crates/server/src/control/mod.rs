@@ -58,6 +58,9 @@ pub(crate) trait Overseer: Send + Sync {
     fn reload(&self) -> Result<Vec<String>, String>;
 }
 
+/// A control socket that has its name and is not answered yet.
+pub(crate) struct Bound(Result<Place, String>);
+
 /// The control socket of one server.
 pub(crate) struct Control {
     path: PathBuf,
@@ -68,27 +71,31 @@ pub(crate) struct Control {
     thread: JoinHandle<()>,
 }
 
-impl Control {
-    /// Opens the socket where `target` says, and starts its thread; nothing if there is to be none. The thread gives up
-    /// no right that this one has, so it is to be called before the sandbox is entered.
+impl Bound {
+    /// Binds the socket where `target` says; nothing if there is to be none.
     ///
     /// # Errors
     /// [`PlaceError`], for a place that was asked for. That the default cannot be had is said in a line instead.
-    pub(crate) fn open(target: &ControlTarget) -> Result<Result<Self, String>, PlaceError> {
-        let place = match target {
-            ControlTarget::Off => return Ok(Err("off".to_owned())),
-            ControlTarget::Default => match Place::default_for_this_process() {
-                Ok(place) => place,
-                Err(error) => return Ok(Err(format!("none ({error})"))),
-            },
-            ControlTarget::Path(path) => Place::bind(path)?,
-        };
-        match Self::start(place) {
-            Ok(control) => Ok(Ok(control)),
-            Err(error) => Ok(Err(format!("none ({error})"))),
-        }
+    pub(crate) fn at(target: &ControlTarget) -> Result<Self, PlaceError> {
+        // Who that is, is asked before this process becomes another user.
+        place::owner();
+        Ok(Self(match target {
+            ControlTarget::Off => Err("off".to_owned()),
+            ControlTarget::Default => {
+                Place::default_for_this_process().map_err(|error| format!("none ({error})"))
+            }
+            ControlTarget::Path(path) => Ok(Place::bind(path)?),
+        }))
     }
 
+    /// Starts the thread that answers, or gives the line that says why there is none. The thread gives up no right that this
+    /// one has, so it is to be called before the sandbox is entered.
+    pub(crate) fn start(self) -> Result<Control, String> {
+        Control::start(self.0?).map_err(|error| format!("none ({error})"))
+    }
+}
+
+impl Control {
     fn start(place: Place) -> io::Result<Self> {
         let (stopping, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (running, runs) = mpsc::channel::<Arc<dyn Overseer>>();
@@ -97,7 +104,6 @@ impl Control {
             if let Ok(running) = runs.recv() {
                 serve(place.listener(), &stopping, running.as_ref());
             }
-            place.remove();
         })?;
         Ok(Self { path, running, stop, thread })
     }

@@ -180,9 +180,11 @@ impl Place {
     pub(super) fn listener(&self) -> &UnixListener {
         &self.listener
     }
+}
 
-    /// Takes its name away. Fails, without harm, for a process that has become another user since.
-    pub(super) fn remove(self) {
+/// Takes its name away. Fails, without harm, for a process that has become another user since.
+impl Drop for Place {
+    fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -20,9 +20,10 @@ pub use member::INSTANCE_COMMAND;
 
 use crate::{
     balance::Balancing,
-    control::Control,
+    control::Bound,
     listen::listen_on,
     options::ServeOptions,
+    privileges::{self, When},
     serve::{Ended, ServeError, describe_addresses, watch_over},
     voice::say,
 };
@@ -51,8 +52,13 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let Program { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
     let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
+    let control = Bound::at(&options.control)?;
+    privileges::prepare(&options).map_err(ServeError::OwnLog)?;
+    // An instance whose programs run as others is started by the superuser, and gives that up itself.
+    privileges::give_up(&options, When::BeforePrograms)?;
+    privileges::say_who(&options);
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
-    let control = Control::open(&options.control)?;
+    let control = control.start();
     let line = format!("balance: {}", balancing.line);
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
     let patience = options.timeouts.drain;

@@ -1,0 +1,133 @@
+//! `--user`: what the superuser starts serves as somebody else, in all its processes. Says so and passes where the tests are not
+//! run by the superuser, who alone may change users.
+
+use crate::support::{Io, Process, Server, Site, on_both, until, vermeil};
+use rustix::process::{Signal, geteuid};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+on_both!(
+    every_process_becomes_the_user,
+    every_instance_does_and_so_does_the_supervisor,
+    the_superuser_is_warned,
+);
+
+/// The user that every system has, by name and number.
+const NOBODY: (&str, u32) = ("nobody", 65_534);
+
+fn may_change_users() -> bool {
+    let may = geteuid().is_root();
+    if !may {
+        eprintln!("SKIPPED: only the superuser may become other users");
+    }
+    may
+}
+
+/// A folder that everybody may enter, with a file that only the superuser may read.
+fn site() -> Site {
+    let site = Site::new();
+    fs::set_permissions(site.outside("."), fs::Permissions::from_mode(0o755)).unwrap();
+    site.write("secret", b"secret");
+    fs::set_permissions(site.path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    site
+}
+
+/// The processes of a server, itself first.
+fn processes(server: &Server) -> Vec<u32> {
+    let mut found = vec![server.pid()];
+    let mut at = 0;
+    while let Some(pid) = found.get(at) {
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(children.split_ascii_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The numbers of a line of a process's status: real, effective, saved, of files.
+fn numbers(pid: u32, line: &str) -> Vec<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
+    found.split_ascii_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+fn every_process_becomes_the_user(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    fs::create_dir(site.path("cgi-bin")).unwrap();
+    let log = site.outside("access.log");
+    let arguments = ["--user", "nobody:nogroup", "--log", log.to_str().unwrap(), "--cgi", "/cgi-bin/"];
+    let server = Server::start(io, &site, &arguments);
+    assert_eq!(server.get("/").status, 200);
+    assert_eq!(server.get("/secret").status, 403, "{server:?}");
+    let pids = processes(&server);
+    assert!(pids.len() > 2, "with the spawner and its keeper: {pids:?}");
+    for pid in pids {
+        assert_eq!(numbers(pid, "Uid:"), [NOBODY.1; 4]);
+        assert_eq!(numbers(pid, "Gid:"), [NOBODY.1; 4]);
+    }
+    server.says("vermeil: user: nobody:nogroup\n");
+    until("the log is written", || fs::read_to_string(&log).unwrap().contains("GET /secret").then_some(()));
+    assert_eq!(fs::metadata(&log).unwrap().uid(), NOBODY.1);
+    server.stops_clean();
+}
+
+fn every_instance_does_and_so_does_the_supervisor(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    let top = format!("instances = 2\nuser = {:?}\n", NOBODY.0);
+    let server = Server::configured(io, &site, &format!("{top}[[host]]\nroot = \"site\"\n"));
+    let pids = processes(&server);
+    assert_eq!(pids.len(), 3, "{pids:?}");
+    for pid in &pids {
+        assert_eq!(numbers(*pid, "Uid:"), [NOBODY.1; 4]);
+    }
+    // Another one is started by who has no right left.
+    let instance = rustix::process::Pid::from_raw(pids[1].cast_signed()).unwrap();
+    rustix::process::kill_process(instance, Signal::KILL).unwrap();
+    server.says(" serves again, after ");
+    assert_eq!(server.get("/").status, 200);
+    server.stops_clean();
+}
+
+fn the_superuser_is_warned(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let server = Server::start(io, &Site::new(), &[]);
+    server.says("vermeil: warning: serving as the superuser; --user NAME");
+    server.stops_clean();
+}
+
+#[test]
+fn who_is_not_there_or_not_ours_to_become_is_refused() {
+    let unknown = Process::spawn(vermeil(&["serve", "--user", "no-such-user", "--listen", "127.0.0.1:0"]));
+    assert_eq!(unknown.wait(), Some(2));
+    until("it has said why", || {
+        unknown.stderr().contains("the system knows none of this name").then_some(())
+    });
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    let binary = env!("CARGO_BIN_EXE_vermeil");
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid", "nobody", "--clear-groups", binary, "serve", "--listen", "127.0.0.1:0"]);
+    command.args(["--log", "off", "--user", "root"]).arg(site.root());
+    let refused = Process::spawn(command);
+    let code = refused.wait();
+    if code == Some(127) || code == Some(126) {
+        eprintln!("SKIPPED: others may not enter the folder of {binary}");
+        return;
+    }
+    assert_eq!(code, Some(3), "{}", refused.stderr());
+    until("it has said why", || {
+        refused.stderr().contains("cannot become user root: only the superuser may").then_some(())
+    });
+}

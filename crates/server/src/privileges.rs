@@ -1,0 +1,154 @@
+//! Giving up the superuser's rights once they are not needed: after ports are bound, the log is opened and the control
+//! socket is there.
+//!
+//! Owns when, and what is prepared for afterwards. All of it happens while the process has no other threads, because the
+//! kernel knows users by thread. Programs that run as other users are the spawner's, which keeps the right to become them;
+//! then it is started before. Tested through the binary (`crates/cli/tests/e2e/user.rs`).
+
+use crate::{log::LogTarget, options::ServeOptions, voice::say};
+use rustix::{
+    fs::{Gid, Uid, fchown},
+    process::{getegid, geteuid},
+    thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
+};
+use std::{fmt, fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _, str::FromStr};
+use vermeil_spawn::{Identity, UserError};
+
+/// Who the server runs as once it has what only the superuser may have. As text: `NAME` or `NAME:GROUP`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    text: String,
+    identity: Identity,
+}
+
+impl FromStr for User {
+    type Err = UserError;
+
+    fn from_str(text: &str) -> Result<Self, UserError> {
+        let identity = match text.split_once(':') {
+            None => Identity::of_user(text)?,
+            Some((user, group)) => Identity::of_user(user)?.in_group(group)?,
+        };
+        Ok(Self { text: text.to_owned(), identity })
+    }
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The user could not be taken on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot become user {user}: {why}")]
+pub struct PrivilegeError {
+    user: String,
+    why: String,
+}
+
+impl User {
+    /// Whether this process is this user already.
+    fn is_ours(&self) -> bool {
+        (geteuid().as_raw(), getegid().as_raw()) == (self.identity.uid, self.identity.gid)
+    }
+
+    /// Becomes this user, for good; nothing to do for a process that is. To be called before there are other threads.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub(crate) fn take_on(&self) -> Result<(), PrivilegeError> {
+        let failed = |why: String| PrivilegeError { user: self.text.clone(), why };
+        if self.is_ours() {
+            return Ok(());
+        }
+        if !geteuid().is_root() {
+            return Err(failed("only the superuser may; start as root, or leave --user out".to_owned()));
+        }
+        let (uid, gid) = (Uid::from_raw(self.identity.uid), Gid::from_raw(self.identity.gid));
+        let groups: Vec<Gid> = self.identity.groups.iter().copied().map(Gid::from_raw).collect();
+        set_thread_groups(&groups)
+            .and_then(|()| set_thread_res_gid(gid, gid, gid))
+            .and_then(|()| set_thread_res_uid(uid, uid, uid))
+            .map_err(|error| failed(io::Error::from(error).to_string()))?;
+        // A kernel that lets it come back would make all of this vain.
+        let root = Uid::ROOT;
+        if !uid.is_root() && set_thread_res_uid(root, root, root).is_ok() {
+            return Err(failed("the rights could be had back".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Gives this user the log's file, which it opens itself from then on.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    fn own_log(&self, log: &LogTarget) -> io::Result<()> {
+        let LogTarget::File(path) = log else { return Ok(()) };
+        if self.is_ours() || !geteuid().is_root() {
+            return Ok(());
+        }
+        // A FIFO without a reader must not hold us.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let opened = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path);
+        let file = match opened {
+            Err(error) if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NXIO) => {
+                return Ok(());
+            }
+            opened => opened?,
+        };
+        let (uid, gid) = (Uid::from_raw(self.identity.uid), Gid::from_raw(self.identity.gid));
+        Ok(fchown(&file, Some(uid), Some(gid))?)
+    }
+}
+
+/// When a server becomes its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Before the spawner is started.
+    BeforePrograms,
+    /// Afterwards, because programs run as others.
+    AfterPrograms,
+}
+
+/// When this server becomes its user.
+pub(crate) fn when(options: &ServeOptions) -> When {
+    let Some(user) = &options.user else { return When::BeforePrograms };
+    let is_other = |identity: &Identity| identity.uid != user.identity.uid;
+    let cgi_is_other = options.cgi.identity.as_ref().is_some_and(is_other);
+    let php = options.php.as_ref().and_then(|php| php.user.as_deref());
+    let php_is_other = php.is_some_and(|php| Identity::of_user(php).as_ref().is_ok_and(is_other));
+    if cgi_is_other || php_is_other { When::AfterPrograms } else { When::BeforePrograms }
+}
+
+/// Prepares for being another user.
+///
+/// # Errors
+/// The log cannot be opened.
+pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
+    options.user.as_ref().map_or(Ok(()), |user| user.own_log(&options.log))
+}
+
+/// Becomes the user that was asked for, if it is time.
+///
+/// # Errors
+/// This process may not.
+pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> {
+    match &options.user {
+        Some(user) if when(options) == now => user.take_on(),
+        _ => Ok(()),
+    }
+}
+
+/// Says who serves, if that is to be said.
+pub(crate) fn say_who(options: &ServeOptions) {
+    match &options.user {
+        Some(user) => say(format_args!("user: {user}")),
+        None if geteuid().is_root() => {
+            say(format_args!(
+                "warning: serving as the superuser; --user NAME gives that up once the ports are bound"
+            ));
+        }
+        None => {}
+    }
+}

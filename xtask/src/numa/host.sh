@@ -1,0 +1,44 @@
+#!/bin/sh
+# Starts the emulated machine in a network of its own and sends it requests whenever it says ASK. Arguments: kernel, initramfs,
+# the console's file.
+kernel=$1 initramfs=$2 console=$3
+ip link set lo up
+ip tuntap add dev tap0 mode tap multi_queue
+ip addr add 10.9.0.1/24 dev tap0
+ip link set tap0 up
+set -- -machine q35 -accel tcg,thread=multi -cpu max -smp 16,sockets=4,cores=4 -m 4096
+for node in 0 1 2 3; do
+    set -- "$@" -object "memory-backend-ram,id=m$node,size=1G" \
+        -numa "node,nodeid=$node,cpus=$((node * 4))-$((node * 4 + 3)),memdev=m$node"
+done
+# The distances of a Dell R905: four Opterons in a square with one diagonal.
+for distance in 0:1:16 0:2:16 0:3:22 1:2:22 1:3:16 2:3:16; do
+    IFS=: read -r from to far <<END
+$distance
+END
+    set -- "$@" -numa "dist,src=$from,dst=$to,val=$far"
+done
+qemu-system-x86_64 "$@" \
+    -device pxb-pcie,id=far,bus_nr=64,numa_node=1,bus=pcie.0 -device pcie-root-port,id=rp1,bus=far,chassis=1 \
+    -netdev tap,id=net,ifname=tap0,script=no,downscript=no,queues=4,vhost=off \
+    -device virtio-net-pci,netdev=net,bus=rp1,mq=on,rss=on,hash=on,vectors=10 \
+    -kernel "$kernel" -initrd "$initramfs" -append "console=ttyS0 quiet panic=-1" \
+    -display none -monitor none -serial "file:$console" -no-reboot &
+machine=$!
+trap 'kill $machine 2> /dev/null' EXIT
+asked=0
+while kill -0 $machine 2> /dev/null; do
+    count=$(grep -c "VERMEIL ASK" "$console" 2> /dev/null)
+    if [ "${count:-0}" -gt "$asked" ]; then
+        asked=$((asked + 1))
+        # Eight clients, each request on a connection of its own.
+        for client in 1 2 3 4 5 6 7 8; do
+            (for _ in $(seq 25); do curl -s -m 60 -o /dev/null http://10.9.0.2/page; done) &
+            clients="$clients $!"
+        done
+        for client in $clients; do wait "$client"; done
+        clients=
+    fi
+    sleep 0.2
+done
+wait $machine
