@@ -232,6 +232,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'Draw the machine that a text describes instead')
             [CompletionResult]::new('--synthetic', '--synthetic', [CompletionResultType]::ParameterName, 'Draw the machine that a text describes instead')
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list')
+            [CompletionResult]::new('--instances', '--instances', [CompletionResultType]::ParameterName, 'Into how many processes `vermeil serve --instances` would divide these cores: per-node, one, or a number')
+            [CompletionResult]::new('--plan', '--plan', [CompletionResultType]::ParameterName, 'Write as JSON which instances a server would have, instead of a drawing')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of a drawing')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

@@ -1730,7 +1730,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__topo)
-            opts="-s -h --from --synthetic --cores --json --help"
+            opts="-s -h --from --synthetic --cores --instances --plan --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1760,6 +1760,10 @@ _vermeil() {
                     return 0
                     ;;
                 --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --instances)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

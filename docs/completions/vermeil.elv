@@ -213,6 +213,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -s 'Draw the machine that a text describes instead'
             cand --synthetic 'Draw the machine that a text describes instead'
             cand --cores 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list'
+            cand --instances 'Into how many processes `vermeil serve --instances` would divide these cores: per-node, one, or a number'
+            cand --plan 'Write as JSON which instances a server would have, instead of a drawing'
             cand --json 'Write JSON instead of a drawing'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'

@@ -181,6 +181,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand load; and __fish_seen_su
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l from -d 'Draw the machine of an hwloc XML export instead; - reads standard input' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s s -l synthetic -d 'Draw the machine that a text describes instead' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l cores -d 'Also say which cpus `vermeil serve --cores` would use, in the order it takes them: all, a number, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l instances -d 'Into how many processes `vermeil serve --instances` would divide these cores: per-node, one, or a number' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l plan -d 'Write as JSON which instances a server would have, instead of a drawing'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l json -d 'Write JSON instead of a drawing'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l cores -d 'The cpus of the server\'s cores, as for `vermeil serve --cores`: all, a number, or a list' -r

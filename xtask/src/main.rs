@@ -12,6 +12,7 @@ mod docs;
 mod error;
 mod invariants;
 mod leftovers;
+mod numa;
 mod packages;
 mod source;
 mod steps;
@@ -38,7 +39,7 @@ enum Command {
     /// Format, lints, architecture, documentation and tests; runs all of them, then says which failed.
     Check,
     /// Everything continuous integration runs, after installing what it needs.
-    Test,
+    Test(test::Args),
     /// The runtime's tests under the thread sanitizer.
     Tsan,
     /// Measure against real servers and floors.
@@ -52,7 +53,7 @@ enum Command {
 fn main() -> ExitCode {
     let result: Result<()> = match Args::parse().command {
         Command::Check => check::run(),
-        Command::Test => test::run(),
+        Command::Test(args) => test::run(args),
         Command::Tsan => tsan::run(),
         Command::Bench(args) => bench::run(&args),
         Command::Bpf(args) => bpf::run(&args),

@@ -50,6 +50,22 @@ const NEEDS: [Need; 20] = [
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
+/// The emulator: not needed by `cargo xtask test`, and large.
+const EMULATOR: [Need; 3] = [
+    Need { program: "qemu-system-x86_64", package: "qemu-system-x86", reason: "a machine with four nodes" },
+    Need { program: "curl", package: "curl", reason: "sends it requests" },
+    Need { program: "ip", package: "iproute2", reason: "connects it" },
+];
+
+/// Installs what runs the emulated machine, if it is missing.
+///
+/// # Errors
+/// The installation failed.
+pub(crate) fn install_emulator() -> Result<()> {
+    let missing: Vec<&Need> = EMULATOR.iter().filter(|need| find_program(need.program).is_none()).collect();
+    if missing.is_empty() { Ok(()) } else { apt_get(&missing) }
+}
+
 /// Installs what is missing, or says what is.
 ///
 /// # Errors

@@ -12,14 +12,34 @@ use crate::bench::{self, Name};
 use crate::error::{Error, Result};
 use crate::steps::{self, Steps, Tally};
 use crate::workspace::{Workspace, cargo};
-use crate::{bpf, check, packages};
+use crate::{bpf, check, numa, packages};
 
 /// How many times a model's thread may be switched away from while it could go on. Two finds nearly all bugs that are
 /// found at all (CHESS, OSDI 2008); three takes seconds here, four takes minutes.
 const LOOM_MAX_PREEMPTIONS: &str = "3";
 
+/// What is to be tested.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Instead of everything: `numa`, on an emulated machine with four memory nodes
+    what: Option<What>,
+}
+
+/// What is tested by itself.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    Numa,
+}
+
 /// Runs the command.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(args: Args) -> Result<()> {
+    match args.what {
+        Some(What::Numa) => numa::run(),
+        None => everything(),
+    }
+}
+
+fn everything() -> Result<()> {
     let workspace = Workspace::load()?;
     let mut steps = Steps::default();
     steps.run("packages", packages::install);

@@ -2,6 +2,8 @@
 //!
 //! Leaves out reading and drawing, which are the topology crate's. Tested in `topo/tests.rs`.
 
+mod plan;
+
 #[cfg(test)]
 mod tests;
 
@@ -12,12 +14,13 @@ use clap::{Args, ValueHint};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use vermeil_server::config::Surroundings;
-use vermeil_topology::{Allowed, CoreSelection, CpuId, Machine, render, synthetic, xml};
+use vermeil_topology::{Allowed, CoreSelection, CpuId, InstanceSelection, Machine, render, synthetic, xml};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil topo",
     "vermeil topo --cores 4",
+    "vermeil topo --plan",
     "vermeil topo --synthetic 'node:2 l3:2 core:4 pu:2' --json",
     "lstopo --of xml - | vermeil topo --from -",
 ];
@@ -47,6 +50,17 @@ pub(crate) struct TopoArgs {
     #[arg(long, value_name = "LIST|N|all", value_parser = parse_cores)]
     cores: Option<CoreSelection>,
 
+    /// Into how many processes `vermeil serve --instances` would divide these cores: per-node, one, or a number
+    #[arg(long, value_name = "per-node|N|one", default_value_t = InstanceSelection::PerNode)]
+    instances: InstanceSelection,
+
+    /// Write as JSON which instances a server would have, instead of a drawing
+    ///
+    /// A list of objects with `instance`, `cpus`, `nodes`, `memory_bytes` of these nodes, and `queues`, the receive queues of
+    /// cards whose interrupts come to these cpus, each with `nic` and `queue`. Default: a drawing.
+    #[arg(long, conflicts_with = "json")]
+    plan: bool,
+
     /// Write JSON instead of a drawing
     ///
     /// An object with `machine`, `allowed` (cpus, limit and where they come from), `cores` (how many a server would
@@ -70,9 +84,21 @@ impl TopoArgs {
             Some(cores) => Some(cores.resolve(&machine, &allowed)?),
             None => None,
         };
-        Ok(match self.json {
-            true => json(&machine, &allowed, chosen.as_deref()),
-            false => tree(&machine, &allowed, chosen.as_deref()),
+        if self.json {
+            return Ok(json(&machine, &allowed, chosen.as_deref()));
+        }
+        let cpus = match &chosen {
+            Some(cpus) => cpus.clone(),
+            None => CoreSelection::All.resolve(&machine, &allowed)?,
+        };
+        let instances = self.instances.divide(&machine, &cpus);
+        let is_here = self.from.is_none() && self.synthetic.is_none();
+        let plan = plan::of(&machine, &instances, if is_here { plan::cards() } else { Vec::new() });
+        Ok(match self.plan {
+            true => plan::to_json(&plan),
+            false => {
+                render::tree(&machine, &allowed) + &plan::to_text(&plan) + &chosen_line(chosen.as_deref())
+            }
         })
     }
 
@@ -103,13 +129,10 @@ fn read(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-fn tree(machine: &Machine, allowed: &Allowed, chosen: Option<&[CpuId]>) -> String {
-    let mut text = render::tree(machine, allowed);
-    if let Some(chosen) = chosen {
-        let cpus: Vec<_> = chosen.iter().map(CpuId::to_string).collect();
-        text += &format!("chosen: cpus {}\n", cpus.join(", "));
-    }
-    text
+fn chosen_line(chosen: Option<&[CpuId]>) -> String {
+    let Some(chosen) = chosen else { return String::new() };
+    let cpus: Vec<_> = chosen.iter().map(CpuId::to_string).collect();
+    format!("chosen: cpus {}\n", cpus.join(", "))
 }
 
 fn json(machine: &Machine, allowed: &Allowed, chosen: Option<&[CpuId]>) -> String {

@@ -1,7 +1,7 @@
 //! From which nodes a thread's memory comes.
 //!
 //! Owns the system calls; what belongs where is decided elsewhere. Tested here, and on an emulated machine with four
-//! nodes by `cargo xtask test-numa`.
+//! nodes by `cargo xtask test numa`.
 
 #![allow(unsafe_code)]
 

@@ -146,7 +146,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let agent = balancers::bind(&options.balancers.agent)
         .map_err(|(addr, source)| ServeError::Agent { addr, source })?;
     let watch = match assigned {
-        Some(assigned) => Watch::Supervisor(assigned),
+        Some(assigned) => Watch::Supervisor(Box::new(assigned)),
         None => Watch::Control(Bound::at(&options.control)?),
     };
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
@@ -226,7 +226,7 @@ enum Watch<C> {
     /// Its owner, over the control socket; and whoever sends SIGHUP.
     Control(C),
     /// The supervisor.
-    Supervisor(Assigned),
+    Supervisor(Box<Assigned>),
 }
 
 impl Watch<Bound> {

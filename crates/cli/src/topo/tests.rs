@@ -26,6 +26,22 @@ fn a_described_machine_is_drawn_with_the_cpus_chosen() {
 }
 
 #[test]
+fn the_instances_of_a_server_are_planned() {
+    let machine = ["-s", "node:2 core:2 pu:1"];
+    let text = topo(&machine).unwrap();
+    assert!(text.contains("instance 0: cpus 0-1, memory of node 0"), "{text}");
+    assert!(text.contains("instance 1: cpus 2-3, memory of node 1"), "{text}");
+    let plan = |more: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&topo(&[&machine[..], &["--plan"], more].concat()).unwrap()).unwrap()
+    };
+    assert_eq!(plan(&[])[1]["cpus"], serde_json::json!([2, 3]));
+    assert_eq!(plan(&["--instances", "one"])[0]["nodes"], serde_json::json!([0, 1]));
+    assert_eq!(plan(&["--cores", "3"]).as_array().unwrap().len(), 2);
+    let here: serde_json::Value = serde_json::from_str(&topo(&["--plan"]).unwrap()).unwrap();
+    assert_eq!(here[0]["instance"], 0);
+}
+
+#[test]
 fn json_has_the_cpus_chosen_if_asked() {
     let report = |args: &[&str]| -> serde_json::Value {
         let text = topo(args).unwrap();

@@ -13,7 +13,7 @@ fn a_socket_is_its_owners_alone_from_the_start() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(matches!(Place::bind(&path), Err(PlaceError::Taken(_))), "a server answers there");
     drop(place.listener().try_clone());
-    place.remove();
+    drop(place);
     assert!(!path.exists());
 }
 
@@ -23,7 +23,7 @@ fn what_an_ended_server_left_behind_is_taken_over_and_files_are_not() {
     let path = folder.path().join("control");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    Place::bind(&path).unwrap().remove();
+    drop(Place::bind(&path).unwrap());
     fs::write(&path, "mine").unwrap();
     assert!(matches!(Place::bind(&path), Err(PlaceError::NoSocket(_))));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");

@@ -1,10 +1,11 @@
 //! The instance's side: it is given its place, its sockets and its configuration, and obeys.
 //!
-//! Its standard input is the link to the supervisor. Before anything else it goes to its cpus and binds its memory, so
-//! that all it ever touches is there. Without supervisor it drains and ends. Tested through the binary
+//! Its standard input is the link to the supervisor. Its cpus and its memory are the instance's from its first moment, since
+//! it was started from there (`place.rs`). Without supervisor it drains and ends. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 use super::link::{Answer, Assignment, Link, Order, text_of_descriptor};
+use super::place::take_place;
 use crate::{
     balance::Balancing,
     config::{self, Surroundings},
@@ -28,7 +29,6 @@ use std::{
     thread,
 };
 use vermeil::Board;
-use vermeil_io::{allow_current_thread, bind_memory};
 use vermeil_topology::{CpuId, Instance};
 
 /// Longest reason of a refusal that is passed on, in bytes. Guess: more is not read, and a message has its bound.
@@ -117,20 +117,6 @@ impl Assigned {
             obedience.end();
         })?;
         Ok(())
-    }
-}
-
-/// Goes where the instance is to be; says what became of its memory.
-fn take_place(instance: &Instance) -> String {
-    let cpus: Vec<usize> = instance.cpus.iter().map(|cpu| cpu.0 as usize).collect();
-    // Each core pins itself and says if it cannot; this is for the other threads.
-    let _ = allow_current_thread(&cpus);
-    let nodes: Vec<u32> = instance.nodes.iter().map(|node| node.0).collect();
-    let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
-    let names = format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, names.join(", "));
-    match bind_memory(&nodes) {
-        Ok(()) => format!("memory of {names}"),
-        Err(error) => format!("memory from anywhere ({names}: {error})"),
     }
 }
 

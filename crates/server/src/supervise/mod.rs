@@ -6,13 +6,14 @@
 //! instance there is no supervisor: it would have nothing to do but to restart, which whoever starts the server does too.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting, reloading), `member` (a process),
-//! `link` (what is said), `instance` (the other side), `backoff`. Tested through the binary
+//! `link` (what is said), `instance` (the other side), `place`, `backoff`. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 mod backoff;
 mod instance;
 mod link;
 mod member;
+mod place;
 mod supervisor;
 
 pub use instance::Assigned;

@@ -9,6 +9,7 @@ use super::{
     backoff::BackOff,
     link::{Answer, Assignment, Order, text_to_descriptor},
     member::{Member, StartFailure},
+    place::take_place,
 };
 use crate::{
     balance::Balancing,
@@ -140,6 +141,8 @@ impl Supervisor {
         member: &Member,
         say_started: &mpsc::Sender<Result<(), (u32, StartFailure)>>,
     ) -> Option<ExitStatus> {
+        // For what this thread starts; an instance that cannot be there says so itself.
+        take_place(&member.instance);
         let mut back_off = BackOff::default();
         let mut is_first = true;
         loop {
