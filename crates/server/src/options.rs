@@ -2,7 +2,8 @@
 
 use crate::{
     balance::Balance, balancers::BalancerOptions, cgi::CgiOptions, control::ControlTarget,
-    files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions, privileges::User,
+    files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions,
+    privileges::User,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
