@@ -164,6 +164,7 @@ fn the_generated_files() {
         pages,
         [
             "vermeil-check.1",
+            "vermeil-load-agent.1",
             "vermeil-load-backend.1",
             "vermeil-load-files.1",
             "vermeil-load-report.1",

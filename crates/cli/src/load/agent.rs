@@ -30,6 +30,8 @@ pub(super) struct AgentArgs {
     io: Io,
 
     /// End when the first coordinator is done or lost, as a job of a cluster has to
+    ///
+    /// Default: wait for the next one.
     #[arg(long)]
     once: bool,
 }
