@@ -96,7 +96,8 @@ impl Assigned {
     pub(crate) fn describe(&self) -> String {
         let cpus: vermeil_topology::CpuSet = self.assignment.instance.cpus.iter().copied().collect();
         let cores = self.assignment.instance.cpus.len();
-        format!("pid {}, {cores} cores (cpus {cpus}), {}", std::process::id(), self.memory)
+        let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+        format!("pid {}, {cores} (cpus {cpus}), {}", std::process::id(), self.memory)
     }
 
     /// Says that it serves, and obeys from now on.
