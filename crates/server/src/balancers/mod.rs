@@ -1,7 +1,7 @@
 //! What balancers in front of this server are told: how much it has to do, and whether it is about to end.
 //!
 //! One thread measures twice a second and answers HAProxy's agent checks; cores write the same into answers as a load
-//! report, if asked to. Reading order: [`BalancerOptions`], [`LoadBoard`] (what was measured, for everybody), `weight` (what
+//! report, if asked to. Reading order: [`BalancerOptions`], `LoadBoard` (what was measured, for everybody), `weight` (what
 //! follows for a balancer), `agent` (the thread), `orca` (the report in answers). Whether the server is ready is in
 //! `server.rs`. Tested beside the files, and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
 

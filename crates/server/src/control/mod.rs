@@ -6,7 +6,7 @@
 //! | line | answer |
 //! | --- | --- |
 //! | `status` | the status, for people |
-//! | `status json` | the same for programs: [`Status`](crate::status::Status) |
+//! | `status json` | the same for programs: [`Status`] |
 //! | `reload` | `reloaded` or `refused`, then what there is to say, line by line |
 //!
 //! Whoever connects must also be the user that started the server, or the superuser, by the kernel's word. Requests are
