@@ -137,14 +137,20 @@ impl Color {
         let worth_ns = self.shared.worth_ns(handler);
         let poster = current_of(&self.shared, |core| {
             core.count_post(handler);
-            core.index.0
+            core.index
         });
-        let event = event.labelled(Label { handler: handler.0, worth_ns, from: poster.unwrap_or(NOBODY) });
+        let from = poster.map_or(NOBODY, |core| core.0);
+        let event = event.labelled(Label { handler: handler.0, worth_ns, from });
         if self.queue.about.handler() != handler {
             self.queue.about.handler.store(handler.0, Ordering::Relaxed);
         }
         match self.queue.push(event) {
-            Some(token) => self.shared.schedule(token, 1),
+            Some(token) => {
+                if let Some(here) = poster {
+                    self.shared.bring_to_poster(&token, here);
+                }
+                self.shared.schedule(token, 1);
+            }
             None => self.shared.posted(&self.queue, worth_ns),
         }
     }

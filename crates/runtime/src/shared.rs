@@ -176,9 +176,6 @@ impl Shared {
     /// A color may run: puts its token into its core's ready queue, with so many entries of its events, wakes the core if it
     /// sleeps, and another if it should steal the color.
     pub(crate) fn schedule(&self, token: Token, entries: usize) {
-        if self.stealing == Stealing::Learned {
-            self.bring_to_poster(&token);
-        }
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         let color = thieves.then(|| token.color().clone());
         let core = self.enqueue(token, entries);
@@ -189,14 +186,15 @@ impl Shared {
         }
     }
 
-    /// Moves a color to the core that has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
-    fn bring_to_poster(&self, token: &Token) {
+    /// Moves a color to core `here`, which has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
+    pub(crate) fn bring_to_poster(&self, token: &Token, here: CoreIndex) {
         let color = token.color();
         let home = CoreIndex(color.core());
-        let Some(here) = current_of(self, |core| core.index).filter(|here| *here != home) else { return };
-        let handler = color.about.handler();
-        let is_unit = self.control.as_ref().is_some_and(|control| control.unit(handler).is_some());
-        if is_unit || !self.core(home.0).parking.is_asleep() || !self.may_go(color, here) {
+        if self.stealing != Stealing::Learned || here == home || !self.core(home.0).parking.is_asleep() {
+            return;
+        }
+        let unit = self.control.as_ref().and_then(|control| control.unit(color.about.handler()));
+        if unit.is_some() || !self.may_go(color, here) {
             return;
         }
         let distance = self.layout.distance(home, here);
