@@ -1,10 +1,10 @@
-//! What can be wrong with a layout, or with a plan that somebody wrote.
+//! What can be wrong with a layout, with a plan that somebody wrote, or with a recording.
 //!
 //! Owns the crate's one error type. Each message names the operation, the thing and the cure. Tested where each arises.
 
 use vermeil_topology::CpuId;
 
-/// A layout or a plan that cannot be.
+/// A layout, a plan or a recording that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -71,5 +71,13 @@ pub enum Error {
         handler: String,
         /// Those that are.
         known: String,
+    },
+    /// A line of a recording that is not as it should be.
+    #[error("recording: line {line}: {problem}; see \"Recordings\" in docs/runtime.md for the form")]
+    Recording {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
     },
 }

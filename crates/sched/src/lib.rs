@@ -3,7 +3,8 @@
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on pinned threads in the
 //! runtime. Owns the turn (`turn`), what waits for a core (`ready`), when it is stolen (`steal`), the policies by name
 //! (`policy`), the cores as policies see them (`layout`), what handlers cost (`cost`) and post (`flow`), where they stand
-//! (`plan`) and what moves them (`control`). Knows no time, no I/O, no lock.
+//! (`plan`) and what moves them (`control`), and the form of what was recorded of a run (`recording`). Knows no time, no I/O,
+//! no lock.
 
 mod budget;
 pub mod control;
@@ -16,6 +17,7 @@ mod place;
 pub mod plan;
 mod policy;
 mod ready;
+pub mod recording;
 mod steal;
 mod turn;
 

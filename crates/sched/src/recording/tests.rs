@@ -1,0 +1,69 @@
+use super::*;
+
+fn header() -> Header {
+    Header { recording: VERSION, policy: "none".into(), cpus: vec![4, 5], lost: 2 }
+}
+
+fn event(handler: &str, core: u32, start_ns: u64) -> Recorded {
+    let (color, posted_ns, run_ns) = (7, start_ns.saturating_sub(10), 5);
+    Recorded { handler: handler.into(), color, core, posted_ns, start_ns, run_ns, by: None, moved_from: None }
+}
+
+#[test]
+fn events_are_sorted_and_posters_found() {
+    let events = vec![
+        ((1, 0), Some((0, 9)), event("write", 1, 300)),
+        ((0, 9), None, event("read", 0, 100)),
+        ((0, 10), Some((0, 3)), event("orphan", 0, 200)),
+        ((1, 1), Some((1, 2)), event("before its poster", 1, 310)),
+        ((1, 2), None, event("late", 1, 320)),
+    ];
+    let recording = Recording::assemble(header(), events);
+    let posters: Vec<_> = recording.events.iter().map(|event| (event.handler.as_str(), event.by)).collect();
+    let expected =
+        [("read", None), ("orphan", None), ("write", Some(0)), ("before its poster", None), ("late", None)];
+    assert_eq!(posters, expected);
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let moved = Recorded { moved_from: Some(0), ..event("write", 1, 300) };
+    let events = vec![((0, 9), None, event("re\"ad", 0, 100)), ((1, 0), Some((0, 9)), moved)];
+    let recording = Recording::assemble(header(), events);
+    assert_eq!(Recording::parse(&recording.to_text()), Ok(recording));
+}
+
+#[test]
+fn the_form_is_the_one_on_the_page() {
+    let recording = Recording::assemble(
+        header(),
+        vec![
+            ((0, 0), None, event("read", 0, 100)),
+            ((1, 0), Some((0, 0)), Recorded { moved_from: Some(0), ..event("write", 1, 300) }),
+        ],
+    );
+    let expected = concat!(
+        "{\"recording\":1,\"policy\":\"none\",\"cpus\":[4,5],\"lost\":2}\n",
+        "{\"handler\":\"read\",\"color\":7,\"core\":0,\"posted_ns\":90,\"start_ns\":100,\"run_ns\":5}\n",
+        "{\"handler\":\"write\",\"color\":7,\"core\":1,\"posted_ns\":290,\"start_ns\":300,\"run_ns\":5,\"by\":0,",
+        "\"moved_from\":0}\n",
+    );
+    assert_eq!(recording.to_text(), expected);
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    let good = Recording::assemble(
+        header(),
+        vec![((0, 0), None, event("read", 0, 100)), ((1, 0), Some((0, 0)), event("write", 1, 300))],
+    )
+    .to_text();
+    let message = |text: &str| Recording::parse(text).expect_err(text).to_string();
+    assert!(message("").contains("line 1: there is no header"));
+    assert!(message("nonsense").contains("line 1: the header"));
+    assert!(message(&good.replace("\"recording\":1", "\"recording\":9")).contains("version 9"));
+    assert!(message(&good.replace("\"by\":0", "\"by\":1")).contains("line 3: was posted by"));
+    assert!(message(&good.replace("\"core\":1", "\"core\":2")).contains("line 3: there is no such core"));
+    assert!(message(&good.replace("\"start_ns\":300", "\"start_ns\":50")).contains("line 3: starts before"));
+    assert!(message(&good.replace("\"color\"", "\"colour\"")).contains("line 2: unknown field"));
+}
