@@ -4,12 +4,11 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Command;
 
 use crate::error::Result;
-use crate::steps::{self, Steps, run_command};
+use crate::steps::{Steps, run_command};
 use crate::workspace::{Workspace, cargo};
-use crate::{architecture, docs};
+use crate::{again, architecture, docs};
 
 /// Runs the command.
 pub(crate) fn run() -> Result<()> {
@@ -37,7 +36,7 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.run_tests("tests", |tally| {
-        let mut command: Command = in_root(&["test", "--workspace", "--no-fail-fast"]);
-        steps::run_tests(&mut command, tally, &mut io::stdout())
+        let test = |arguments: &[&str]| in_root(&[&["test"], arguments].concat());
+        again::run_tests(test, &["--workspace", "--no-fail-fast"], tally, &mut io::stdout())
     });
 }

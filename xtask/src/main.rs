@@ -4,6 +4,7 @@
 //! integration runs: it installs what the tests need, then does all of `check`, the model checks and the smoke size of
 //! every bench. `bench` measures, `docs` writes what is generated. Nothing here ships.
 
+mod again;
 mod architecture;
 mod bench;
 mod bpf;

@@ -118,7 +118,8 @@ pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally, terminal: &mut
     if status.success() { Ok(()) } else { Err(failure(command, status)) }
 }
 
-fn failure(command: &Command, status: std::process::ExitStatus) -> Error {
+/// The error of a command that ended with `status`.
+pub(crate) fn failure(command: &Command, status: std::process::ExitStatus) -> Error {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     Error::Command { command: words.join(" "), status: status.to_string() }
