@@ -3,21 +3,20 @@
 //! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
 //! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
 
+mod cgi;
 mod load;
 mod overload;
 mod runtime;
+mod serve;
 mod sim;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use vermeil_bench::cgi;
+use vermeil_bench::report::Report;
 use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::serve::plan::Server;
-use vermeil_bench::serve::report::Report;
-use vermeil_bench::serve::{self, Options, Outputs, Size};
-use vermeil_bench::stop::Stop;
 
 use crate::error::Result;
 use crate::steps::run_command;
@@ -96,12 +95,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let workspace = Workspace::load()?;
     match args.name {
-        Name::Serve => run_serve(args, &workspace),
+        Name::Serve => {
+            let duration = args.duration.map_or(vermeil_bench::serve::DURATION, Duration::from_secs_f64);
+            let rounds = args.rounds.unwrap_or(vermeil_bench::serve::ROUNDS);
+            serve::run(rounds, duration, &args.servers, &workspace)
+        }
         Name::Runtime => {
             let rounds = args.rounds.unwrap_or(vermeil_bench::runtime::ROUNDS);
-            runtime::run(rounds, &args.programs, &args.variants)
+            runtime::run(rounds, &args.programs, &args.variants, &workspace)
         }
-        Name::Cgi => run_cgi(args, &workspace),
+        Name::Cgi => {
+            let duration = args.duration.map_or(vermeil_bench::cgi::DURATION, Duration::from_secs_f64);
+            cgi::run(args.rounds.unwrap_or(vermeil_bench::cgi::ROUNDS), duration, &workspace)
+        }
         Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
         Name::Sim => sim::run(args.rounds.unwrap_or(vermeil_bench::sim::ROUNDS), &workspace),
         Name::Load => {
@@ -115,75 +121,36 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn run_cgi(args: &Args, workspace: &Workspace) -> Result<()> {
-    let options = cgi::Options {
-        size: cgi::Size::Full,
-        rounds: args.rounds.unwrap_or(cgi::ROUNDS),
-        duration: args.duration.map_or(cgi::DURATION, Duration::from_secs_f64),
-        ..cgi_options(workspace, Profile::Release)?
-    };
-    let report = cgi::run(&options, &Stop::on_signals()?)?;
-    println!("\n{}", report.to_text());
-    let outputs = cgi::report::Outputs::of(&workspace.root);
-    report.write(&outputs)?;
-    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
-    Ok(())
-}
-
-fn run_serve(args: &Args, workspace: &Workspace) -> Result<()> {
-    let options = Options {
-        size: Size::Full,
-        rounds: args.rounds.unwrap_or(serve::ROUNDS),
-        duration: args.duration.map_or(serve::DURATION, Duration::from_secs_f64),
-        ..options(workspace, Profile::Release, &args.servers)?
-    };
-    let report = serve::run(&options, &Stop::on_signals()?)?;
-    print(&report);
-    if args.servers.is_empty() {
-        let outputs = Outputs::of(&workspace.root);
-        report.write(&outputs)?;
-        println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
-    } else {
-        println!("\nnot kept: only some servers ran");
-    }
-    Ok(())
-}
-
 /// Runs the smoke size of one bench.
 pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
     let workspace = Workspace::load()?;
-    if name == Name::Runtime {
-        return runtime::smoke();
+    match name {
+        Name::Serve => serve::smoke(servers, &workspace),
+        Name::Runtime => runtime::smoke(&workspace),
+        Name::Cgi => cgi::smoke(&workspace),
+        Name::Overload => overload::smoke(&workspace),
+        Name::Sim => sim::smoke(&workspace),
+        Name::Load => load::smoke(&workspace),
+        Name::FindMax => load::find_max_smoke(&workspace),
     }
-    if name == Name::Sim {
-        return sim::smoke(&workspace);
-    }
-    if name == Name::Overload {
-        return overload::smoke(&workspace);
-    }
-    if name == Name::Load {
-        return load::smoke(&workspace);
-    }
-    if name == Name::FindMax {
-        return load::find_max_smoke(&workspace);
-    }
-    if name == Name::Cgi {
-        let options = cgi_options(&workspace, Profile::Dev)?;
-        println!("\n{}", cgi::smoke(&options, &Stop::on_signals()?)?.to_text());
-        return Ok(());
-    }
-    let options = Options {
-        size: Size::Smoke,
-        rounds: 1,
-        duration: SMOKE_DURATION,
-        ..options(&workspace, Profile::Dev, servers)?
-    };
-    print(&serve::smoke(&options, &Stop::on_signals()?)?);
+}
+
+/// Prints a finished bench.
+fn show(report: &Report) {
+    println!("\n{}", report.to_text());
+}
+
+/// Prints a finished bench and keeps its results.
+fn keep(report: &Report, workspace: &Workspace) -> Result<()> {
+    show(report);
+    let outputs = report.write(&workspace.root)?;
+    kept(&outputs.rows, &outputs.page);
     Ok(())
 }
 
-fn print(report: &Report) {
-    println!("\n{}", report.to_text());
+/// Says where results are kept.
+fn kept(rows: &Path, page: &Path) {
+    println!("\nkept in {} and {}", rows.display(), page.display());
 }
 
 /// How the binaries are built: numbers need the release profile, a smoke test is content with what the tests built.
@@ -210,40 +177,17 @@ impl Profile {
     }
 }
 
-/// The options of the smoke size of `cgi`, with binaries of `profile`.
-fn cgi_options(workspace: &Workspace, profile: Profile) -> Result<cgi::Options> {
-    let binaries = build(workspace, profile)?;
-    Ok(cgi::Options {
-        size: cgi::Size::Smoke,
-        rounds: 1,
-        duration: SMOKE_DURATION,
-        vermeil: binaries.join("vermeil"),
-        starts: binaries.join("vermeil-starts"),
-        repository: workspace.root.clone(),
-    })
+/// Builds all that benches start; gives the folder of the binaries.
+fn build(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
+    build_some(workspace, profile, &["--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"])
 }
 
-/// Builds the binaries that benches start; gives their folder.
-fn build(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
+/// Builds what `arguments` say; gives the folder of the binaries.
+fn build_some(workspace: &Workspace, profile: Profile, arguments: &[&str]) -> Result<PathBuf> {
     let mut build = cargo();
-    build.args(["build", "--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"]);
-    build.args(profile.flags()).current_dir(&workspace.root);
+    build.arg("build").args(arguments).args(profile.flags()).current_dir(&workspace.root);
     run_command(&mut build)?;
     Ok(workspace.target.join(profile.folder()))
-}
-
-/// The options of `serve`, with binaries of `profile`.
-fn options(workspace: &Workspace, profile: Profile, servers: &[Server]) -> Result<Options> {
-    let binaries = build(workspace, profile)?;
-    Ok(Options {
-        size: Size::Full,
-        rounds: serve::ROUNDS,
-        duration: serve::DURATION,
-        servers: if servers.is_empty() { Server::ALL.to_vec() } else { servers.to_vec() },
-        vermeil: binaries.join("vermeil"),
-        floor: binaries.join("vermeil-floor"),
-        repository: workspace.root.clone(),
-    })
 }
 
 fn at_least_one(text: &str) -> std::result::Result<usize, String> {

@@ -5,20 +5,20 @@
 //! nginx with fcgiwrap run the same program in C, each as small as it starts and holding gigabytes (`servers`). Rounds
 //! are interleaved. What becomes of the numbers stands in `report`.
 
-pub mod points;
 pub mod programs;
-pub mod report;
+mod report;
 pub mod servers;
 pub mod starts;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Result;
+use crate::points::Points;
+use crate::report::Report;
+use crate::size::Size;
 use crate::stop::Stop;
-use crate::{Error, Result};
-use points::Points;
 use programs::Programs;
-use report::{Outputs, Report};
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread. Filling gigabytes anew for each
 /// takes longer than measuring.
@@ -28,15 +28,6 @@ pub const DURATION: Duration = Duration::from_secs(3);
 /// Connections of every run of a server, each with one request in flight: as many as the programs of one core keep busy,
 /// and few enough that no server runs out of processes.
 pub const CONNECTIONS: usize = 4;
-
-/// How much of the bench is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Everything, for numbers; what is not installed is an error.
-    Full,
-    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
-    Smoke,
-}
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -65,7 +56,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     starts::run(options, &programs, stop, &mut points)?;
     servers::run(options, &programs, stop, &mut points)?;
-    Ok(Report::new(options, points))
+    Ok(report::report(options, &points))
 }
 
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
@@ -73,19 +64,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
     let report = run(options, stop)?;
-    report.write(&outputs)?;
-    let rows = crate::rows::read(&outputs.rows)?;
-    let is_sane = |row: &crate::rows::Row| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
-    if let Some(row) = rows.iter().find(|row| !is_sane(row)) {
-        return Err(Error::form("results/cgi.ndjson", format!("an impossible number: {row:?}")));
-    }
-    for variant in ["fork", "posix_spawn", "vfork", "spawner", servers::Server::Vermeil.name()] {
-        if !rows.iter().any(|row| row.variant == variant) {
-            return Err(Error::form("results/cgi.ndjson", format!("no row of {variant}")));
-        }
-    }
+    let ways = ["fork", "posix_spawn", "vfork", "spawner"].map(|way| (way, "blocked_us"));
+    report.check(&[&ways[..], &[(servers::Server::Vermeil.name(), "per_cpu_s")]].concat())?;
     Ok(report)
 }

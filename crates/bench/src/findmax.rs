@@ -4,7 +4,7 @@
 //! have the other. `vermeil load support --find-max` does the rest, with think times and downloads ten times as fast, so
 //! that a trial takes seconds. What becomes of the trials stands in `report`.
 
-pub mod report;
+mod report;
 pub mod servers;
 
 use std::path::PathBuf;
@@ -18,25 +18,17 @@ use crate::machine::Cpus;
 use crate::network::Network;
 use crate::peers::find_program;
 use crate::peers::process::Process;
+use crate::report::Report;
 use crate::site::Site;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
-use report::{Outputs, Report};
 use servers::Server;
 
 /// Children of PHP, in both: as many as Vermeil has for one core, unless told otherwise.
 const CHILDREN: usize = 4;
 /// How much faster users think and take than they would.
 const COMPRESS: &str = "10";
-
-/// How much of the bench is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Everything, for numbers; what is not installed is an error.
-    Full,
-    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
-    Smoke,
-}
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -77,7 +69,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
         found.push((server, record));
     }
     backend.stop()?;
-    Ok(Report::new(options, found))
+    Ok(report::report(options, &found))
 }
 
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
@@ -85,17 +77,9 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
     let report = run(options, stop)?;
-    report.write(&outputs)?;
-    for server in servers_here(options.size)? {
-        let rows = crate::rows::read(&outputs.rows)?;
-        if !rows.iter().any(|row| row.variant == server.name() && row.metric == "users" && row.median >= 0.0)
-        {
-            return Err(Error::form("results/find-max.ndjson", format!("no row of {}", server.name())));
-        }
-    }
+    let here = servers_here(options.size)?;
+    report.check(&here.iter().map(|server| (server.name(), "users")).collect::<Vec<_>>())?;
     Ok(report)
 }
 

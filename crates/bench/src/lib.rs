@@ -2,7 +2,7 @@
 //!
 //! A bench starts servers as child processes ([`peers`]), loads them ([`wrk`]), measures what they cost ([`measure`]),
 //! and turns rounds into medians with their spread ([`stats`]), printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and
-//! put into the documentation ([`markdown`]). [`serve`] is the bench of the web server, [`runtime`] that of the runtime,
+//! put into the documentation ([`markdown`]), mostly by one [`report`]. [`serve`] is the bench of the web server, [`runtime`] that of the runtime,
 //! [`cgi`] that of starting programs, [`overload`] that of more load than can be served,
 //! [`sim`] that of the simulator, [`load`] that of the load injector, [`findmax`] the search for the most users. Each bench
 //! has a smoke size that the tests run, so that it cannot rot, and that
@@ -30,7 +30,10 @@ pub mod network;
 pub mod stop;
 
 pub mod markdown;
+pub mod points;
+pub mod report;
 pub mod rows;
+pub mod size;
 pub mod stats;
 pub mod svg;
 pub mod table;

@@ -7,7 +7,7 @@
 //! rotates. What becomes of the numbers stands in `report`.
 
 pub mod injectors;
-pub mod report;
+mod report;
 pub mod users;
 
 use std::net::SocketAddr;
@@ -15,19 +15,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cgi::points::{Key, Points};
 use crate::machine::Cpus;
 use crate::network::Network;
 use crate::peers::nginx::{self, Sending};
 use crate::peers::process::Process;
 use crate::peers::{Setting, find_program};
+use crate::points::{Key, Points};
 use crate::probe::Target;
+use crate::report::Report;
 use crate::site::Site;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result};
 use injectors::{Injector, Place};
-use report::{Outputs, Report};
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 5;
@@ -40,15 +41,6 @@ pub const CONNECTIONS: usize = 64;
 const FILE: (&str, usize) = ("1k.html", 1024);
 /// How long the back end of the second part waits with each answer. A guess: far more than two busy cores add.
 const DELAY: Duration = Duration::from_millis(10);
-
-/// How much of the bench is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Everything, for numbers; what is not installed is an error.
-    Full,
-    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
-    Smoke,
-}
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -78,7 +70,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     bench.cost(&mut points)?;
     bench.agreement(&mut points)?;
     users::run(&bench, &mut points)?;
-    Ok(Report::new(options, points))
+    Ok(report::report(options, &points))
 }
 
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
@@ -86,20 +78,10 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
     let report = run(options, stop)?;
-    report.write(&outputs)?;
-    let rows = crate::rows::read(&outputs.rows)?;
-    let is_sane = |row: &crate::rows::Row| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
-    if let Some(row) = rows.iter().find(|row| !is_sane(row)) {
-        return Err(Error::form("results/load.ndjson", format!("an impossible number: {row:?}")));
-    }
-    for injector in injectors::here(options.size)? {
-        if !rows.iter().any(|row| row.variant == injector.name() && row.metric == "per_cpu_s") {
-            return Err(Error::form("results/load.ndjson", format!("no row of {}", injector.name())));
-        }
-    }
+    let here = injectors::here(options.size)?;
+    let expected: Vec<_> = here.iter().map(|injector| (injector.name(), "per_cpu_s")).collect();
+    report.check(&expected)?;
     Ok(report)
 }
 

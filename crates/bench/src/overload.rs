@@ -6,17 +6,18 @@
 //! stands in `quota`, one run in `run`, what becomes of the numbers in `report`.
 
 pub mod quota;
-pub mod report;
+mod report;
 pub mod run;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cgi::points::Points;
 use crate::peers::find_program;
+use crate::points::Points;
+use crate::report::Report;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
-use report::{Outputs, Report};
 use run::Bench;
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
@@ -24,15 +25,6 @@ pub const ROUNDS: usize = 3;
 
 /// What is offered, in hundredths of the capacity that the server showed before.
 const OFFERED: [u32; 6] = [50, 90, 150, 200, 300, 400];
-
-/// How much of the bench is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Everything, for numbers; what is missing is an error.
-    Full,
-    /// Just enough to see that it works; what this machine cannot run is left out, loudly.
-    Smoke,
-}
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -113,7 +105,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
             bench.round(server, &mut points)?;
         }
     }
-    Ok(Report::new(options, bench.quota(), points))
+    Ok(report::report(options, bench.quota(), &points))
 }
 
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
@@ -121,19 +113,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
     let report = run(options, stop)?;
-    report.write(&outputs)?;
-    let rows = crate::rows::read(&outputs.rows)?;
-    let is_sane = |row: &crate::rows::Row| row.low >= 0.0 && row.low <= row.median && row.median <= row.high;
-    if let Some(row) = rows.iter().find(|row| !is_sane(row)) {
-        return Err(Error::form("results/overload.ndjson", format!("an impossible number: {row:?}")));
-    }
-    for metric in ["capacity_per_s", "good_per_s", "p99_ms", "recovery_s"] {
-        if !rows.iter().any(|row| row.variant == Server::Vermeil.name() && row.metric == metric) {
-            return Err(Error::form("results/overload.ndjson", format!("no row of {metric}")));
-        }
-    }
+    let metrics = ["capacity_per_s", "good_per_s", "p99_ms", "recovery_s"];
+    report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
     Ok(report)
 }

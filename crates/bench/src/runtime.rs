@@ -18,8 +18,9 @@ mod tasks;
 use std::path::{Path, PathBuf};
 
 use crate::Result;
+use crate::size::Size;
 use crate::stop::Stop;
-use plan::{Program, Size, Variant};
+use plan::{Program, Variant};
 use report::Report;
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.

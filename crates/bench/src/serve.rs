@@ -12,6 +12,7 @@ pub mod tune;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::Load;
 use crate::{Error, Result};
@@ -26,15 +27,6 @@ pub const ROUNDS: usize = 5;
 pub const DURATION: Duration = Duration::from_secs(1);
 /// Connections of every run: the number the project's goal is stated for.
 pub const CONNECTIONS: usize = 64;
-
-/// How much of the bench is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Everything, for numbers: servers are tuned first, and a server that is not installed is an error.
-    Full,
-    /// Just enough to see that it works: no tuning, and what this machine cannot run is left out, loudly.
-    Smoke,
-}
 
 /// What to run.
 #[derive(Clone, Debug)]

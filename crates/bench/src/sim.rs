@@ -5,16 +5,17 @@
 //! the same in every round. What becomes of the numbers stands in `report`.
 
 pub mod child;
-pub mod report;
+mod report;
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cgi::points::{Key, Points};
+use crate::points::{Key, Points};
+use crate::report::Report;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 use child::Sample;
-use report::{Outputs, Report};
 
 /// Rounds of a full run, unless told otherwise.
 pub const ROUNDS: usize = 5;
@@ -41,22 +42,18 @@ pub const CASES: [Case; 5] = [
     Case { workload: "sqrt-pipeline", machine: "epyc-2x64", policy: "adaptive", full_ms: 0 },
 ];
 
-/// How much of the bench is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Everything, for numbers.
-    Full,
-    /// A hundredth of it, to see that it works.
-    Smoke,
-}
-
-impl Size {
-    /// Virtual time of a case in this size; 0 where the workload ends by itself.
-    fn virtual_ms(self, case: Case) -> u64 {
-        match self {
-            Self::Full => case.full_ms,
-            Self::Smoke => (case.full_ms / 100).max(1),
+impl Case {
+    /// Virtual time in milliseconds; 0 where the workload ends by itself.
+    fn virtual_ms(self, size: Size) -> u64 {
+        match size {
+            Size::Full => self.full_ms,
+            Size::Smoke => (self.full_ms / 100).max(1),
         }
+    }
+
+    /// Machine and policy, as rows name them.
+    fn variant(self) -> String {
+        format!("{} {}", self.machine, self.policy)
     }
 }
 
@@ -91,13 +88,13 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
             keep(&mut points, case, &sample);
         }
     }
-    Ok(Report::new(options, points))
+    Ok(report::report(options, &points))
 }
 
 fn simulate(options: &Options, case: Case) -> Result<Sample> {
     let mut command = Command::new(&options.sims);
     command.args([case.workload, case.machine, case.policy]);
-    command.arg(options.size.virtual_ms(case).to_string());
+    command.arg(case.virtual_ms(options.size).to_string());
     let output = command.output().map_err(Error::path("run", &options.sims))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -107,12 +104,7 @@ fn simulate(options: &Options, case: Case) -> Result<Sample> {
 }
 
 fn keep(points: &mut Points, case: Case, sample: &Sample) {
-    let key = |metric, unit| Key {
-        program: case.workload.to_owned(),
-        variant: format!("{} {}", case.machine, case.policy),
-        metric,
-        unit,
-    };
+    let key = |metric, unit| Key { program: case.workload.to_owned(), variant: case.variant(), metric, unit };
     let seconds = sample.cpu_ns as f64 / 1e9;
     points.push(key("events_per_s", "1/s"), sample.events as f64 / seconds);
     points.push(key("moments_per_s", "1/s"), sample.moments as f64 / seconds);
@@ -124,16 +116,10 @@ fn keep(points: &mut Points, case: Case, sample: &Sample) {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
-    let outputs = Outputs::of(folder.path());
     let report = run(options, stop)?;
-    report.write(&outputs)?;
-    let rows = crate::rows::read(&outputs.rows)?;
-    if rows.len() != 3 * CASES.len() || rows.iter().any(|row| row.low <= 0.0) {
-        return Err(Error::form(
-            "results/sim.ndjson",
-            format!("numbers are missing or impossible: {rows:?}"),
-        ));
-    }
+    let variants = CASES.map(Case::variant);
+    let metrics = ["events_per_s", "moments_per_s", "memory_mb"];
+    let expected = variants.iter().flat_map(|variant| metrics.map(|metric| (&**variant, metric)));
+    report.check(&expected.collect::<Vec<_>>())?;
     Ok(report)
 }

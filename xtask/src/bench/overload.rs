@@ -1,28 +1,23 @@
 //! `cargo xtask bench overload`: builds server and load, and has them run.
 
-use vermeil_bench::overload::report::Outputs;
-use vermeil_bench::overload::{self, Options, Size};
+use vermeil_bench::overload::{self, Options};
+use vermeil_bench::size::Size;
 use vermeil_bench::stop::Stop;
 
-use super::{Profile, build};
+use super::{Profile, build, keep, show};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
 /// The full size.
 pub(super) fn run(rounds: usize, workspace: &Workspace) -> Result<()> {
     let options = options(workspace, Profile::Release, Size::Full, rounds)?;
-    let report = overload::run(&options, &Stop::on_signals()?)?;
-    println!("\n{}", report.to_text());
-    let outputs = Outputs::of(&workspace.root);
-    report.write(&outputs)?;
-    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
-    Ok(())
+    keep(&overload::run(&options, &Stop::on_signals()?)?, workspace)
 }
 
 /// The smoke size.
 pub(super) fn smoke(workspace: &Workspace) -> Result<()> {
     let options = options(workspace, Profile::Dev, Size::Smoke, 1)?;
-    println!("\n{}", overload::smoke(&options, &Stop::on_signals()?)?.to_text());
+    show(&overload::smoke(&options, &Stop::on_signals()?)?);
     Ok(())
 }
 

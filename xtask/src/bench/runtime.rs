@@ -1,25 +1,29 @@
 //! `cargo xtask bench runtime`: builds the binary of single runs, and has them run.
 
-use vermeil_bench::runtime::plan::{Program, Size, Variant};
+use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::runtime::report::Report;
 use vermeil_bench::runtime::{self, Options, Outputs};
+use vermeil_bench::size::Size;
 use vermeil_bench::stop::Stop;
 
-use super::Profile;
+use super::{Profile, build_some, kept};
 use crate::error::Result;
-use crate::steps::run_command;
-use crate::workspace::{Workspace, cargo};
+use crate::workspace::Workspace;
 
 /// The full size of these programs and variants; of all where none are given.
-pub(super) fn run(rounds: usize, programs: &[Program], variants: &[Variant]) -> Result<()> {
-    let workspace = Workspace::load()?;
+pub(super) fn run(
+    rounds: usize,
+    programs: &[Program],
+    variants: &[Variant],
+    workspace: &Workspace,
+) -> Result<()> {
     let some = !programs.is_empty() || !variants.is_empty();
     let options = Options {
         size: Size::Full,
         rounds,
         programs: if programs.is_empty() { Program::ALL.to_vec() } else { programs.to_vec() },
         variants: if variants.is_empty() { Variant::ALL.to_vec() } else { variants.to_vec() },
-        runs: build(&workspace, Profile::Release)?,
+        runs: build(workspace, Profile::Release)?,
         repository: workspace.root.clone(),
     };
     let report = runtime::run(&options, &Stop::on_signals()?)?;
@@ -30,19 +34,18 @@ pub(super) fn run(rounds: usize, programs: &[Program], variants: &[Variant]) -> 
     }
     let outputs = Outputs::of(&workspace.root);
     report.write(&outputs)?;
-    println!("\nkept in {} and {}", outputs.rows.display(), outputs.page.display());
+    kept(&outputs.rows, &outputs.page);
     Ok(())
 }
 
 /// The smoke size.
-pub(super) fn smoke() -> Result<()> {
-    let workspace = Workspace::load()?;
+pub(super) fn smoke(workspace: &Workspace) -> Result<()> {
     let options = Options {
         size: Size::Smoke,
         rounds: 1,
         programs: Program::ALL.to_vec(),
         variants: runtime::smoke_variants(),
-        runs: build(&workspace, Profile::Dev)?,
+        runs: build(workspace, Profile::Dev)?,
         repository: workspace.root.clone(),
     };
     print(&runtime::smoke(&options, &Stop::on_signals()?)?);
@@ -54,11 +57,8 @@ fn print(report: &Report) {
 }
 
 fn build(workspace: &Workspace, profile: Profile) -> Result<std::path::PathBuf> {
-    let mut build = cargo();
-    build.args(["build", "--package", "vermeil-bench", "--bin", "vermeil-runs"]);
-    build.args(profile.flags()).current_dir(&workspace.root);
-    run_command(&mut build)?;
-    Ok(workspace.target.join(profile.folder()).join("vermeil-runs"))
+    let binaries = build_some(workspace, profile, &["--package", "vermeil-bench", "--bin", "vermeil-runs"])?;
+    Ok(binaries.join("vermeil-runs"))
 }
 
 /// Reads the name of a program.

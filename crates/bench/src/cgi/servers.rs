@@ -15,15 +15,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use super::points::{Key, Points};
 use super::programs::Programs;
-use super::{CONNECTIONS, Options, Size};
+use super::{CONNECTIONS, Options};
 use crate::machine::Cpus;
 use crate::measure::CoreTime;
 use crate::network::Network;
 use crate::peers::find_program;
 use crate::peers::process::Process;
+use crate::points::{Key, Points};
 use crate::probe::Target;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result};

@@ -9,9 +9,10 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::points::{Key, Points};
+use super::Options;
 use super::programs::Programs;
-use super::{Options, Size};
+use crate::points::{Key, Points};
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::Size;
 use crate::network::Network;
 use crate::peers::find_program;
 use crate::probe::Target;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result, measure};

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::{Bench, FILE, Size, vermeil_load};
-use crate::cgi::points::{Key, Points};
+use super::{Bench, FILE, vermeil_load};
 use crate::network::Network;
 use crate::peers::Setting;
 use crate::peers::process::Process;
 use crate::peers::vermeil::{self, Io};
+use crate::points::{Key, Points};
+use crate::size::Size;
 use crate::{Error, Result};
 
 /// How many users, in a full run: the usual limit of descriptors is 20,000.

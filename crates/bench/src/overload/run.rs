@@ -6,13 +6,14 @@ use std::time::Duration;
 use vermeil_load::report::Record;
 
 use super::quota::Quota;
-use super::{Options, Server, Size};
-use crate::cgi::points::{Key, Points};
+use super::{Options, Server};
 use crate::machine::Cpus;
 use crate::network::Network;
 use crate::peers::process::Process;
 use crate::peers::{Setting, nginx, vermeil};
+use crate::points::{Key, Points};
 use crate::site::Site;
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 

@@ -18,7 +18,8 @@ use vermeil_programs::kernel::Pace;
 use crate::measure::CpuTime;
 use crate::runtime::own;
 use crate::runtime::peers;
-use crate::runtime::plan::{Program, Size, Variant};
+use crate::runtime::plan::{Program, Variant};
+use crate::size::Size;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]

@@ -186,15 +186,6 @@ impl Variant {
     }
 }
 
-/// How much each program does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Size {
-    /// A tenth of a second or more on two cores: numbers.
-    Full,
-    /// As little as shows that it works.
-    Smoke,
-}
-
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {

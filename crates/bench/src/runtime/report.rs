@@ -10,7 +10,7 @@ use std::fs;
 use crate::machine;
 use crate::rows::{self, Origin, Row};
 use crate::runtime::child::Sample;
-use crate::runtime::plan::{Metric, Program, Size, Variant};
+use crate::runtime::plan::{Metric, Program, Variant};
 use crate::runtime::run::Cells;
 use crate::runtime::{Options, Outputs};
 use crate::stats::Summary;
@@ -289,7 +289,7 @@ fn of_best(cells: &Cells, cell: (Program, Variant), rivals: fn(Variant) -> bool)
 }
 
 fn parameters(options: &Options, origin: &Origin, cells: &Cells, mhz: f64) -> Vec<(&'static str, String)> {
-    let size = if options.size == Size::Smoke { " (smoke size: the numbers mean nothing)" } else { "" };
+    let size = options.size.note();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     vec![
         ("commit", origin.commit.clone()),

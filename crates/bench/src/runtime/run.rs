@@ -10,7 +10,8 @@ use vermeil_programs::kernel::Pace;
 use crate::measure::{CpuTime, MachineTime};
 use crate::runtime::Options;
 use crate::runtime::child::{Sample, Watch};
-use crate::runtime::plan::{Program, Size, Variant};
+use crate::runtime::plan::{Program, Variant};
+use crate::size::Size;
 use crate::stop::Stop;
 use crate::{Error, Result};
 

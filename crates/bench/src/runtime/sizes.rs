@@ -8,7 +8,7 @@ use vermeil_programs::{
 };
 
 use crate::runtime::child::{Run, Watch};
-use crate::runtime::plan::Size;
+use crate::size::Size;
 
 /// The full or the smoke number.
 fn of(run: Run, full: u32, smoke: u32) -> u32 {

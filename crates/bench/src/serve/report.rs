@@ -13,7 +13,7 @@ use crate::rows::{self, Origin, Row};
 use crate::serve::plan::{Metric, Program, Server, Way};
 use crate::serve::run::{Bench, Cells, Sample};
 use crate::serve::tune::ways_of;
-use crate::serve::{CONNECTIONS, Outputs, Size};
+use crate::serve::{CONNECTIONS, Outputs};
 use crate::stats::{Summary, best_per_round};
 use crate::svg::{Chart, Panel, number};
 use crate::table::Table;
@@ -244,7 +244,7 @@ fn parameters(bench: &Bench<'_>, origin: &Origin, cells: &Cells) -> Vec<(&'stati
     ];
     let harness: Vec<f64> = cells.values().flatten().map(|sample| sample.harness_share).collect();
     let harness = Summary::of(&harness).map_or(0.0, |summary| summary.median * 100.0);
-    let size = if bench.options.size == Size::Smoke { " (smoke size: the numbers mean nothing)" } else { "" };
+    let size = bench.options.size.note();
     let mut parameters = vec![
         ("commit", origin.commit.clone()),
         ("machine", origin.machine.clone()),

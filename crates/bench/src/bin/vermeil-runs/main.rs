@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vermeil_bench::runtime::child::{Run, Watch};
-use vermeil_bench::runtime::plan::{Program, Size, Variant};
+use vermeil_bench::runtime::plan::{Program, Variant};
+use vermeil_bench::size::Size;
 use vermeil_programs::kernel::Pace;
 
 /// The allocator of the binary `vermeil`, for the peers too.

@@ -2,6 +2,7 @@
 
 use crate::rows::{Origin, Row};
 use crate::stats::Summary;
+use crate::svg::number;
 
 /// What a number is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,18 @@ impl Points {
     pub fn summary(&self, program: &str, variant: &str, metric: &str) -> Option<Summary> {
         let is_it = |key: &Key| key.program == program && key.variant == variant && key.metric == metric;
         self.0.iter().find(|(key, _)| is_it(key)).and_then(|(_, values)| Summary::of(values))
+    }
+
+    /// The median of one number, for a table; empty where it was not measured.
+    pub fn median(&self, program: &str, variant: &str, metric: &str) -> String {
+        let summary = self.summary(program, variant, metric);
+        summary.map(|summary| number(summary.median)).unwrap_or_default()
+    }
+
+    /// The extremes of one number, for a table; empty where it was not measured.
+    pub fn spread(&self, program: &str, variant: &str, metric: &str) -> String {
+        let text = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
+        self.summary(program, variant, metric).map(text).unwrap_or_default()
     }
 
     /// Every program with every variant that it was run on.
