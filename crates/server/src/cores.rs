@@ -101,10 +101,8 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
         let watch = cgi::watch(Source::new(readiness?)?);
         background.push(handle.spawn_on(&handle.color_on(core), watch));
     }
-    let php = local::with(|local| local.programs.as_ref().and_then(|programs| programs.shared.php.clone()));
-    if let Some(php) = php {
-        let watch = php::watch(php, core.0 as usize);
-        background.push(handle.spawn_on(&handle.color_on(core), watch));
+    if local::with(|local| local.programs.is_some()) {
+        background.push(handle.spawn_on(&handle.color_on(core), php::watch(core.0 as usize)));
     }
     local::with(|local| local.background = background);
     sockets.into_iter().try_for_each(|(addr, socket)| listen(handle, core, addr, socket))

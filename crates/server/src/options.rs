@@ -1,8 +1,15 @@
 //! What `vermeil serve` can be told: every knob with its unit, its default and what it bounds.
 
 use crate::{
-    balance::Balance, balancers::BalancerOptions, cgi::CgiOptions, control::ControlTarget,
-    files::StoreOptions, gateway::GatewayOptions, hosts::Hosts, log::LogTarget, php::PhpOptions,
+    balance::Balance,
+    balancers::BalancerOptions,
+    cgi::CgiOptions,
+    control::ControlTarget,
+    files::StoreOptions,
+    gateway::GatewayOptions,
+    hosts::Hosts,
+    log::LogTarget,
+    php::{PhpOptions, PoolsOptions},
     privileges::User,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -65,6 +72,8 @@ pub struct ServeOptions {
     pub gateway: GatewayOptions,
     /// PHP, if paths that name its programs are answered by it.
     pub php: Option<PhpOptions>,
+    /// The pools that hosts have for themselves.
+    pub php_pools: PoolsOptions,
     /// CGI, for the paths that routes give to it.
     pub cgi: CgiOptions,
 }

@@ -15,7 +15,7 @@ use std::{fmt, fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _, str::From
 use vermeil_spawn::{Identity, UserError};
 
 /// Who the server runs as once it has what only the superuser may have. As text: `NAME` or `NAME:GROUP`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct User {
     text: String,
     identity: Identity,
@@ -48,6 +48,11 @@ pub struct PrivilegeError {
 }
 
 impl User {
+    /// Its numbers.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// Whether this process is this user already.
     fn is_ours(&self) -> bool {
         (geteuid().as_raw(), getegid().as_raw()) == (self.identity.uid, self.identity.gid)
@@ -118,7 +123,16 @@ pub(crate) fn when(options: &ServeOptions) -> When {
     let cgi_is_other = options.cgi.identity.as_ref().is_some_and(is_other);
     let php = options.php.as_ref().and_then(|php| php.user.as_deref());
     let php_is_other = php.is_some_and(|php| Identity::of_user(php).as_ref().is_ok_and(is_other));
-    if cgi_is_other || php_is_other { When::AfterPrograms } else { When::BeforePrograms }
+    let pool_is_other =
+        options.hosts.pools().any(|pool| pool.user.as_ref().is_none_or(|user| is_other(&user.identity)));
+    if cgi_is_other || php_is_other || pool_is_other { When::AfterPrograms } else { When::BeforePrograms }
+}
+
+/// Who the server will be, if it becomes that after its programs were prepared.
+pub(crate) fn later(options: &ServeOptions) -> Option<(u32, u32)> {
+    let user =
+        options.user.as_ref().filter(|user| when(options) == When::AfterPrograms && !user.is_ours())?;
+    Some((user.identity.uid, user.identity.gid))
 }
 
 /// Prepares for being another user.

@@ -46,6 +46,9 @@ pub(crate) enum ReloadError {
     /// It has programs, and the server was started without the means to run them.
     #[error("the new configuration has {0}, and none was there when the server started; restart it")]
     Programs(&'static str),
+    /// A host has a pool of PHP that was not there.
+    #[error("a host has a PHP pool with {0}, and there was none like it when the server started; restart it")]
+    Pool(String),
     /// An instance refuses it, or cannot be asked.
     #[error("{0}")]
     Instance(String),
@@ -246,8 +249,16 @@ impl Running {
     /// Without what runs them, programs would be sent as files.
     fn refuse_new_programs(&self, options: &ServeOptions) -> Result<(), ReloadError> {
         let programs = self.programs.as_deref();
-        if options.hosts.have_php() && programs.is_none_or(|programs| programs.php.is_none()) {
+        if options.hosts.have_shared_php() && programs.is_none_or(|programs| programs.php.is_none()) {
             return Err(ReloadError::Programs("PHP"));
+        }
+        let is_known = |pool| programs.is_some_and(|programs| programs.pools.contains_key(pool));
+        if let Some(new) = options.hosts.pools().find(|pool| !is_known(*pool)) {
+            let user = new
+                .user
+                .as_ref()
+                .map_or_else(|| "no user of its own".to_owned(), |user| format!("user {user}"));
+            return Err(ReloadError::Pool(user));
         }
         if options.hosts.have_cgi() && programs.is_none_or(|programs| programs.cgi.is_none()) {
             return Err(ReloadError::Programs("CGI"));
@@ -358,6 +369,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("cache", old.store != new.store),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
         ("php", (old.php != new.php || old.gateway != new.gateway) && new.php.is_some()),
+        ("php.pools_max", old.php_pools != new.php_pools && new.hosts.pools().next().is_some()),
         ("cgi", old.cgi != new.cgi && new.hosts.have_cgi()),
     ];
     new.control.clone_from(&old.control);
@@ -370,6 +382,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;
     new.php.clone_from(&old.php);
+    new.php_pools.clone_from(&old.php_pools);
     new.gateway.clone_from(&old.gateway);
     new.cgi.clone_from(&old.cgi);
     changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()

@@ -152,7 +152,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
     privileges::give_up(&options, When::BeforePrograms)?;
     // It forks, which only a process without other threads may: those of self-tests have ended.
-    let programs = Setup::prepare(&options)?;
+    let programs = Setup::prepare(&options, privileges::later(&options))?;
     privileges::give_up(&options, When::AfterPrograms)?;
     let connections_max = connections_that_fit(&options);
     let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));

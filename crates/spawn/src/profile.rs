@@ -48,7 +48,7 @@ impl Profile {
 }
 
 /// User and groups by number. [`Identity::of_user`] finds them by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The user.
     pub uid: u32,

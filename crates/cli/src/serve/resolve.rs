@@ -12,7 +12,8 @@ use vermeil_server::balance::Balance;
 use vermeil_server::balancers::{BalancerOptions, LoadReport};
 use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
-use vermeil_server::hosts::{Hosts, Rules};
+use vermeil_server::hosts::{HostPhp, Hosts, Rules};
+use vermeil_server::php::PoolsOptions;
 use vermeil_server::{IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
 
 impl ServeArgs {
@@ -37,6 +38,7 @@ impl ServeArgs {
             listen: addresses(&self.listen, around)?,
             gateway: self.php.gateway(),
             php: self.php.php(cpus.len()),
+            php_pools: PoolsOptions::default(),
             cgi: self.cgi.options()?,
             cpus,
             instances,
@@ -62,7 +64,11 @@ impl ServeArgs {
             listing: if self.no_listing { Listing::Off } else { Listing::On },
             ..SiteOptions::default()
         };
-        Rules { files, php: self.php.is_on(), routes: self.cgi.routes() }
+        Rules {
+            files,
+            php: if self.php.is_on() { HostPhp::Shared } else { HostPhp::Off },
+            routes: self.cgi.routes(),
+        }
     }
 
     fn store(&self) -> StoreOptions {

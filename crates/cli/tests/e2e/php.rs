@@ -7,6 +7,7 @@ mod content;
 mod crashes;
 mod load;
 mod operation;
+mod pools;
 mod routing;
 
 use crate::support::{Client, End, Io, Server, Site};

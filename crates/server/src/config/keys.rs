@@ -5,7 +5,7 @@
 
 use super::{
     describe::{Kind, table},
-    read::{At, Node, Reader, Setting},
+    read::{At, FlagOr, Node, Reader, Setting},
     values::{Listen, Size, Span},
 };
 use crate::{
@@ -171,9 +171,9 @@ table! {
         /// Which symbolic links below the folder are followed: `within` relative ones that stay below it at every step,
         /// `all` wherever they lead, `none`.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
-        /// Whether files named `*.php` are answered by PHP (see `[php]`), and folders without an index page by their `index.php`.
-        /// Without it such files are sent as they are.
-        php: bool = false,
+        /// Whether files named `*.php` are answered by PHP, and folders without an index page by their `index.php`: `true` by the
+        /// server's (see `[php]`), a table by a pool of its own. Without it such files are sent as they are.
+        php: FlagOr<HostPhpTable> = FlagOr::Flag(false),
         /// What other than files is served where. The first that matches counts; what none matches is a file.
         route: Vec<At<RouteTable>> = Vec::new(),
     }
@@ -219,6 +219,27 @@ table! {
         body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
         /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
         user: Option<String> = None,
+        /// Pools of hosts that run at once. When another is wanted, the one that was idle for the longest time is stopped; while
+        /// none is idle its requests wait. Of no meaning for `php = true`.
+        pools_max: u64 = php::POOLS_MAX as u64; from 1, to 100_000,
+    }
+}
+
+table! {
+    /// A PHP pool of its own for a host, as a user of its own. It is started by the first request for it and stopped when nobody
+    /// has used it for a time. Hosts whose tables are equal share one. The rest is as in `[php]`; if `source` there is a pool that
+    /// runs already, the php-cgi that is found is used here.
+    pub(super) struct HostPhpTable {
+        /// The user, or `"USER:GROUP"`, that it runs as. Takes a server that the superuser starts. Without it: as the server's.
+        user: Option<At<String>> = None,
+        /// Its children, and connections open to it at once.
+        children: u64 = php::HOST_CHILDREN as u64; from 1, to 10_000,
+        /// How long it is kept without a request. Then it is stopped, and started again by the next one.
+        idle_stop: Span = php::IDLE_STOP.into(),
+        /// Requests that may wait for a child, or for the pool to be started. Beyond it: 503.
+        queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
+        /// Requests after which a child is replaced; 0: never.
+        requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
     }
 }
 

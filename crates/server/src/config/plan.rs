@@ -4,7 +4,8 @@
 
 use crate::{
     ServeOptions,
-    hosts::{Action, Host, HostId, Unknown},
+    hosts::{Action, Host, HostId, HostPhp, Unknown},
+    php::PoolOptions,
 };
 use std::{collections::HashMap, fmt, fs, io, path::Path};
 use vermeil_topology::CpuSet;
@@ -93,6 +94,19 @@ impl fmt::Display for Plan<'_> {
 /// What is served at a host.
 struct Served<'h>(Host<'h>);
 
+/// A pool of a host's own.
+struct Pooled<'h>(&'h PoolOptions);
+
+impl fmt::Display for Pooled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PoolOptions { user, children, idle_stop, .. } = self.0;
+        if let Some(user) = user {
+            write!(f, "as {user}, ")?;
+        }
+        write!(f, "{children} children, stopped after {} s", idle_stop.as_secs_f64())
+    }
+}
+
 impl fmt::Display for Served<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Host { root, rules } = self.0;
@@ -100,8 +114,10 @@ impl fmt::Display for Served<'_> {
             Some(root) => write!(f, "files of {}", root.display())?,
             None => f.write_str("no files")?,
         }
-        if rules.php {
-            f.write_str("; *.php: PHP")?;
+        match &rules.php {
+            HostPhp::Off => {}
+            HostPhp::Shared => f.write_str("; *.php: PHP")?,
+            HostPhp::Own(pool) => write!(f, "; *.php: PHP {}", Pooled(pool))?,
         }
         for route in &rules.routes {
             let [prefix, suffix] =

@@ -3,16 +3,18 @@
 //! Leaves out which hosts and paths are theirs, which hosts and routes say. Tested in `tests.rs`.
 
 use super::{
-    keys::{CgiTable, PhpTable},
-    read::At,
+    keys::{CgiTable, HostPhpTable, PhpTable},
+    read::{At, FlagOr},
     resolve::{Problems, narrow},
 };
 use crate::{
-    cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits},
+    User,
+    cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts},
-    php::{PhpOptions, PhpSource},
+    hosts::HostPhp,
+    php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions},
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// Children that a pool may have.
 const CHILDREN_MAX: u64 = 10_000;
@@ -54,6 +56,37 @@ pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> Ph
         user: table.user.clone(),
         ..defaults
     }
+}
+
+/// The PHP of a host.
+pub(super) fn host_php(php: &FlagOr<HostPhpTable>, problems: &mut Problems) -> HostPhp {
+    let table = match php {
+        FlagOr::Flag(false) => return HostPhp::Off,
+        FlagOr::Flag(true) => return HostPhp::Shared,
+        FlagOr::Table(table) => table,
+    };
+    HostPhp::Own(Arc::new(PoolOptions {
+        user: user(table.user.as_ref(), "host.php.user", problems),
+        children: narrow(table.children),
+        queue_max: narrow(table.queue_max),
+        requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
+        idle_stop: table.idle_stop.into(),
+    }))
+}
+
+/// What holds for the pools of all hosts.
+pub(super) fn php_pools(table: &PhpTable) -> PoolsOptions {
+    let program = match source(&table.source.value) {
+        Some(PhpSource::Program(program)) => Some(program),
+        _ => None,
+    };
+    PoolsOptions { program, running_max: narrow(table.pools_max) }
+}
+
+/// A user that is named, with its numbers.
+fn user(named: Option<&At<String>>, key: &str, problems: &mut Problems) -> Option<User> {
+    let At { value, at } = named?;
+    value.parse().map_err(|error: UserError| problems.push(at, key, error.to_string())).ok()
 }
 
 fn source(text: &str) -> Option<PhpSource> {

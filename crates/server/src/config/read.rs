@@ -246,6 +246,41 @@ impl Setting for bool {
     }
 }
 
+/// True, false, or a table that says more.
+#[derive(Clone, Debug)]
+pub(super) enum FlagOr<T> {
+    Flag(bool),
+    Table(T),
+}
+
+impl<T: Setting> Setting for FlagOr<T> {
+    fn kind() -> Kind {
+        Kind::FlagOrTable
+    }
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        match node.get_ref() {
+            DeValue::Boolean(flag) => Some(Self::Flag(*flag)),
+            DeValue::Table(_) => T::read(node, reader).map(Self::Table),
+            _ => {
+                reader.wrong_kind(node, &Self::kind());
+                None
+            }
+        }
+    }
+
+    fn shown(&self) -> Option<String> {
+        match self {
+            Self::Flag(flag) => flag.shown(),
+            Self::Table(table) => table.shown(),
+        }
+    }
+
+    fn tables(path: &str, into: &mut Vec<TableDoc>) {
+        T::tables(path, into);
+    }
+}
+
 impl Setting for u64 {
     fn kind() -> Kind {
         Kind::Number

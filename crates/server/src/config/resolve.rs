@@ -85,7 +85,8 @@ pub(super) fn resolve(
             other => other,
         },
         gateway,
-        php: hosts.have_php().then_some(php),
+        php: hosts.have_shared_php().then_some(php),
+        php_pools: programs::php_pools(&document.php),
         hosts: hosts.into(),
         listen,
         cpus,
@@ -231,7 +232,8 @@ impl<'f> HostsMade<'f> {
             listing: if host.listing { Listing::On } else { Listing::Off },
             follow_symlinks: host.follow_symlinks,
         };
-        let rules = Rules { files, php: host.php, routes };
+        let php = programs::host_php(&host.php, &mut self.problems);
+        let rules = Rules { files, php, routes };
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);

@@ -225,6 +225,37 @@ fn programs_are_asked_for_by_hosts() {
 }
 
 #[test]
+fn hosts_may_have_pools_of_their_own() {
+    let pool = "[host.php]\nuser = \"root\"\nchildren = 2\nidle_stop = \"5s\"\n";
+    let text = format!(
+        "[[host]]\nnames = [\"a\"]\nroot = \"x\"\n{pool}[[host]]\nnames = [\"b\"]\nroot = \"y\"\n{pool}\
+         [[host]]\nnames = [\"c\"]\nroot = \"z\"\nphp = {{ queue_max = 3 }}\n\
+         [php]\nsource = \"/usr/bin/php-cgi\"\npools_max = 9\n"
+    );
+    let options = load(&text);
+    assert_eq!(options.php, None, "nobody uses the server's");
+    assert!(options.hosts.have_php() && !options.hosts.have_shared_php());
+    let pools: Vec<_> = options.hosts.pools().cloned().collect();
+    assert_eq!(pools.len(), 2, "equal ones are one");
+    assert_eq!(pools[0].user.as_ref().map(ToString::to_string).as_deref(), Some("root"));
+    assert_eq!((pools[0].children, pools[0].idle_stop), (2, Duration::from_secs(5)));
+    assert_eq!((pools[1].user.as_ref(), pools[1].children, pools[1].queue_max), (None, 4, 3));
+    assert_eq!(options.php_pools.running_max, 9);
+    assert_eq!(options.php_pools.program.as_deref(), Some(Path::new("/usr/bin/php-cgi")));
+    assert!(Plan::new(&options).to_string().contains("; *.php: PHP as root, 2 children, stopped after 5 s"));
+    for (key, problem) in [
+        ("php = 3", "v.toml:2:7: host.php: this is a whole number; write true, false, or a table in { }"),
+        (
+            "php = { childern = 3 }",
+            "v.toml:2:9: host.php.childern: there is no such key; did you mean `children`?",
+        ),
+        ("php = { children = 0 }", "v.toml:2:20: host.php.children: 0 is not from 1 to 10000"),
+    ] {
+        assert_eq!(problems(&format!("[[host]]\n{key}\n")), [problem]);
+    }
+}
+
+#[test]
 fn every_problem_is_told_with_its_place() {
     let text = r#"
 corse = 2

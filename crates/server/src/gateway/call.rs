@@ -15,13 +15,13 @@ use crate::{
     cgi::{self, Cgi, Spawning},
     connection::{Connection, Head, Lost},
     files::{Handle, SiteError, Store},
-    hosts::HostId,
+    hosts::{HostId, HostPhp},
     local::{self, Local},
     log::{NoticeKind, Notices},
-    php::{self, Php, PhpCore},
+    php::{self, Idle, Php, PoolOptions},
     slow,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 use vermeil_http::{
     Framing, Request, Status,
     gateway::{BadHead, redirect},
@@ -34,7 +34,10 @@ pub(crate) struct Shared {
     pub(crate) options: GatewayOptions,
     pub(crate) spools: Arc<Spools>,
     pub(crate) errors: Arc<ErrorSink>,
+    /// The server's.
     pub(crate) php: Option<Arc<Php>>,
+    /// Of hosts.
+    pub(crate) pools: HashMap<Arc<PoolOptions>, Arc<Php>>,
     pub(crate) cgi: Option<Arc<Cgi>>,
     pub(crate) send_sites: Vec<SendSite>,
 }
@@ -49,14 +52,15 @@ impl Shared {
         spool_folder: PathBuf,
         store: &Arc<Store>,
         notices: Arc<Notices>,
-        php: Option<Arc<Php>>,
-        cgi: Option<Arc<Cgi>>,
+        answering: Answering,
     ) -> Result<Arc<Self>, SiteError> {
         let send_sites = options.send_roots.iter().map(|root| SendSite::open(root, store));
+        let Answering { php, pools, cgi } = answering;
         Ok(Arc::new(Self {
             spools: Spools::new(spool_folder, options.spool_bytes),
             errors: ErrorSink::new(notices),
             php,
+            pools,
             cgi,
             send_sites: send_sites.collect::<Result<_, _>>()?,
             options,
@@ -64,10 +68,29 @@ impl Shared {
     }
 }
 
+/// What answers.
+pub(crate) struct Answering {
+    pub(crate) php: Option<Arc<Php>>,
+    pub(crate) pools: HashMap<Arc<PoolOptions>, Arc<Php>>,
+    pub(crate) cgi: Option<Arc<Cgi>>,
+}
+
+impl Shared {
+    /// The PHP of a host that says so.
+    pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
+        match host {
+            HostPhp::Off => None,
+            HostPhp::Shared => self.php.as_ref(),
+            HostPhp::Own(pool) => self.pools.get(pool),
+        }
+    }
+}
+
 /// Programs, as one core has them.
 pub(crate) struct Programs {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) php: Option<PhpCore>,
+    /// Connections to PHP that are kept.
+    pub(crate) idle: Idle,
     /// Nothing without CGI.
     pub(crate) spawning: Option<Spawning>,
 }
@@ -75,8 +98,11 @@ pub(crate) struct Programs {
 impl Programs {
     /// `channel`: this core's own to the spawner, if there is CGI.
     pub(crate) fn new(shared: Arc<Shared>, channel: Option<Channel>, notices: Arc<Notices>) -> Self {
-        let php = shared.php.clone().map(PhpCore::new);
-        Self { shared, php, spawning: channel.map(|channel| Spawning::new(channel, notices)) }
+        Self {
+            shared,
+            idle: Idle::default(),
+            spawning: channel.map(|channel| Spawning::new(channel, notices)),
+        }
     }
 }
 
@@ -93,8 +119,8 @@ impl Call {
     /// Nothing if no program can be concerned.
     #[inline]
     pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
-        local.programs.as_ref()?.php.as_ref()?;
-        if !local.hosts.hosts().host(host).rules.php {
+        local.programs.as_ref()?;
+        if !local.hosts.hosts().host(host).rules.php.is_on() {
             return None;
         }
         let reason = route::may_concern(request)?;
@@ -113,8 +139,8 @@ impl Call {
         request: &Request<'_>,
         handle: &Handle,
     ) -> Option<Self> {
-        local.programs.as_ref()?.php.as_ref()?;
-        if !local.hosts.hosts().host(host).rules.php {
+        local.programs.as_ref()?;
+        if !local.hosts.hosts().host(host).rules.php.is_on() {
             return None;
         }
         let is_left = route::is_left_to_program(request.target.path, handle);

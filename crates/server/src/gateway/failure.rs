@@ -24,6 +24,9 @@ pub(crate) enum Failure {
     /// All programs are busy, and as many requests wait as may.
     #[error("{0} requests wait for it already (raise the bound of the queue, or the number of programs)")]
     QueueFull(usize),
+    /// Its host has no pool any more.
+    #[error("there is no pool for it since the server was reloaded")]
+    NoPool,
     /// No program became free in time.
     #[error("none was free in time (raise their number?)")]
     QueueLate,
@@ -81,7 +84,9 @@ impl Failure {
             Self::Start(error) if error.is_passing() => Status::ServiceUnavailable,
             Self::Start(_) | Self::Exited(_) => Status::BadGateway,
             Self::Pipes(_) => Status::ServiceUnavailable,
-            Self::Spool(_) | Self::QueueFull(_) | Self::QueueLate => Status::ServiceUnavailable,
+            Self::Spool(_) | Self::QueueFull(_) | Self::QueueLate | Self::NoPool => {
+                Status::ServiceUnavailable
+            }
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
             Self::Connect(_) | Self::Program(_) | Self::BadHead(_) => Status::BadGateway,
             Self::Late => Status::GatewayTimeout,
@@ -90,7 +95,7 @@ impl Failure {
 
     /// Whether the client's content was not read to its end, so that its connection cannot go on.
     pub(crate) fn leaves_content(&self) -> bool {
-        matches!(self, Self::Content(_) | Self::ContentLate | Self::Spool(_))
+        matches!(self, Self::Content(_) | Self::ContentLate | Self::Spool(_) | Self::NoPool)
     }
 
     /// Whether whoever runs the server can do something about it.

@@ -24,7 +24,7 @@ mod setup;
 mod spool;
 mod workspace;
 
-pub(crate) use call::{Call, Outcome, Programs, Shared, answer, say_too_many_redirects};
+pub(crate) use call::{Answering, Call, Outcome, Programs, Shared, answer, say_too_many_redirects};
 pub(crate) use collect::{Content, ContentReader, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
 pub(crate) use failure::{Broken, Ended, Failure};

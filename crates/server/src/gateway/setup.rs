@@ -1,13 +1,13 @@
 //! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started
 //! when it has given them up, ended with it.
 
-use super::{Shared, Workspace};
+use super::{Answering, Shared, Workspace};
 use crate::{
     cgi::{self, Cgi, CgiError},
     files::{SiteError, Store},
     log::Notices,
     options::ServeOptions,
-    php::{self, Php, PhpError, PhpOptions, PhpSource, Prepared, Supervisor},
+    php::{self, Php, PhpError, PhpOptions, PhpSource, Pools, Prepared, PreparedPools, Supervisor},
     sandbox::Rights,
 };
 use std::{
@@ -47,7 +47,8 @@ pub enum SetupError {
 /// Programs, prepared.
 pub(crate) struct Setup {
     php: Option<PhpOptions>,
-    own: Option<Own>,
+    own: Option<(Prepared, Channel)>,
+    pools: Option<(PreparedPools, Channel)>,
     cgi: Option<Arc<Cgi>>,
     /// Of CGI, one for each core.
     channels: Vec<Channel>,
@@ -56,46 +57,45 @@ pub(crate) struct Setup {
     workspace: Workspace,
 }
 
-struct Own {
-    prepared: Prepared,
-    channel: Channel,
-}
-
 impl Setup {
-    /// Prepares what `options` ask for, if they ask for programs. To be called before the process has other threads.
-    pub(crate) fn prepare(options: &ServeOptions) -> Result<Option<Self>, SetupError> {
+    /// Prepares what `options` ask for, if they ask for programs. To be called before the process has other threads;
+    /// `server` is who it will be then, if that is another.
+    pub(crate) fn prepare(
+        options: &ServeOptions,
+        server: Option<(u32, u32)>,
+    ) -> Result<Option<Self>, SetupError> {
         let has_cgi = cgi::is_wanted(options);
+        let has_pools = options.hosts.pools().next().is_some();
         let php = options.php.clone();
-        if php.is_none() && !has_cgi {
+        if php.is_none() && !has_cgi && !has_pools {
             return Ok(None);
         }
         let folder = Workspace::parent();
         let workspace =
-            Workspace::create(&folder).map_err(|source| SetupError::Workspace { folder, source })?;
+            Workspace::create(&folder, server).map_err(|source| SetupError::Workspace { folder, source })?;
         let own_php =
             php.as_ref().filter(|php| !matches!(php.source, PhpSource::Unix(_) | PhpSource::Tcp(_)));
-        if own_php.is_none() && !has_cgi {
-            return Ok(Some(Self {
-                php,
-                own: None,
-                cgi: None,
-                channels: Vec::new(),
-                keeper: None,
-                workspace,
-            }));
+        if own_php.is_none() && !has_cgi && !has_pools {
+            let (own, pools, cgi, channels, keeper) = (None, None, None, Vec::new(), None);
+            return Ok(Some(Self { php, own, pools, cgi, channels, keeper, workspace }));
         }
         let mut preparation = vermeil_spawn::start()?;
         let content_bytes = options.gateway.content_bytes;
-        let prepared =
+        let own =
             own_php.map(|php| php::prepare(php, content_bytes, &workspace, &mut preparation)).transpose()?;
+        let pools = has_pools.then(|| {
+            let pools = options.hosts.pools();
+            php::prepare_pools(pools, &options.php_pools, content_bytes, &workspace, &mut preparation)
+        });
+        let pools = pools.transpose()?;
         let cgi = has_cgi.then(|| cgi::prepare(options, &mut preparation)).transpose()?;
         let of_cgi = if has_cgi { options.cpus.len() } else { 0 };
-        let (keeper, mut channels) = preparation.serve(of_cgi + usize::from(prepared.is_some()))?;
-        let own = prepared.map(|prepared| {
-            let channel = channels.pop().expect("one more was asked for");
-            Own { prepared, channel }
-        });
-        Ok(Some(Self { php, own, cgi, channels, keeper: Some(keeper), workspace }))
+        let wanted = of_cgi + usize::from(own.is_some()) + usize::from(pools.is_some());
+        let (keeper, mut channels) = preparation.serve(wanted)?;
+        let mut channel = || channels.pop().expect("as many as were asked for");
+        let own = own.map(|prepared| (prepared, channel()));
+        let pools = pools.map(|prepared| (prepared, channel()));
+        Ok(Some(Self { php, own, pools, cgi, channels, keeper: Some(keeper), workspace }))
     }
 
     /// What must not be given up.
@@ -114,21 +114,25 @@ impl Setup {
         store: &Arc<Store>,
         notices: &Arc<Notices>,
     ) -> Result<RunningPrograms, SetupError> {
-        let Self { php, own, cgi, channels, keeper, workspace } = self;
+        let Self { php, own, pools, cgi, channels, keeper, workspace } = self;
         let cores = options.cpus.len();
         let (php, supervisor) = match (php, own) {
             (None, _) => (None, None),
             (Some(php), None) => (Some(Php::of_others(&php, cores)), None),
-            (Some(php), Some(Own { prepared, channel })) => {
+            (Some(php), Some((prepared, channel))) => {
                 let restarts = Arc::new(AtomicU64::new(0));
                 let php = Php::own(&php, &prepared, restarts.clone(), cores);
                 let supervisor = Supervisor::start(prepared, channel, notices, restarts)?;
                 (Some(php), Some(supervisor))
             }
         };
+        let pools = pools.map(|(prepared, channel)| Pools::start(prepared, channel, cores, notices));
+        let pools = pools.transpose()?;
+        let answering =
+            Answering { php, pools: pools.as_ref().map(Pools::by_options).unwrap_or_default(), cgi };
         let spool = workspace.spool();
-        let shared = Shared::new(options.gateway.clone(), spool, store, notices.clone(), php, cgi)?;
-        Ok(RunningPrograms { shared, channels, supervisor, keeper, workspace })
+        let shared = Shared::new(options.gateway.clone(), spool, store, notices.clone(), answering)?;
+        Ok(RunningPrograms { shared, channels, supervisor, pools, keeper, workspace })
     }
 }
 
@@ -138,6 +142,7 @@ pub(crate) struct RunningPrograms {
     /// Of CGI, for the cores to take.
     pub(crate) channels: Vec<Channel>,
     supervisor: Option<Supervisor>,
+    pools: Option<Pools>,
     keeper: Option<Keeper>,
     workspace: Workspace,
 }
@@ -145,17 +150,27 @@ pub(crate) struct RunningPrograms {
 impl RunningPrograms {
     /// What they did, in words, for the end.
     pub(crate) fn describe(&self) -> Option<String> {
-        let counts = self.shared.php.as_ref()?.snapshot();
+        let all: Vec<_> = self.shared.php.iter().chain(self.shared.pools.values()).collect();
+        let mut sum = all.first()?.snapshot();
+        for counts in all[1..].iter().map(|php| php.snapshot()) {
+            sum.requests += counts.requests;
+            sum.refused += counts.refused;
+            sum.given_up += counts.given_up;
+            sum.retried += counts.retried;
+            sum.failed += counts.failed;
+            sum.restarts += counts.restarts;
+        }
+        let pool = if all.len() == 1 { "the pool was" } else { "pools were" };
         Some(format!(
-            "php: {} requests, {} refused, {} given up, {} repeated, {} failed; the pool was started again {} times",
-            counts.requests, counts.refused, counts.given_up, counts.retried, counts.failed, counts.restarts
+            "php: {} requests, {} refused, {} given up, {} repeated, {} failed; {pool} started again {} times",
+            sum.requests, sum.refused, sum.given_up, sum.retried, sum.failed, sum.restarts
         ))
     }
 
     /// Ends them: nobody starts anything again, then everything that runs, then what it left behind.
     pub(crate) fn stop(self) {
-        let Self { shared: _, channels: _, supervisor, keeper, workspace } = self;
-        drop(supervisor);
+        let Self { shared: _, channels: _, supervisor, pools, keeper, workspace } = self;
+        drop((supervisor, pools));
         if let Some(keeper) = keeper {
             keeper.stop();
         }

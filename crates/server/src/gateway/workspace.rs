@@ -22,20 +22,24 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
+    /// Who the server will be when it uses it, if it is not what it is now.
+    server: Option<(u32, u32)>,
 }
 
 impl Workspace {
-    /// Makes one below `parent`.
+    /// Makes one below `parent`, for a server that will be `server`.
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn create(parent: &Path) -> io::Result<Self> {
+    pub(crate) fn create(parent: &Path, server: Option<(u32, u32)>) -> io::Result<Self> {
         let path = parent.join(format!("vermeil-{:016x}", RandomState::new().hash_one(0)));
         mkdir(&path, Mode::from_raw_mode(0o711))?;
-        let workspace = Self { path };
+        let workspace = Self { path, server };
         // Whatever mask we were started with.
         rustix::fs::chmod(&workspace.path, Mode::from_raw_mode(0o711))?;
         mkdir(workspace.spool(), Mode::RWXU)?;
+        workspace.give_to_server(&workspace.spool())?;
+        workspace.give_to_server(&workspace.path)?;
         Ok(workspace)
     }
 
@@ -48,6 +52,22 @@ impl Workspace {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Who the server will be, if it is not what it is now.
+    pub(crate) fn server(&self) -> Option<(u32, u32)> {
+        self.server
+    }
+
+    /// Gives `path` to who the server will be.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn give_to_server(&self, path: &Path) -> io::Result<()> {
+        match self.server {
+            Some((uid, gid)) => Ok(chown(path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?),
+            None => Ok(()),
+        }
     }
 
     /// The folder for content without a name.
@@ -67,6 +87,16 @@ impl Workspace {
         }
         Ok(path)
     }
+
+    /// Makes a folder in it that belongs to user `owner`, and that group `passing` may pass through.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn folder_passed_by(&self, name: &str, owner: u32, passing: u32) -> io::Result<PathBuf> {
+        let path = self.folder(name, Some((owner, passing)))?;
+        rustix::fs::chmod(&path, Mode::from_raw_mode(0o710))?;
+        Ok(path)
+    }
 }
 
 impl Drop for Workspace {
@@ -84,7 +114,7 @@ mod tests {
     #[test]
     fn it_is_private_and_goes_with_what_is_in_it() {
         let parent = tempfile::tempdir().expect("a folder");
-        let workspace = Workspace::create(parent.path()).expect("made");
+        let workspace = Workspace::create(parent.path(), None).expect("made");
         let php = workspace.folder("php", None).expect("made");
         fs::write(php.join("x"), "y").expect("written");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;

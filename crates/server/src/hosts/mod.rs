@@ -15,4 +15,4 @@ pub(crate) use open::{CoreHosts, Folder, Found, OpenJob, OpenSites};
 
 pub use name::{NAME_BYTES_MAX, Name, NameError};
 pub use route::{Action, Path, Route, Template, TemplateError};
-pub use table::{Builder, Host, HostId, Hosts, Rules, Taken, Unknown};
+pub use table::{Builder, Host, HostId, HostPhp, Hosts, Rules, Taken, Unknown};

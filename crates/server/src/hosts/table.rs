@@ -8,10 +8,17 @@ use super::{
     name::{self, Name},
     route::{Action, Route},
 };
-use crate::files::SiteOptions;
+use crate::{files::SiteOptions, php::PoolOptions};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use std::{collections::HashMap, ffi::OsStr, hash::BuildHasher, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsStr,
+    hash::BuildHasher,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::Arc,
+};
 
 /// The number of a host in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,10 +46,29 @@ pub enum Unknown {
 pub struct Rules {
     /// What of the folder is served.
     pub files: SiteOptions,
-    /// Whether files named `*.php` are answered by PHP.
-    pub php: bool,
+    /// Which PHP answers files named `*.php`, if any does.
+    pub php: HostPhp,
     /// What is no file; the first that matches counts.
     pub routes: Vec<Route>,
+}
+
+/// Which PHP a host has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HostPhp {
+    /// None: such files are sent as they are.
+    #[default]
+    Off,
+    /// The server's.
+    Shared,
+    /// A pool of its own, or one that it shares with hosts that ask for the same.
+    Own(Arc<PoolOptions>),
+}
+
+impl HostPhp {
+    /// Whether there is any.
+    pub fn is_on(&self) -> bool {
+        *self != Self::Off
+    }
 }
 
 /// One host of a table.
@@ -186,7 +212,22 @@ impl Hosts {
 
     /// Whether a host has PHP.
     pub fn have_php(&self) -> bool {
-        self.rules.iter().any(|rules| rules.php)
+        self.rules.iter().any(|rules| rules.php.is_on())
+    }
+
+    /// Whether a host has the server's PHP.
+    pub fn have_shared_php(&self) -> bool {
+        self.rules.iter().any(|rules| rules.php == HostPhp::Shared)
+    }
+
+    /// The pools that hosts have for themselves, each once.
+    pub fn pools(&self) -> impl Iterator<Item = &Arc<PoolOptions>> {
+        let mut seen = HashSet::new();
+        let pools = self.rules.iter().filter_map(|rules| match &rules.php {
+            HostPhp::Own(pool) => Some(pool),
+            HostPhp::Off | HostPhp::Shared => None,
+        });
+        pools.filter(move |pool| seen.insert(*pool))
     }
 
     /// Whether a host has CGI programs.

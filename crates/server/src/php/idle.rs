@@ -1,68 +1,102 @@
-//! The connections that one core keeps, and the task that lets them go.
+//! The connections that one core keeps, of all pools, and the task that lets them go.
 //!
-//! The count that decides who may have one stands in `pool.rs`; this is where they are. Used last, first: those that
+//! The counts that decide who may have one stand in `pool.rs`; this is where they are. Used last, first: those that
 //! are not needed grow old and are closed.
 
 use super::{Php, stream::Connection};
 use crate::local;
-use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 use vermeil::{now_ms, sleep};
 
-/// How long a connection is kept that nobody uses, in milliseconds. Guess: between two clicks; opening one costs 30 µs.
-pub(super) const IDLE_MS: u64 = 10_000;
-
 /// How often old ones are looked for.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(500);
 
-/// Connections between requests, the oldest first.
-#[derive(Debug, Default)]
+/// What one core keeps.
+#[derive(Default)]
 pub(crate) struct Idle {
+    /// By the number of the pool; only pools that something is kept of.
+    pools: HashMap<usize, OfPool>,
+    janitor: Option<Waker>,
+}
+
+struct OfPool {
+    php: Arc<Php>,
+    /// The oldest first, each with the time since when.
     kept: VecDeque<(Connection, u64)>,
 }
 
 impl Idle {
-    pub(super) fn keep(&mut self, connection: Connection) {
-        self.kept.push_back((connection, now_ms()));
+    pub(super) fn keep(&mut self, php: &Arc<Php>, connection: Connection) {
+        let of_pool = self.pools.entry(php.number).or_insert_with(|| {
+            // It has to listen to one more pool.
+            self.janitor.take().into_iter().for_each(Waker::wake);
+            OfPool { php: php.clone(), kept: VecDeque::new() }
+        });
+        of_pool.kept.push_back((connection, now_ms()));
     }
 
     /// The one used last.
-    pub(super) fn take(&mut self) -> Option<Connection> {
-        self.kept.pop_back().map(|(connection, _)| connection)
+    pub(super) fn take(&mut self, php: &Php) -> Option<Connection> {
+        self.pools.get_mut(&php.number)?.kept.pop_back().map(|(connection, _)| connection)
     }
 
-    fn close_oldest(&mut self) {
-        self.kept.pop_front();
+    /// What other cores need: pools, and how many connections of each are to be closed.
+    fn poll_reclaimed(&mut self, core: usize, context: &mut Context<'_>) -> Poll<Vec<(Arc<Php>, usize)>> {
+        self.janitor = Some(context.waker().clone());
+        let reclaimed = self.pools.values().filter_map(|OfPool { php, .. }| {
+            match php.pool.poll_reclaimed(core, context) {
+                Poll::Ready(count) => Some((php.clone(), count)),
+                Poll::Pending => None,
+            }
+        });
+        let reclaimed: Vec<_> = reclaimed.collect();
+        if reclaimed.is_empty() { Poll::Pending } else { Poll::Ready(reclaimed) }
     }
 
-    fn has_old(&self) -> bool {
-        self.kept.front().is_some_and(|(_, since_ms)| now_ms().saturating_sub(*since_ms) >= IDLE_MS)
+    fn close(&mut self, php: &Php, count: usize) {
+        let Some(of_pool) = self.pools.get_mut(&php.number) else { return };
+        of_pool.kept.drain(..count.min(of_pool.kept.len()));
+    }
+
+    /// Closes what nobody has used for long, and forgets pools that nothing is kept of.
+    fn close_old(&mut self, core: usize) {
+        let now_ms = now_ms();
+        for OfPool { php, kept } in self.pools.values_mut() {
+            let is_old = |(_, since_ms): &(_, u64)| now_ms.saturating_sub(*since_ms) >= php.idle_ms;
+            while kept.front().is_some_and(is_old) && php.pool.retire(core) {
+                kept.pop_front();
+            }
+        }
+        self.pools.retain(|_, of_pool| !of_pool.kept.is_empty());
     }
 }
 
 /// Closes what other cores need, and what nobody has used for long. Runs until it is cancelled.
-pub(crate) async fn watch(php: Arc<Php>, core: usize) {
-    let pool = &php.pool;
+pub(crate) async fn watch(core: usize) {
     let mut look = sleep(LOOK);
     loop {
-        let reclaimed = poll_fn(|context| match pool.poll_reclaimed(core, context) {
-            Poll::Ready(count) => Poll::Ready(count),
-            Poll::Pending => std::pin::Pin::new(&mut look).poll(context).map(|()| 0),
+        let reclaimed = poll_fn(|context| match with_idle(|idle| idle.poll_reclaimed(core, context)) {
+            Poll::Ready(reclaimed) => Poll::Ready(reclaimed),
+            Poll::Pending => std::pin::Pin::new(&mut look).poll(context).map(|()| Vec::new()),
         })
         .await;
-        with_idle(|idle| (0..reclaimed).for_each(|_| idle.close_oldest()));
-        pool.closed(reclaimed);
-        if reclaimed == 0 {
+        if reclaimed.is_empty() {
             look.set(LOOK);
-            while with_idle(|idle| idle.has_old()) && pool.retire(core) {
-                with_idle(Idle::close_oldest);
-            }
+            with_idle(|idle| idle.close_old(core));
+        }
+        for (php, count) in reclaimed {
+            with_idle(|idle| idle.close(&php, count));
+            php.pool.closed(count);
         }
     }
 }
 
 pub(super) fn with_idle<R>(f: impl FnOnce(&mut Idle) -> R) -> R {
-    local::with(|local| {
-        let php = local.programs.as_mut().and_then(|programs| programs.php.as_mut());
-        f(&mut php.expect("PHP is what is kept").idle)
-    })
+    local::with(|local| f(&mut local.programs.as_mut().expect("PHP is what is kept").idle))
 }

@@ -1,7 +1,7 @@
 //! PHP over FastCGI: a pool of our own or of others, connections that all cores share fairly, and one request's way.
 //!
 //! Reading order: [`PhpOptions`], `run` (one request), `pool` (whose turn it is), `idle` (connections that are kept),
-//! `stream` (one connection), `own` (finding, starting and supervising PHP). What PHP shares with other programs is in
+//! `stream` (one connection), `own` (finding, starting and supervising PHP; pools on demand). What PHP shares with other programs is in
 //! `gateway`. Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
 
 mod idle;
@@ -12,15 +12,19 @@ mod run;
 mod snapshot;
 mod stream;
 
-pub(crate) use idle::watch;
-pub use options::{CHILDREN_PER_CORE, PhpOptions, PhpSource, QUEUE_MAX, REQUESTS_PER_CHILD};
+pub(crate) use idle::{Idle, watch};
+pub use options::{
+    CHILDREN_PER_CORE, HOST_CHILDREN, IDLE_STOP, POOLS_MAX, PhpOptions, PhpSource, PoolOptions, PoolsOptions,
+    QUEUE_MAX, REQUESTS_PER_CHILD,
+};
 pub use own::PhpError;
-pub(crate) use own::{Prepared, Supervisor, prepare};
+pub(crate) use own::{Pools, Prepared, PreparedPools, Supervisor, prepare, prepare_pools};
 pub(crate) use run::run;
 pub use snapshot::PoolSnapshot;
 
-use idle::Idle;
-use pool::{Pool, PoolBounds};
+use own::Plan;
+pub(crate) use pool::gate::Gate;
+use pool::{Pool, PoolBounds, gate::Bell};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -28,13 +32,21 @@ use std::sync::{
 use stream::Address;
 use vermeil_fastcgi::request::Persistence;
 
+/// How long a connection to a pool of our own is kept that nobody uses, in milliseconds. Guess: between two clicks;
+/// opening one costs 30 µs.
+const IDLE_MS: u64 = 10_000;
+
 /// PHP, as all cores share it.
 #[derive(Debug)]
 pub(crate) struct Php {
+    /// Of its pool: 0 for the server's, others for those of hosts.
+    number: usize,
     pub(crate) pool: Arc<Pool>,
     address: Address,
     /// Whether connections are kept: only with a pool whose size we know.
     persistence: Persistence,
+    /// How long a connection is kept that nobody uses, in milliseconds.
+    idle_ms: u64,
     /// For a pool of our own: if nobody listens, it is being restarted.
     restarts: Option<Arc<AtomicU64>>,
 }
@@ -48,9 +60,11 @@ impl Php {
             PhpSource::Own | PhpSource::Program(_) => unreachable!("a pool of our own is not of others"),
         };
         Arc::new(Self {
+            number: 0,
             pool: Pool::new(bounds(options), cores),
             address,
             persistence: Persistence::Close,
+            idle_ms: IDLE_MS,
             restarts: None,
         })
     }
@@ -63,11 +77,41 @@ impl Php {
         cores: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
+            number: 0,
             pool: Pool::new(bounds(options), cores),
+            idle_ms: IDLE_MS,
             address: prepared.plan.address(),
             persistence: Persistence::Keep,
             restarts: Some(restarts),
         })
+    }
+
+    /// The pool on demand that is `plan`.
+    fn on_demand(
+        options: &PoolOptions,
+        plan: &Plan,
+        cores: usize,
+        bell: &Arc<Bell>,
+        number: usize,
+    ) -> Arc<Self> {
+        let bounds = PoolBounds {
+            connections_max: options.children,
+            queue_max: options.queue_max,
+            idle_max: options.children,
+        };
+        Arc::new(Self {
+            number,
+            pool: Pool::on_demand(bounds, cores, bell, number),
+            idle_ms: IDLE_MS,
+            address: plan.address(),
+            persistence: Persistence::Keep,
+            restarts: Some(Arc::default()),
+        })
+    }
+
+    /// Where it stands and how often it was started, if it runs on demand.
+    pub(crate) fn gate(&self) -> Option<(Gate, u64)> {
+        self.pool.gate()
     }
 
     /// What it is doing now, and has done.
@@ -78,17 +122,6 @@ impl Php {
 }
 
 fn bounds(options: &PhpOptions) -> PoolBounds {
-    PoolBounds { connections_max: options.children.max(1), queue_max: options.queue_max }
-}
-
-/// PHP, as one core has it.
-pub(crate) struct PhpCore {
-    pub(crate) php: Arc<Php>,
-    pub(crate) idle: Idle,
-}
-
-impl PhpCore {
-    pub(crate) fn new(php: Arc<Php>) -> Self {
-        Self { php, idle: Idle::default() }
-    }
+    let children = options.children.max(1);
+    PoolBounds { connections_max: children, queue_max: options.queue_max, idle_max: children }
 }

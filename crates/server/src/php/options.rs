@@ -1,6 +1,7 @@
 //! What can be said about PHP: where it is, how much of it there is, and who may wait for it.
 
-use std::{net::SocketAddr, path::PathBuf};
+use crate::privileges::User;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Requests that may wait for PHP unless told otherwise. Guess: with 2 ms for each and four children, half a second of
 /// work.
@@ -13,6 +14,17 @@ pub const CHILDREN_PER_CORE: usize = 4;
 /// Requests after which a child is replaced unless told otherwise, against what scripts leak. Guess, ten times
 /// php-cgi's own 500: a child costs 25 ms of processor time to start.
 pub const REQUESTS_PER_CHILD: u32 = 5000;
+
+/// Children of a host's own pool unless told otherwise. As many as start within 52 ms; most hosts never need a second.
+pub const HOST_CHILDREN: usize = 4;
+
+/// How long a host's own pool is kept without a request unless told otherwise. Guess: longer than a visitor reads, far
+/// shorter than the time between two visits of a small site; starting it again takes some 50 ms.
+pub const IDLE_STOP: Duration = Duration::from_secs(60);
+
+/// Pools of hosts that run at once unless told otherwise. Guess: with four children at 2 MB of their own each, half a
+/// gigabyte.
+pub const POOLS_MAX: usize = 64;
 
 /// PHP for one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,5 +64,48 @@ impl PhpOptions {
             requests_per_child: REQUESTS_PER_CHILD,
             user: None,
         }
+    }
+}
+
+/// A pool of its own for a host, started by the first request for it. Hosts that ask for the same share one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PoolOptions {
+    /// Who it runs as, if that is said. Default: as the server's own pool.
+    pub user: Option<User>,
+    /// Its children, and connections open to it at once. See [`HOST_CHILDREN`].
+    pub children: usize,
+    /// Requests that may wait for one; beyond: 503. See [`QUEUE_MAX`].
+    pub queue_max: usize,
+    /// Requests after which a child is replaced; 0: never. See [`REQUESTS_PER_CHILD`].
+    pub requests_per_child: u32,
+    /// How long it is kept without a request. See [`IDLE_STOP`].
+    pub idle_stop: Duration,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            user: None,
+            children: HOST_CHILDREN,
+            queue_max: QUEUE_MAX,
+            requests_per_child: REQUESTS_PER_CHILD,
+            idle_stop: IDLE_STOP,
+        }
+    }
+}
+
+/// What holds for all pools of hosts together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolsOptions {
+    /// The php-cgi or php-fpm that they are of; nothing for the one that is found.
+    pub program: Option<PathBuf>,
+    /// How many run at once. Beyond: the one that is idle for the longest time is stopped, and without one requests
+    /// wait. See [`POOLS_MAX`].
+    pub running_max: usize,
+}
+
+impl Default for PoolsOptions {
+    fn default() -> Self {
+        Self { program: None, running_max: POOLS_MAX }
     }
 }

@@ -10,15 +10,20 @@
 //!   and its place goes there;
 //! - if all places are taken and some core keeps idle connections, that core is asked to close one.
 //!
+//! A pool that runs on demand has a *gate* besides (`pool/gate.rs`): while it is shut all requests wait.
+//!
 //! Pure but for a mutex and wakers: connections themselves stand in `idle.rs`. Tested in `pool/tests.rs`.
 
 use super::snapshot::{Counters, PoolSnapshot};
+use gate::Demand;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
     time::Duration,
 };
+
+pub(crate) mod gate;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +35,8 @@ pub(crate) struct PoolBounds {
     pub(crate) connections_max: usize,
     /// Requests that may wait.
     pub(crate) queue_max: usize,
+    /// Connections kept between requests, on all cores.
+    pub(crate) idle_max: usize,
 }
 
 /// What all cores share about the connections to PHP.
@@ -49,6 +56,8 @@ struct State {
     /// Places that were given to requests whose future has not seen it yet.
     granted: Vec<(TicketId, Turn)>,
     counters: Counters,
+    /// Of a pool that runs on demand.
+    demand: Option<Demand>,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +103,10 @@ pub(crate) struct QueueFull;
 
 impl Pool {
     pub(crate) fn new(bounds: PoolBounds, cores: usize) -> Arc<Self> {
+        Self::with(bounds, cores, None)
+    }
+
+    fn with(bounds: PoolBounds, cores: usize, demand: Option<Demand>) -> Arc<Self> {
         let state = State {
             open: 0,
             cores: (0..cores).map(|_| CoreState::default()).collect(),
@@ -101,6 +114,7 @@ impl Pool {
             tickets: 0,
             granted: Vec::new(),
             counters: Counters::default(),
+            demand,
         };
         Arc::new(Self { bounds, state: Mutex::new(state) })
     }
@@ -147,8 +161,7 @@ impl Pool {
     /// What it is doing now, and has done.
     pub(crate) fn snapshot(&self) -> PoolSnapshot {
         let state = self.lock();
-        let idle = state.cores.iter().map(|core| core.idle + core.reclaimed).sum();
-        state.counters.snapshot(self.bounds, state.open, idle, state.queue.len())
+        state.counters.snapshot(self.bounds, state.open, state.idle(), state.queue.len())
     }
 
     pub(crate) fn count(&self, count: impl FnOnce(&mut Counters)) {
@@ -157,8 +170,20 @@ impl Pool {
 }
 
 impl State {
+    /// Connections that serve nobody.
+    fn idle(&self) -> usize {
+        self.cores.iter().map(|core| core.idle + core.reclaimed).sum()
+    }
+
+    fn is_shut(&self) -> bool {
+        self.demand.as_ref().is_some_and(Demand::is_shut)
+    }
+
     /// A turn for `core`, if there is one now.
     fn take(&mut self, core: usize, bounds: PoolBounds) -> Option<Turn> {
+        if self.is_shut() {
+            return None;
+        }
         if self.cores[core].idle > 0 {
             self.cores[core].idle -= 1;
             return Some(Turn::Kept);
@@ -178,7 +203,8 @@ impl State {
             self.granted.push((ticket.id, turn));
             ticket.waker.wake();
         }
-        let mut wanted = self.queue.len();
+        // What is kept of a pool that is being stopped is of no use to anybody.
+        let mut wanted = if self.is_shut() { usize::MAX } else { self.queue.len() };
         for core in &mut self.cores {
             wanted = wanted.saturating_sub(core.reclaimed);
         }
@@ -193,6 +219,7 @@ impl State {
                 janitor.wake();
             }
         }
+        self.tell_supervisor();
     }
 
     /// Takes back a turn that was not used.
@@ -306,6 +333,8 @@ impl Lease {
         let mut state = pool.lock();
         let fate = match state.queue.front() {
             Some(first) if first.core != self.core => Fate::Close,
+            None if state.idle() >= pool.bounds.idle_max => Fate::Close,
+            _ if state.is_shut() => Fate::Close,
             _ => Fate::Keep,
         };
         match fate {

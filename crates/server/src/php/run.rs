@@ -22,6 +22,7 @@ use std::{
     future::poll_fn,
     io,
     os::unix::ffi::OsStrExt,
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
@@ -37,7 +38,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request and where it goes.
 struct Run<'a> {
-    php: &'a Php,
+    php: &'a Arc<Php>,
     options: &'a GatewayOptions,
     request: &'a Request<'a>,
     call: &'a Call,
@@ -57,9 +58,11 @@ pub(crate) async fn run(
 ) -> Result<Relayed, Broken> {
     let (php, shared) = local::with(|local| {
         let programs = local.programs.as_ref().expect("a program was found");
-        let php = programs.php.as_ref().expect("PHP was found");
-        (php.php.clone(), programs.shared.clone())
+        let php = programs.shared.php_of(&local.hosts.hosts().host(call.host).rules.php);
+        (php.cloned(), programs.shared.clone())
     });
+    // A reload has taken it from the host meanwhile.
+    let php = php.ok_or(Failure::NoPool)?;
     let core = core_index().expect("connections live on cores").0 as usize;
     let content = collect(connection, call.content, &shared.options, &shared.spools).await?;
     let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
@@ -116,7 +119,7 @@ impl Run<'_> {
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         if lease.turn() == Turn::Kept
-            && let Some(mut kept) = with_idle(|idle| idle.take())
+            && let Some(mut kept) = with_idle(|idle| idle.take(self.php))
             && kept.is_alive().await
         {
             match self.on(connection, &mut kept, errors).await {
@@ -124,14 +127,14 @@ impl Run<'_> {
                     self.php.pool.count(|counters| counters.retried += 1);
                 }
                 result => {
-                    finish(lease, kept, self.php.persistence, &result).await;
+                    finish(lease, kept, self.php, &result).await;
                     return result;
                 }
             }
         }
         let mut new = self.connect().await?;
         let result = self.on(connection, &mut new, errors).await;
-        finish(lease, new, self.php.persistence, &result).await;
+        finish(lease, new, self.php, &result).await;
         result
     }
 
@@ -216,17 +219,12 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Gives the connection's place back, and keeps the connection if it can be used again and nobody else needs the place.
-async fn finish(
-    lease: Lease,
-    php: PhpConnection,
-    persistence: Persistence,
-    result: &Result<Relayed, Broken>,
-) {
+async fn finish(lease: Lease, connection: PhpConnection, php: &Arc<Php>, result: &Result<Relayed, Broken>) {
     if result.is_err() {
-        php.abort().await;
-    } else if persistence == Persistence::Keep && php.may_be_kept() {
-        let mut php = Some(php);
-        let fate = lease.finish(|| with_idle(|idle| idle.keep(php.take().expect("kept once"))));
-        debug_assert_eq!(php.is_some(), fate == Fate::Close);
+        connection.abort().await;
+    } else if php.persistence == Persistence::Keep && connection.may_be_kept() {
+        let mut connection = Some(connection);
+        let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));
+        debug_assert_eq!(connection.is_some(), fate == Fate::Close);
     }
 }

@@ -3,8 +3,8 @@
 use super::{
     process::{self, ThreadTime},
     records::{
-        CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpStatus,
-        Status,
+        CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus,
+        PhpPoolStatus, PhpStatus, Status,
     },
 };
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
     log::{LogCounts, NoticeKind, Notices},
     options::ServeOptions,
     overload::DoorStatus,
-    php::PoolSnapshot,
+    php::{Gate, Php, PoolOptions, PoolSnapshot},
     server::Server,
 };
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -104,7 +104,23 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi.as_ref()?))),
         php: programs.and_then(|programs| Some(PhpStatus::from(programs.php.as_ref()?.snapshot()))),
+        php_pools: programs.map_or(0, |programs| programs.pools.len() as u64),
+        php_pools_used: programs.map(|programs| php_pools(&programs.pools)).unwrap_or_default(),
     }
+}
+
+fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>) -> Vec<PhpPoolStatus> {
+    let used = pools.iter().filter_map(|(options, php)| {
+        let (gate, starts) = php.gate()?;
+        let pool = PhpStatus::from(php.snapshot());
+        let is_used = starts > 0 || pool.queue > 0;
+        let user = options.user.as_ref().map(ToString::to_string);
+        let (state, idle_stop_s) = (gate.name().to_owned(), options.idle_stop.as_secs_f64());
+        is_used.then_some((gate == Gate::Stopped, PhpPoolStatus { user, state, starts, idle_stop_s, pool }))
+    });
+    let mut used: Vec<_> = used.collect();
+    used.sort_by(|(a_stopped, a), (b_stopped, b)| (a_stopped, &a.user).cmp(&(b_stopped, &b.user)));
+    used.into_iter().map(|(_, pool)| pool).collect()
 }
 
 fn cgi(cgi: &Cgi) -> CgiStatus {

@@ -97,8 +97,12 @@ record! {
         log: LogStatus,
         /// Notices given on standard error, by kind; kinds that never were are left out.
         notices: Vec<NoticeStatus>,
-        /// The PHP pool; `null` without one.
+        /// The server's PHP pool; `null` without one.
         php: Option<PhpStatus>,
+        /// How many pools of their own hosts have.
+        php_pools: u64,
+        /// Those of them that were started, the ones that run first.
+        php_pools_used: Vec<PhpPoolStatus>,
         /// CGI programs; `null` without any.
         cgi: Option<CgiStatus>,
     }
@@ -247,6 +251,22 @@ record! {
 }
 
 record! {
+    /// A PHP pool of a host's own, or of several that ask for the same.
+    pub struct PhpPoolStatus {
+        /// The user it runs as, as the configuration names it; `null` if that is the server's choice.
+        user: Option<String>,
+        /// `stopped`, `starting`, `running` or `stopping`.
+        state: String,
+        /// Times that it was started.
+        starts: u64,
+        /// Time without a request after which it is stopped.
+        idle_stop_s: f64,
+        /// What it does and has done; `restarts` are the times that it ended by itself.
+        pool: PhpStatus,
+    }
+}
+
+record! {
     /// CGI programs.
     pub struct CgiStatus {
         /// Those that run.
@@ -270,6 +290,7 @@ pub fn reference_page() -> String {
         LogStatus::doc(),
         NoticeStatus::doc(),
         PhpStatus::doc(),
+        PhpPoolStatus::doc(),
         CgiStatus::doc(),
     ];
     let mut page = INTRODUCTION.to_owned();

@@ -1,6 +1,8 @@
 //! A status for people: some lines, the cores as a table.
 
-use super::records::{CacheStatus, CgiStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpStatus, Status};
+use super::records::{
+    CacheStatus, CgiStatus, CoreStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, Status,
+};
 use crate::config::values::Size;
 use std::{
     fmt::{self, Display},
@@ -62,7 +64,11 @@ impl Display for InstanceStatus {
             self.log.target, self.log.written, self.log.dropped
         )?;
         if let Some(php) = &self.php {
+            write!(f, "php: ")?;
             php.fmt(f)?;
+        }
+        if self.php_pools > 0 {
+            pools(self, f)?;
         }
         if let Some(cgi) = &self.cgi {
             let CgiStatus { running, running_max, waiting } = cgi;
@@ -134,7 +140,7 @@ impl Display for PhpStatus {
         let ms = |seconds: f64| format!("{:.1} ms", seconds * 1000.0);
         writeln!(
             f,
-            "php: {} of {} children busy, {} of {} requests waiting; {} answered, {} refused, {} given up, {} repeated, \
+            "{} of {} children busy, {} of {} requests waiting; {} answered, {} refused, {} given up, {} repeated, \
              {} failed; waited {} (at most {}), served in {} (at most {}); started again {}",
             self.busy,
             self.children,
@@ -151,6 +157,24 @@ impl Display for PhpStatus {
             ms(self.service_s_max),
             times(self.restarts),
         )
+    }
+}
+
+/// Pools of hosts that are shown one by one. Guess: a screen.
+const POOLS_SHOWN_MAX: usize = 20;
+
+fn pools(instance: &InstanceStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let used = &instance.php_pools_used;
+    let running = used.iter().filter(|pool| pool.state != "stopped").count();
+    writeln!(f, "php pools of hosts: {running} of {} running", instance.php_pools)?;
+    for PhpPoolStatus { user, state, starts, pool, .. } in used.iter().take(POOLS_SHOWN_MAX) {
+        let user = user.as_deref().unwrap_or("the server's user");
+        write!(f, "  {user}: {state}, started {}; ", times(*starts))?;
+        pool.fmt(f)?;
+    }
+    match used.len().saturating_sub(POOLS_SHOWN_MAX) {
+        0 => Ok(()),
+        more => writeln!(f, "  and {more} more"),
     }
 }
 

@@ -41,16 +41,28 @@ impl Found {
     }
 }
 
-/// Looks in `PATH` and where such programs are.
+/// Looks in `PATH` and where such programs are: php-fpm anywhere before php-cgi anywhere.
 pub(crate) fn find() -> Option<Found> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).collect();
-    find_in(&folders)
+    find_in(&folders(), [Kind::Fpm, Kind::Cgi])
 }
 
-/// Looks in `folders`: php-fpm anywhere before php-cgi anywhere.
-pub(super) fn find_in(folders: &[PathBuf]) -> Option<Found> {
-    [(Kind::Fpm, "php-fpm"), (Kind::Cgi, "php-cgi")].into_iter().find_map(|(kind, name)| {
+/// The same, but php-cgi first: it takes a listening socket that is there before it is.
+pub(crate) fn find_cgi() -> Option<Found> {
+    find_in(&folders(), [Kind::Cgi, Kind::Fpm])
+}
+
+fn folders() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).collect()
+}
+
+/// Looks in `folders` for the first of `kinds` that is anywhere.
+pub(super) fn find_in(folders: &[PathBuf], kinds: [Kind; 2]) -> Option<Found> {
+    kinds.into_iter().find_map(|kind| {
+        let name = match kind {
+            Kind::Fpm => "php-fpm",
+            Kind::Cgi => "php-cgi",
+        };
         let program = best(folders, name)?;
         Some(Found { kind, program })
     })

@@ -4,14 +4,18 @@
 //! run as many children as configured, always, and replace them after so many requests. Tested in `own/tests.rs`, and
 //! through the binary with both.
 
+mod demand;
 mod find;
+mod launch;
 mod plan;
 mod supervise;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use find::{Found, Kind, find};
+pub(crate) use demand::{Pools, PreparedPools, prepare_pools};
+pub(crate) use find::{Found, Kind, find, find_cgi};
+use plan::Guard;
 pub(crate) use plan::Plan;
 pub(crate) use supervise::Supervisor;
 
@@ -83,32 +87,62 @@ pub(crate) fn prepare(
     workspace: &Workspace,
     preparation: &mut Preparation,
 ) -> Result<Prepared, PhpError> {
-    let found = match &options.source {
-        PhpSource::Program(program) => {
-            Found::of(program).ok_or_else(|| PhpError::NoProgram { program: program.clone() })?
-        }
-        _ => find().ok_or(PhpError::NotFound)?,
+    let program = match &options.source {
+        PhpSource::Program(program) => Some(program),
+        _ => None,
     };
-    let identity = identity(options)?;
-    let owner = identity.as_ref().map(|identity| (identity.uid, identity.gid));
-    let files = |source| PhpError::Files { path: workspace.path().join("php"), source };
-    let folder = workspace.folder("php", owner).map_err(files)?;
-    let plan = Plan::new(found, options, content_bytes, folder);
-    plan.write(owner).map_err(files)?;
+    let found = found(program, find)?;
+    let identity = match &options.user {
+        Some(user) => Some(Identity::of_user(user)?),
+        None => default_identity()?,
+    };
+    let PhpOptions { children, requests_per_child, .. } = *options;
+    let (folder, guard) = folder_of(workspace, "php", identity.as_ref())?;
+    let socket = folder.join("php.sock");
+    let plan = Plan { found, folder, socket, guard, children, requests_per_child, content_bytes };
+    let files = |source| PhpError::Files { path: plan.folder().to_owned(), source };
+    plan.write(identity.as_ref().map(|identity| (identity.uid, identity.gid))).map_err(files)?;
     let listener = plan.listener().map_err(files)?;
-    let profile = preparation.define(&Profile {
-        listed: vec![plan.program().to_owned()],
-        identity,
-        ..Profile::new(plan.folder())
-    })?;
+    if listener.is_some() {
+        workspace.give_to_server(&plan.socket).map_err(files)?;
+    }
+    let profile = preparation.define(&profile(&plan, identity))?;
     Ok(Prepared { plan, profile, listener })
 }
 
-/// Who the pool runs as; ourselves, unless we are the superuser.
-fn identity(options: &PhpOptions) -> Result<Option<Identity>, UserError> {
-    if let Some(user) = &options.user {
-        return Identity::of_user(user).map(Some);
+/// The program that was named, or else what `look` finds.
+fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<Found>) -> Result<Found, PhpError> {
+    match program {
+        Some(program) => Found::of(program).ok_or_else(|| PhpError::NoProgram { program: program.clone() }),
+        None => look().ok_or(PhpError::NotFound),
     }
+}
+
+/// A folder for a pool of `identity`, through which the server can pass, whoever it is.
+fn folder_of(
+    workspace: &Workspace,
+    name: &str,
+    identity: Option<&Identity>,
+) -> Result<(PathBuf, Guard), PhpError> {
+    let files = |source| PhpError::Files { path: workspace.path().join(name), source };
+    let owner = identity.map(|identity| (identity.uid, identity.gid));
+    let passing = match (owner, workspace.server()) {
+        (Some((uid, _)), Some((server_uid, server_gid))) if uid != server_uid => Some(server_gid),
+        _ => None,
+    };
+    let folder = match (owner, passing) {
+        (Some((uid, _)), Some(gid)) => workspace.folder_passed_by(name, uid, gid),
+        (owner, _) => workspace.folder(name, owner),
+    };
+    Ok((folder.map_err(files)?, if passing.is_some() { Guard::Folder } else { Guard::Socket }))
+}
+
+fn profile(plan: &Plan, identity: Option<Identity>) -> Profile {
+    Profile { listed: vec![plan.program().to_owned()], identity, ..Profile::new(plan.folder()) }
+}
+
+/// Who a pool runs as unless it is said; ourselves, unless we are the superuser.
+fn default_identity() -> Result<Option<Identity>, UserError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }

@@ -5,7 +5,7 @@
 //! takes.
 
 use super::{Found, Kind};
-use crate::php::{PhpOptions, stream::Address};
+use crate::php::stream::Address;
 use rustix::fs::{Gid, Uid, chown};
 use std::{
     fmt::Write as _,
@@ -20,19 +20,26 @@ const BACKLOG: u32 = 511;
 /// What starting the pool takes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    found: Found,
-    folder: PathBuf,
-    children: usize,
-    requests_per_child: u32,
-    content_bytes: u64,
+    pub(super) found: Found,
+    /// Where it runs.
+    pub(super) folder: PathBuf,
+    pub(super) socket: PathBuf,
+    pub(super) guard: Guard,
+    pub(super) children: usize,
+    pub(super) requests_per_child: u32,
+    pub(super) content_bytes: u64,
+}
+
+/// What keeps others from the pool's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// Its own permissions: it is for the pool's user, who is the server's or served by the superuser.
+    Socket,
+    /// The folder it is in, which the server's group may pass through and nobody else.
+    Folder,
 }
 
 impl Plan {
-    pub(super) fn new(found: Found, options: &PhpOptions, content_bytes: u64, folder: PathBuf) -> Self {
-        let PhpOptions { children, requests_per_child, .. } = *options;
-        Self { found, folder, children, requests_per_child, content_bytes }
-    }
-
     pub(crate) fn program(&self) -> &Path {
         &self.found.program
     }
@@ -41,17 +48,13 @@ impl Plan {
         &self.folder
     }
 
-    fn socket(&self) -> PathBuf {
-        self.folder.join("php.sock")
-    }
-
     fn configuration_file(&self) -> PathBuf {
         self.folder.join("php-fpm.conf")
     }
 
     /// Where it will listen.
     pub(crate) fn address(&self) -> Address {
-        Address::Unix(self.socket())
+        Address::Unix(self.socket.clone())
     }
 
     /// Writes the configuration, for `owner` to read.
@@ -71,8 +74,13 @@ impl Plan {
     pub(crate) fn listener(&self) -> io::Result<Option<OwnedFd>> {
         match self.found.kind {
             Kind::Fpm => Ok(None),
-            Kind::Cgi => UnixListener::bind(self.socket()).map(|socket| Some(socket.into())),
+            Kind::Cgi => UnixListener::bind(&self.socket).map(|socket| Some(socket.into())),
         }
+    }
+
+    /// Whether the listening socket is ours to make.
+    pub(super) fn is_listened_for(&self) -> bool {
+        self.found.kind == Kind::Cgi
     }
 
     /// php-fpm's configuration.
@@ -80,9 +88,13 @@ impl Plan {
         let mut text = String::from("[global]\n");
         // With `--force-stderr` nothing is written there; the default may not be opened by everybody.
         text.push_str("error_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n");
-        let socket = self.socket();
+        let mode = match self.guard {
+            Guard::Socket => "0600",
+            Guard::Folder => "0666",
+        };
         let (children, requests) = (self.children, self.requests_per_child);
-        writeln!(text, "listen = {}\nlisten.mode = 0600\nlisten.backlog = {BACKLOG}", socket.display())
+        let socket = self.socket.display();
+        writeln!(text, "listen = {socket}\nlisten.mode = {mode}\nlisten.backlog = {BACKLOG}")
             .and_then(|()| writeln!(text, "pm = static\npm.max_children = {children}"))
             .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
             .expect("a string takes every character");

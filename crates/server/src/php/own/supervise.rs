@@ -5,7 +5,10 @@
 //! php-cgi replace those that end. The spawner ends the pool, with all its children, when the server ends, however that
 //! happens.
 
-use super::{PhpError, Plan, Prepared};
+use super::{
+    PhpError, Prepared,
+    launch::{self, Hearing, described},
+};
 use crate::{
     gateway::{ErrorLines, ErrorSink},
     log::{NoticeKind, Notices},
@@ -13,12 +16,10 @@ use crate::{
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
-    io::{Errno, read, write},
-    pipe::{PipeFlags, pipe_with},
+    io::write,
 };
 use std::{
-    io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     os::unix::net::UnixStream,
     sync::{
         Arc,
@@ -27,13 +28,13 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use vermeil_spawn::{Channel, Directory, End, Event, Exit, Program, Request, SpawnError, Stdio};
+use vermeil_spawn::{Channel, Event};
 
 /// The pause before the first restart and the longest: each end doubles it.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
 /// A pool that has lived so long is not what keeps ending: the next pause is the first again.
-const STEADY: Duration = Duration::from_secs(10);
+pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 /// How long the pool may take until it listens. php-fpm takes 50 ms here; a machine that starts may take a hundred
 /// times that.
@@ -145,13 +146,6 @@ struct Watch {
     first: Arc<First>,
 }
 
-/// Whether the pool may say more.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hearing {
-    GoesOn,
-    Over,
-}
-
 /// Why waiting ended.
 enum Woken {
     Stop,
@@ -186,14 +180,12 @@ impl Watch {
 
     /// From a start to its end, or nothing when told to stop.
     fn one_life(&mut self) -> Option<String> {
-        let (stderr, theirs) = match pipe_with(PipeFlags::CLOEXEC) {
-            Ok(pipe) => pipe,
-            Err(errno) => return Some(format!("cannot be started: {errno}")),
+        let Prepared { plan, profile, listener } = &self.prepared;
+        let asked = launch::ask(&mut self.channel, *profile, plan, listener.as_ref());
+        let mut stderr = match asked {
+            Ok(launch::Asked { stderr, .. }) => Some(stderr),
+            Err(why) => return Some(format!("cannot be started: {why}")),
         };
-        if let Err(error) = self.ask(theirs) {
-            return Some(format!("cannot be started: {error}"));
-        }
-        let mut stderr = Some(stderr);
         loop {
             if let Woken::Stop = self.wait(stderr.as_ref(), None) {
                 return None;
@@ -215,21 +207,6 @@ impl Watch {
                 }
             }
         }
-    }
-
-    fn ask(&mut self, stderr: OwnedFd) -> Result<(), SpawnError> {
-        let plan: &Plan = &self.prepared.plan;
-        let mut request = Request::new(self.prepared.profile, Program::Listed(0));
-        request.directory(Directory::Root);
-        for argument in plan.arguments() {
-            request.argument(argument.as_bytes());
-        }
-        for (name, value) in plan.variables() {
-            request.variable(name.as_bytes(), value.as_bytes());
-        }
-        let stdio = stdio(self.prepared.listener.as_ref(), stderr);
-        let stdio = stdio.map_err(|_no_descriptors| SpawnError::Busy { waiting: 0 })?;
-        self.channel.spawn(request, stdio).map(|_job| ())
     }
 
     /// Waits to be told to stop, and either for the time to pass, or for the spawner and for what the pool says on
@@ -255,38 +232,10 @@ impl Watch {
 
     /// Takes what the pool has said.
     fn hear(&mut self, stderr: &OwnedFd) -> Hearing {
-        let mut buffer = [0; 4096];
-        loop {
-            let mut polled = [PollFd::new(stderr, PollFlags::IN)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            if !matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
-                return Hearing::GoesOn;
-            }
-            match read(stderr.as_fd(), &mut buffer) {
-                Ok(count @ 1..) => {
-                    self.first.hear(&buffer[..count]);
-                    self.errors.push(&buffer[..count]);
-                }
-                Err(Errno::INTR) => {}
-                Ok(0) | Err(_) => return Hearing::Over,
-            }
-        }
-    }
-}
-
-fn stdio(listener: Option<&OwnedFd>, stderr: OwnedFd) -> io::Result<Stdio> {
-    let nothing = || std::fs::File::options().read(true).open("/dev/null").map(OwnedFd::from);
-    let stdin = match listener {
-        Some(listener) => listener.try_clone()?,
-        None => nothing()?,
-    };
-    Ok(Stdio { stdin, stdout: stderr.try_clone()?, stderr })
-}
-
-fn described(exit: Exit) -> String {
-    match exit.end {
-        End::Code(code) => format!("ended with code {code}"),
-        End::Signal(signal) => format!("was ended by signal {signal}"),
-        End::Late => "was ended: its time was up".to_owned(),
+        let Self { first, errors, .. } = self;
+        launch::hear(stderr, |bytes| {
+            first.hear(bytes);
+            errors.push(bytes);
+        })
     }
 }

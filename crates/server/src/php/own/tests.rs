@@ -1,7 +1,7 @@
 //! What is found, and what it is told.
 
-use super::find::find_in;
 use super::*;
+use super::{find::find_in, plan::Guard};
 use crate::php::{PhpOptions, PhpSource};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -18,7 +18,7 @@ fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
     let folders = ["a", "b"].map(|name| around.join(name));
     folders.iter().for_each(|folder| fs::create_dir(folder).expect("made"));
     let found = || {
-        find_in(&folders)
+        find_in(&folders, [Kind::Fpm, Kind::Cgi])
             .map(|found| found.program.strip_prefix(&around).expect("below").display().to_string())
     };
     assert_eq!(found(), None);
@@ -38,11 +38,23 @@ fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
     assert_eq!(found().as_deref(), Some("b/php-fpm"));
 }
 
+fn plan(found: Found, options: &PhpOptions, content_bytes: u64) -> Plan {
+    Plan {
+        found,
+        folder: "/run/v/php".into(),
+        socket: "/run/v/php/php.sock".into(),
+        guard: Guard::Socket,
+        children: options.children,
+        requests_per_child: options.requests_per_child,
+        content_bytes,
+    }
+}
+
 #[test]
 fn php_fpm_is_told_all_in_a_file() {
     let options = PhpOptions { children: 7, requests_per_child: 9, ..PhpOptions::new(PhpSource::Own, 1) };
     let found = Found { kind: Kind::Fpm, program: "/usr/sbin/php-fpm".into() };
-    let plan = Plan::new(found, &options, 1 << 20, "/run/v/php".into());
+    let plan = plan(found, &options, 1 << 20);
     assert_eq!(
         plan.configuration(),
         "[global]\nerror_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n\
@@ -68,7 +80,7 @@ fn php_fpm_is_told_all_in_a_file() {
 fn php_cgi_is_told_by_arguments_and_environment() {
     let options = PhpOptions { children: 7, requests_per_child: 0, ..PhpOptions::new(PhpSource::Own, 1) };
     let found = Found { kind: Kind::Cgi, program: "/usr/bin/php-cgi".into() };
-    let plan = Plan::new(found, &options, 5, "/run/v/php".into());
+    let plan = plan(found, &options, 5);
     assert_eq!(
         plan.arguments(),
         [

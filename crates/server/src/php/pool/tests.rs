@@ -1,6 +1,6 @@
 //! Turns in the order of the queue, across cores; nothing is lost whoever goes; idle connections starve nobody.
 
-use super::*;
+use super::{gate::Gate, *};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ fn reclaimed(pool: &Pool, core: usize) -> usize {
 }
 
 fn pool(connections_max: usize, queue_max: usize) -> Arc<Pool> {
-    Pool::new(PoolBounds { connections_max, queue_max }, 2)
+    Pool::new(PoolBounds { connections_max, queue_max, idle_max: connections_max }, 2)
 }
 
 #[test]
@@ -107,6 +107,75 @@ fn who_goes_before_its_turn_passes_it_on() {
     assert_eq!(lease.finish(|| {}), Fate::Keep);
     drop(gone);
     assert_eq!(turn(&mut next).turn(), Turn::Kept);
+}
+
+fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<gate::Bell>) {
+    let bell = gate::Bell::new().expect("a descriptor");
+    let bounds = PoolBounds { connections_max, queue_max: 2, idle_max: connections_max };
+    (Pool::on_demand(bounds, 2, &bell, 7), bell)
+}
+
+#[test]
+fn a_pool_that_does_not_run_rings_and_its_requests_wait() {
+    let (pool, bell) = on_demand(2);
+    assert_eq!(pool.gate(), Some((Gate::Stopped, 0)));
+    let (mut first, mut second) = (pool.ask(0), pool.ask(1));
+    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    assert!(matches!(poll(&mut pool.ask(0)), Poll::Ready(Err(QueueFull))));
+    assert_eq!(bell.heard(), [7], "once, however many wait");
+    assert!(pool.is_wanted());
+    pool.set_starting();
+    assert!(poll(&mut first).is_pending());
+    pool.set_open();
+    assert_eq!([turn(&mut first).turn(), turn(&mut second).turn()], [Turn::New, Turn::New]);
+    assert_eq!((pool.gate(), bell.heard().len()), (Some((Gate::Open, 1)), 0));
+}
+
+#[test]
+fn a_pool_is_stopped_only_when_nobody_is_served_and_nobody_is_lost() {
+    let (pool, bell) = on_demand(2);
+    pool.set_open();
+    let [busy, idle] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
+    assert_eq!(idle.finish(|| {}), Fate::Keep);
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(gate::StillUsed::Busy));
+    pool.close();
+    let mut late = pool.ask(1);
+    assert!(poll(&mut late).is_pending(), "the connection that is kept is not given away any more");
+    assert_eq!(reclaimed(&pool, 1), 1);
+    pool.closed(1);
+    assert!(!pool.is_quiet() && bell.heard().is_empty());
+    assert_eq!(busy.finish(|| panic!("nothing is kept of what is stopped")), Fate::Close);
+    assert_eq!(bell.heard(), [7]);
+    assert!(pool.is_quiet());
+    pool.set_stopped();
+    assert_eq!(bell.heard(), [7], "somebody waits");
+    pool.set_open();
+    assert_eq!(turn(&mut late).turn(), Turn::New);
+}
+
+#[test]
+fn an_idle_pool_is_stopped_after_its_time_or_when_others_need_its_place() {
+    let (pool, bell) = on_demand(1);
+    pool.set_open();
+    drop(turn(&mut pool.ask(0)));
+    assert!(bell.heard().is_empty(), "nobody else wants to run");
+    bell.press(true);
+    drop(turn(&mut pool.ask(0)));
+    assert_eq!(bell.heard(), [7]);
+    let long = Duration::from_secs(3600);
+    assert!(matches!(pool.close_if_idle(long), Err(gate::StillUsed::For(left)) if left <= long));
+    assert!(pool.idle_for().is_some());
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Ok(()));
+    assert_eq!(pool.gate(), Some((Gate::Closing, 1)));
+}
+
+#[test]
+fn no_more_is_kept_than_may_be() {
+    let pool = Pool::new(PoolBounds { connections_max: 2, queue_max: 9, idle_max: 1 }, 2);
+    let [first, second] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
+    assert_eq!(first.finish(|| {}), Fate::Keep);
+    assert_eq!(second.finish(|| panic!("one is kept already")), Fate::Close);
+    assert_eq!(pool.snapshot().open, 1);
 }
 
 /// What may happen to a pool of two cores.

@@ -1,0 +1,211 @@
+//! Pools of hosts: each as its user, started by the first request, stopped when nobody uses it, within a bound.
+
+use super::{installed, site, whole, writable, write};
+use crate::support::{Client, Content, Io, Server, Site, on_both, until};
+use rustix::process::geteuid;
+use std::{fs, path::Path};
+
+on_both! {
+    each_host_has_its_user,
+    php_fpm_does_as_well,
+    a_pool_stops_when_nobody_uses_it_and_starts_again,
+    more_pools_than_may_run_take_turns,
+    a_pool_that_is_killed_is_started_by_the_next_request,
+    beyond_the_bound_requests_wait_and_are_told,
+}
+
+/// Users that a Debian system has, by name and number.
+const USERS: [(&str, u32); 2] = [("nobody", 65_534), ("daemon", 1)];
+
+const STATUS: &str = "[[host.route]]\nprefix = \"/status\"\naction = \"status\"\n";
+
+fn is_there() -> bool {
+    let is_there = installed("php-cgi").is_some();
+    if !is_there {
+        eprintln!("SKIPPED: no php-cgi on this machine");
+    }
+    is_there
+}
+
+/// Hosts `a` and `b` with pools of their own: `keys` of each, and `top` before them.
+fn serve(io: Io, site: &Site, top: &str, keys: [&str; 2]) -> Server {
+    let hosts = ["a", "b"].iter().zip(keys).map(|(name, keys)| {
+        format!("[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\n[host.php]\n{keys}\n{STATUS}")
+    });
+    Server::configured(io, site, &format!("{top}\n{}", hosts.collect::<String>()))
+}
+
+/// An answer of `host`, which must be 200.
+#[track_caller]
+fn of(server: &Server, host: &str, target: &str) -> String {
+    let mut client = server.client();
+    let (head, body) = whole_of(&mut client, host, target);
+    assert!(
+        head.starts_with("HTTP/1.1 200 "),
+        "{host}{target}: {head}{}\n{server:?}",
+        String::from_utf8_lossy(&body)
+    );
+    String::from_utf8(body).expect("UTF-8")
+}
+
+fn whole_of(client: &mut Client, host: &str, target: &str) -> (String, Vec<u8>) {
+    let target = format!("http://{host}{target}");
+    whole(client, "GET", &target, &[], b"")
+}
+
+fn is_gone(pid: &str) -> bool {
+    !Path::new(&format!("/proc/{pid}/cmdline")).exists()
+}
+
+/// Waits until the status page, which may be a second old, has `text`.
+#[track_caller]
+fn status_has(server: &Server, text: &str) {
+    until(text, || of(server, "a", "/status").contains(text).then_some(()));
+}
+
+fn each_host_has_its_user(io: Io) {
+    if !is_there() {
+        return;
+    }
+    if !geteuid().is_root() {
+        return eprintln!("SKIPPED: only the superuser may start pools of other users");
+    }
+    let site = site();
+    write(&site, "who.php", "echo posix_getuid(), ' ', posix_getgid(), ' ', getmypid();");
+    let keys = USERS.map(|(name, _)| format!("user = \"{name}\"\nchildren = 2"));
+    // The server itself is a third: it can use sockets that neither of them can.
+    let server = serve(io, &site, "user = \"www-data\"", [&keys[0], &keys[1]]);
+    let mut pids = Vec::new();
+    for (host, (_, uid)) in ["a", "b"].iter().zip(USERS) {
+        let said = of(&server, host, "/who.php");
+        let words: Vec<_> = said.split(' ').collect();
+        assert_eq!(words[0], uid.to_string(), "{host}: {said}");
+        assert_ne!(words[1], "0");
+        pids.push(words[2].to_owned());
+    }
+    status_has(&server, "php pools of hosts: 2 of 2 running");
+    status_has(&server, "  daemon: running, started once; 0 of 2 children busy");
+    server.stops_clean();
+    pids.iter().for_each(|pid| assert!(is_gone(pid)));
+}
+
+fn php_fpm_does_as_well(io: Io) {
+    let (true, Some(fpm)) = (geteuid().is_root(), installed("php-fpm")) else {
+        return eprintln!("SKIPPED: no php-fpm on this machine, or not the superuser");
+    };
+    let site = site();
+    write(&site, "who.php", "echo posix_getuid(), ' ', PHP_SAPI;");
+    let keys = USERS.map(|(name, _)| format!("user = \"{name}\"\nchildren = 1\nidle_stop = \"200ms\""));
+    let top = format!("user = \"www-data\"\n[php]\nsource = {fpm:?}");
+    let server = serve(io, &site, &top, [&keys[0], &keys[1]]);
+    for _ in 0..2 {
+        for (host, (_, uid)) in ["a", "b"].iter().zip(USERS) {
+            assert_eq!(of(&server, host, "/who.php"), format!("{uid} fpm-fcgi"));
+        }
+        status_has(&server, "php pools of hosts: 0 of 2 running");
+    }
+    server.stops_clean();
+}
+
+fn a_pool_stops_when_nobody_uses_it_and_starts_again(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    write(&site, "pid.php", "echo getmypid();");
+    let keys = "children = 1\nidle_stop = \"200ms\"";
+    let server = serve(io, &site, "", [keys, "children = 2"]);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        // It is asked for by many at once, in whatever state it is.
+        let answers: Vec<String> = std::thread::scope(|scope| {
+            let ask = || of(&server, "a", "/pid.php");
+            let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            asked.into_iter().map(|asked| asked.join().expect("answered")).collect()
+        });
+        let last = answers.last().expect("eight").clone();
+        until("the pool has ended", || is_gone(&last).then_some(()));
+        status_has(&server, "the server's user: stopped, started");
+        seen.extend(answers);
+    }
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() >= 3, "another one each time: {seen:?}");
+    server.stops_clean();
+    server.says("php: 24 requests, 0 refused, 0 given up");
+}
+
+fn more_pools_than_may_run_take_turns(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    write(&site, "pid.php", "echo getmypid();");
+    // Only one at once, and nothing stops for being idle.
+    let server = serve(io, &site, "[php]\npools_max = 1", ["children = 1", "children = 2"]);
+    let mut before = of(&server, "a", "/pid.php");
+    for host in ["b", "a", "b"] {
+        let now = of(&server, host, "/pid.php");
+        assert_ne!(now, before);
+        until("the other has made room", || is_gone(&before).then_some(()));
+        before = now;
+    }
+    // Both at once, for a while: each gets its turns, and nothing is lost.
+    std::thread::scope(|scope| {
+        for host in ["a", "b"] {
+            let server = &server;
+            scope.spawn(move || (0..20).for_each(|_| drop(of(server, host, "/pid.php"))));
+        }
+    });
+    server.stops_clean();
+    server.says("php: 44 requests, 0 refused, 0 given up, 0 repeated, 0 failed");
+}
+
+fn a_pool_that_is_killed_is_started_by_the_next_request(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    write(&site, "parent.php", "echo posix_getppid();");
+    let server = serve(io, &site, "", ["children = 1", "children = 2"]);
+    let parent = of(&server, "a", "/parent.php");
+    let pid = rustix::process::Pid::from_raw(parent.parse().expect("a number")).expect("above zero");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("ours");
+    server.says("was ended by signal 9; the next request starts it again");
+    assert_ne!(of(&server, "a", "/parent.php"), parent);
+    server.stops_clean();
+}
+
+fn beyond_the_bound_requests_wait_and_are_told(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    let folder = writable(&site, "signals");
+    let (began, go) = (folder.join("began"), folder.join("go"));
+    let code = format!(
+        "touch('{}'); while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }} echo 'done';",
+        began.display(),
+        go.display()
+    );
+    write(&site, "wait.php", &code);
+    write(&site, "x.php", "echo 'x';");
+    let top = "[php]\npools_max = 1\nqueue_timeout = \"300ms\"";
+    let server = serve(io, &site, top, ["children = 1", "children = 2"]);
+    // The first may wait for its start, on a machine that is slow.
+    let mut busy = until("it runs", || {
+        let mut client = server.client();
+        client.ask("GET", "http://a/wait.php", &[]);
+        until("it began, or was told", || (began.exists() || client.is_readable()).then_some(()));
+        began.exists().then_some(client)
+    });
+    let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
+    assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Retry-After: 1"), "{head}");
+    fs::write(go, "").expect("a file");
+    assert_eq!(busy.read(Content::Follows).text(), "done");
+    until("there is room", || {
+        let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
+        head.starts_with("HTTP/1.1 200 ").then_some(())
+    });
+    server.stops_clean();
+}

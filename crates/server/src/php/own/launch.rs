@@ -1,0 +1,88 @@
+//! Starting a pool: what the spawner is asked for, what the pool says, and how it ended.
+//!
+//! Leaves out when (`supervise.rs` for the server's own pool, `demand.rs` for those of hosts).
+
+use super::Plan;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read},
+    pipe::{PipeFlags, pipe_with},
+};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+};
+use vermeil_spawn::{Channel, Directory, End, Exit, JobId, ProfileId, Program, Request, Stdio};
+
+/// A pool that was asked for.
+pub(super) struct Asked {
+    pub(super) job: JobId,
+    /// What it will say.
+    pub(super) stderr: OwnedFd,
+}
+
+/// Asks the spawner for the pool of `plan`, with `listener` as its standard input if it is ours to make.
+///
+/// # Errors
+/// It cannot be asked for, in words.
+pub(super) fn ask(
+    channel: &mut Channel,
+    profile: ProfileId,
+    plan: &Plan,
+    listener: Option<&OwnedFd>,
+) -> Result<Asked, String> {
+    let (stderr, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
+    let mut request = Request::new(profile, Program::Listed(0));
+    request.directory(Directory::Root);
+    for argument in plan.arguments() {
+        request.argument(argument.as_bytes());
+    }
+    for (name, value) in plan.variables() {
+        request.variable(name.as_bytes(), value.as_bytes());
+    }
+    let stdio = stdio(listener, theirs).map_err(|error| error.to_string())?;
+    let job = channel.spawn(request, stdio).map_err(|error| error.to_string())?;
+    Ok(Asked { job, stderr })
+}
+
+fn stdio(listener: Option<&OwnedFd>, stderr: OwnedFd) -> io::Result<Stdio> {
+    let nothing = || std::fs::File::options().read(true).open("/dev/null").map(OwnedFd::from);
+    let stdin = match listener {
+        Some(listener) => listener.try_clone()?,
+        None => nothing()?,
+    };
+    Ok(Stdio { stdin, stdout: stderr.try_clone()?, stderr })
+}
+
+/// Whether a pool may say more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hearing {
+    GoesOn,
+    Over,
+}
+
+/// Takes what a pool has said.
+pub(super) fn hear(stderr: &OwnedFd, mut take: impl FnMut(&[u8])) -> Hearing {
+    let mut buffer = [0; 4096];
+    loop {
+        let mut polled = [PollFd::new(stderr, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
+            return Hearing::GoesOn;
+        }
+        match read(stderr.as_fd(), &mut buffer) {
+            Ok(count @ 1..) => take(&buffer[..count]),
+            Err(Errno::INTR) => {}
+            Ok(0) | Err(_) => return Hearing::Over,
+        }
+    }
+}
+
+/// An end in words.
+pub(super) fn described(exit: Exit) -> String {
+    match exit.end {
+        End::Code(code) => format!("ended with code {code}"),
+        End::Signal(signal) => format!("was ended by signal {signal}"),
+        End::Late => "was ended: its time was up".to_owned(),
+    }
+}
