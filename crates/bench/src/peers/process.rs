@@ -59,7 +59,7 @@ impl Process {
         let deadline = Instant::now() + START_MAX;
         loop {
             if self.has_ended().map_err(Error::thing("look at", &self.name))? {
-                return Err(self.failure("ended at its start"));
+                return Err(self.failure("did not start"));
             }
             if Instant::now() >= deadline {
                 return Err(self.failure(&format!("does not listen on {address} after {START_MAX:?}")));
@@ -71,13 +71,14 @@ impl Process {
         }
     }
 
-    /// An error about this server that quotes the end of its log.
+    /// An error about this server that says whether it still runs and quotes the end of its log.
     pub fn failure(&self, problem: &str) -> Error {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let quote = lines[lines.len().saturating_sub(QUOTE_LINES)..].join("\n  ");
         let said = if quote.is_empty() { "it said nothing".into() } else { format!("it said:\n  {quote}") };
-        Error::peer(&self.name, format!("{problem}; {said}"))
+        let ended = if matches!(self.has_ended(), Ok(true)) { ", has ended" } else { "" };
+        Error::peer(&self.name, format!("{problem}{ended}; {said}"))
     }
 
     /// Asks the server to end, and makes the group end when it does not.
@@ -86,7 +87,7 @@ impl Process {
     /// When the server had ended before it was asked to.
     pub fn stop(mut self) -> Result<()> {
         if self.has_ended().map_err(Error::thing("look at", &self.name))? {
-            return Err(self.failure("ended during the run"));
+            return Err(self.failure("did not last"));
         }
         self.end().map_err(Error::thing("stop", &self.name))
     }
@@ -171,6 +172,6 @@ mod tests {
         let process = shell("exit 0", state.path());
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(process.group()), ended).expect("it ends");
-        assert!(process.stop().expect_err("it ended").to_string().contains("ended during the run"));
+        assert!(process.stop().expect_err("it ended").to_string().contains("did not last, has ended"));
     }
 }

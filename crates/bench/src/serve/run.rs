@@ -195,8 +195,17 @@ impl<'a> Bench<'a> {
         Ok(cells)
     }
 
-    /// One run: start, check, warm up, measure, stop.
+    /// One run, once more when it fails: a connection lost to something else on the machine must not cost hours of rounds.
     fn sample(&self, server: Server, program: Program, network: &Network, load: Load) -> Result<Sample> {
+        self.run(server, program, network, load).or_else(|error| {
+            self.stop.check()?;
+            eprintln!("again   {:<11}  {:<6}  {error}", server.name(), program.name());
+            self.run(server, program, network, load)
+        })
+    }
+
+    /// One run: start, check, warm up, measure, stop.
+    fn run(&self, server: Server, program: Program, network: &Network, load: Load) -> Result<Sample> {
         let request = program.request;
         let running = self.start(server, program, network)?;
         let target = running.target(server, request)?;
