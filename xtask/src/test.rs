@@ -80,7 +80,7 @@ fn models_command(workspace: &Workspace) -> Command {
 }
 
 /// The bugs that `crates/queue/src/canary.rs` can plant.
-const CANARIES: [&str; 7] = [
+const CANARIES: [&str; 8] = [
     "announce-without-fence",
     "wake-without-fence",
     "second-token",
@@ -88,6 +88,7 @@ const CANARIES: [&str; 7] = [
     "newest-first",
     "relaxed-count",
     "clear-after-run",
+    "overwrite-without-fence",
 ];
 
 /// The models once more with each planted bug: some model must fail.

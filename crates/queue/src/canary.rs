@@ -20,6 +20,8 @@ pub(crate) enum Bug {
     RelaxedCount,
     /// A run of a repeating event clears its mark after it has run: a post meanwhile is lost.
     ClearAfterRun,
+    /// A ring's owner overwrites what a reader may be at without a fence.
+    OverwriteWithoutFence,
 }
 
 /// Whether `bug` is planted.
@@ -45,6 +47,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "newest-first" => Bug::NewestFirst,
             "relaxed-count" => Bug::RelaxedCount,
             "clear-after-run" => Bug::ClearAfterRun,
+            "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

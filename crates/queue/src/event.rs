@@ -31,11 +31,15 @@ pub trait Repeat: Send + Sync + Sized + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Label {
     /// Who runs it.
-    pub handler: u32,
+    pub handler: u16,
+    /// The core it was posted on.
+    pub from: u16,
     /// Time it is expected to take, in nanoseconds, as far as whoever moves colors counts it.
     pub worth_ns: u32,
-    /// The core it was posted on.
-    pub from: u32,
+    /// When it was posted, in whatever unit its poster counts; 0 if nobody wants to know.
+    pub posted: u32,
+    /// Which event of `from` posted it, as that core numbers them; 0 for none.
+    pub cause: u32,
 }
 
 /// First field of every event, so that a pointer to one is a pointer to the whole.

@@ -3,9 +3,9 @@
 //! Owns every lock-free protocol of the runtime and the `unsafe` that goes with them. Knows neither handlers, nor
 //! policies, nor I/O: an [`Event`] is something that can be run once, a [`ColorQueue`] runs its events one at a time in
 //! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
-//! lets a core sleep without losing a wake-up.
+//! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
-//! Read in this order: `event`, `color` (the count-token protocol), `colored`, `ready`, `parking`. `PROTOCOL.md` beside
+//! Read in this order: `event`, `color` (the count-token protocol), `colored`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`).
 
@@ -15,6 +15,7 @@ mod colored;
 mod event;
 mod parking;
 mod ready;
+mod ring;
 mod sync;
 
 #[cfg(all(test, loom))]
@@ -27,3 +28,4 @@ pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Repeat, Repeating, Run};
 pub use parking::{Parking, Sleep};
 pub use ready::ReadyQueue;
+pub use ring::Ring;

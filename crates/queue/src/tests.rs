@@ -1,7 +1,7 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
 use crate::{
-    Activation, ColorQueue, Colored, Event, Held, Label, ReadyQueue, Repeat, Repeating, Run, Token,
+    Activation, ColorQueue, Colored, Event, Held, Label, ReadyQueue, Repeat, Repeating, Ring, Run, Token,
     current_color, hold, run_together,
 };
 use proptest::prelude::*;
@@ -177,16 +177,21 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     let color = color();
     let mut token = None;
     for handler in 0..4 {
-        let label = Label { handler, worth_ns: 128 * (handler + 1), from: 0 };
+        let label = Label { handler, worth_ns: 128 * (u32::from(handler) + 1), ..Label::default() };
         token = token.or(color.push(event(|| ()).labelled(label)));
     }
     assert_eq!(color.worth_ns(), 1280);
-    let mut seen = Vec::new();
-    let (ran, next) = token.unwrap().run(4, |_, label| {
-        seen.push(label.handler);
-        if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    assert_eq!((ran.events, seen, color.worth_ns()), (3, vec![0, 1, 2], 512));
+    let (mut begun, mut seen) = (Vec::new(), Vec::new());
+    let (ran, next) = token.unwrap().run_watched(
+        4,
+        |label| begun.push(label.handler),
+        |_, label| {
+            seen.push(label.handler);
+            if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
+    assert_eq!((ran.events, &begun, color.worth_ns()), (3, &seen, 512));
+    assert_eq!(seen, [0, 1, 2]);
     let Activation::Again(token) = next else { panic!("an event remains") };
     assert_eq!((token.discard(), color.worth_ns()), (1, 0));
 }
@@ -255,4 +260,18 @@ fn what_was_thrown_may_throw_again() {
     }
     let token = color().push(event(|| std::panic::panic_any(Bomb))).unwrap();
     assert_eq!(run(token, 1).0.panics, 1);
+}
+
+#[test]
+fn a_ring_keeps_the_last_and_says_how_many_there_were() {
+    let ring = Ring::<2>::new(4);
+    assert_eq!(ring.recent(), (0, Vec::new()));
+    for number in 0..3 {
+        assert_eq!(ring.pushed(), number);
+        ring.push([number, 10 * number]);
+    }
+    assert_eq!(ring.recent(), (0, vec![[0, 0], [1, 10], [2, 20]]));
+    (3..9).for_each(|number| ring.push([number, 10 * number]));
+    // One place is always taken to be the one that is being written.
+    assert_eq!(ring.recent(), (6, vec![[6, 60], [7, 70], [8, 80]]));
 }

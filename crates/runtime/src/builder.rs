@@ -5,6 +5,7 @@ use crate::{
     control::Control,
     core::Core,
     error::StartError,
+    observed::Noting,
     shared::{Handle, Setup, Shared},
 };
 use std::{
@@ -18,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
-use vermeil_sched::{CoreIndex, Distance, Layout, Policy, TurnLimits};
+use vermeil_sched::{CoreIndex, Distance, Layout, Observe, Policy, TurnLimits};
 use vermeil_topology::{CpuId, sysfs};
 
 /// What a runtime holds at most, and what happens then.
@@ -27,7 +28,8 @@ pub struct Limits {
     /// Handler events posted to colors of one core and not yet run. Beyond it `post` gives the event back. Default
     /// 1,048,576: some 100 MB of small events. Wake-ups of tasks are not counted: a task stands in one queue at most.
     pub events_per_core: usize,
-    /// Handlers of a runtime; one more panics. Default 256; each costs a cache line's part per core.
+    /// Handlers of a runtime, at most 65,535; one more panics. Default 256; each costs a cache line's part per core, and those
+    /// that run 6 KiB.
     pub handlers: usize,
     /// Threads of the blocking pool, at least 1. They end by themselves after the runtime has stopped. Default 8, a guess: enough to keep a disk busy.
     pub blocking_threads: usize,
@@ -51,6 +53,7 @@ pub struct Builder {
     board: Option<Arc<Board>>,
     turn: TurnLimits,
     limits: Limits,
+    noting: Noting,
 }
 
 /// A running runtime: its pinned threads. Dropping it stops it at once, as `shutdown` with no time does.
@@ -111,6 +114,20 @@ impl Builder {
         self
     }
 
+    /// How much of what runs is observed for the histograms of [`Handle::snapshot`]. Default: as much as costs at most one part
+    /// in a hundred.
+    pub fn observe(mut self, observe: Observe) -> Self {
+        self.noting.observe = observe;
+        self
+    }
+
+    /// Keeps the last events that ran on each core, at most so many, for [`Handle::recording`]: 32 bytes and two readings of
+    /// the clock for each. Default: none.
+    pub fn record(mut self, events_per_core: usize) -> Self {
+        self.noting.record = events_per_core;
+        self
+    }
+
     /// Starts the cores; returns once every one of them runs.
     ///
     /// # Errors
@@ -129,8 +146,8 @@ impl Builder {
         let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
         let control = Control::new(&self.policy, &layout, self.limits.handlers)?;
-        let Self { limits, turn, policy, .. } = self;
-        let shared = Shared::new(&cpus, Setup { layout, control, limits, turn, policy, pool, board });
+        let Self { limits, turn, policy, noting, .. } = self;
+        let shared = Shared::new(&cpus, Setup { layout, control, limits, turn, policy, pool, board, noting });
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;

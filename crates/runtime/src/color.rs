@@ -1,9 +1,6 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
 
-use crate::{
-    core::current_of,
-    shared::{NOBODY, Shared},
-};
+use crate::shared::Shared;
 use std::{
     fmt,
     sync::{
@@ -11,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
-use vermeil_queue::{ColorId, ColorQueue, Event, Label};
+use vermeil_queue::{ColorId, ColorQueue, Event};
 use vermeil_sched::{CoreIndex, HandlerIndex, Placement};
 
 /// A color's queue, as the cores share it.
@@ -135,12 +132,8 @@ impl Color {
     /// Queues an event of `handler` and lets the scheduler know.
     pub(crate) fn push(&self, handler: HandlerIndex, event: Event) {
         let worth_ns = self.shared.worth_ns(handler);
-        let poster = current_of(&self.shared, |core| {
-            core.count_post(handler);
-            core.index
-        });
-        let from = poster.map_or(NOBODY, |core| core.0);
-        let event = event.labelled(Label { handler: handler.0, worth_ns, from });
+        let (label, poster) = self.shared.label(handler, worth_ns);
+        let event = event.labelled(label);
         if self.queue.about.handler() != handler {
             self.queue.about.handler.store(handler.0, Ordering::Relaxed);
         }

@@ -8,6 +8,7 @@ use crate::{
     color::{About, Color, Queue, Token},
     control::Counting,
     costs::{Learner, coldness},
+    observed::Stamping,
     pace::Pace,
     shared::{CoreShared, Shared, add},
     timers::Timers,
@@ -23,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
-use vermeil_queue::{Activation, Ran};
+use vermeil_queue::{Activation, Label, Ran};
 use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) timers: RefCell<Timers>,
     pub(crate) learner: RefCell<Learner>,
     pub(crate) counting: RefCell<Counting>,
+    pub(crate) stamping: Stamping,
     /// Something of the driver was made by the event that runs: its color stays here.
     uses_driver: Cell<bool>,
     /// What the event that holds its color holds it for.
@@ -50,6 +52,8 @@ pub(crate) struct Core {
     pub(crate) looked_in_vain: Cell<u32>,
     /// The last moment the measuring clock was read at.
     measured_ns: Cell<u64>,
+    /// How long the last activation took, where that is measured of each.
+    took_ns: Cell<u64>,
     /// When the core looked at its I/O last, on the same clock.
     looked_ns: Cell<u64>,
     pace: Pace,
@@ -59,6 +63,15 @@ pub(crate) struct Core {
     now_ns: Cell<u64>,
     /// A task has noticed that this turn has lasted long enough.
     expired: Cell<bool>,
+}
+
+/// What is measured of an activation.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// The time of each of its events.
+    events: bool,
+    /// What it is expected to take.
+    expected_ns: u64,
 }
 
 thread_local! {
@@ -106,6 +119,8 @@ impl Core {
             home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
             learner: RefCell::new(Learner::new(shared.stealing)),
             counting: RefCell::default(),
+            stamping: Stamping::new(),
+            took_ns: Cell::new(0),
             uses_driver: Cell::new(false),
             meeting: RefCell::default(),
             hop: RefCell::default(),
@@ -201,14 +216,7 @@ impl Core {
         let batch = self.shared.batch(batch);
         let mut all = 0;
         loop {
-            let (ran, next) = if self.shared.stealing.is_on() || self.shared.control.is_some() {
-                self.run_observed(token, batch - all)
-            } else {
-                let ran =
-                    token.run(batch - all, |color, label| self.after(color, HandlerIndex(label.handler)));
-                self.measured_ns.set(self.shared.clock.now_ns());
-                ran
-            };
+            let (ran, next) = self.activate(token, batch - all);
             if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN.as_nanos() as u64 {
                 self.expired.set(true);
             }
@@ -243,42 +251,74 @@ impl Core {
         self.mine().ready.is_empty() && !self.expired.get() && !token.color().about.is_wanted()
     }
 
-    /// Runs a color, tells the others for how long, and learns what its events cost.
-    fn run_observed(&self, token: Token, batch: usize) -> (Ran, Activation<About>) {
+    /// Runs a color, tells the others for how long, learns what its events cost and notes what is to be observed.
+    fn activate(&self, token: Token, batch: usize) -> (Ran, Activation<About>) {
         let (mine, shared) = (self.mine(), &*self.shared);
-        let mut moved = coldness(&shared.layout, token.color().about.runs_on(self.index), self.index);
-        let expected_ns = token.color().worth_ns();
-        let mut learner = self.learner.borrow_mut();
-        let timed = learner.times(expected_ns) || moved.is_some();
-        let clock = learner.clock;
-        drop(learner);
-        if timed {
-            self.measured_ns.set(clock.now_ns());
+        let came_from = token.color().about.runs_on(self.index);
+        let timing = self.timing(token.color(), came_from);
+        if timing.events {
+            self.measured_ns.set(shared.clock.now_ns());
         }
         let began_ns = self.measured_ns.get();
-        mine.hints.begin(began_ns, expected_ns);
-        let ran = token.run(batch, |color, label| {
-            let handler = HandlerIndex(label.handler);
-            if timed {
-                let now_ns = clock.now_ns();
-                let run_ns = now_ns.saturating_sub(self.measured_ns.replace(now_ns));
-                // Cold by its color's state, or by what it was handed, whichever is farther.
-                let handed = shared.distance_from(label.from, self.index);
-                let sample = Sample { run_ns, cold: moved.take().max(handed), interrupted: false };
-                let published = shared.handlers.published(handler);
-                self.learner
-                    .borrow_mut()
-                    .observe(handler, sample, published, |handler| shared.handlers.prior(handler));
-                self.count_run(handler, Some(sample));
+        if shared.stealing.is_on() {
+            mine.hints.begin(began_ns, timing.expected_ns);
+        }
+        let mut came_from = came_from;
+        let before = |label: Label| {
+            if label.posted != 0 {
+                let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
+                self.note_wait(label, start_ns);
+            }
+        };
+        let ran = token.run_watched(batch, before, |color, label| {
+            let handler = HandlerIndex(label.handler.into());
+            if timing.events {
+                self.timed(color, label, came_from.take());
             } else {
                 self.count_run(handler, None);
             }
             self.after(color, handler)
         });
-        if timed {
-            mine.hints.took(self.measured_ns.get().saturating_sub(began_ns));
+        if !timing.events && !shared.stealing.is_on() {
+            self.measured_ns.set(shared.clock.now_ns());
+        }
+        let took_ns = self.measured_ns.get().saturating_sub(began_ns);
+        self.took_ns.set(took_ns);
+        if timing.events && shared.stealing.is_on() {
+            mine.hints.took(took_ns);
         }
         ran
+    }
+
+    /// Whether the events of the activation that comes are timed: for what is to be learned, or to be observed.
+    fn timing(&self, color: &Queue, came_from: Option<CoreIndex>) -> Timing {
+        let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
+        let learns = stealing || self.shared.control.is_some();
+        // Where nothing is stolen no color is worth anything: the next activation is taken to be like the last one.
+        let expected_ns = if stealing { color.worth_ns() } else { self.took_ns.get() };
+        let sampled = (learns || noting.is_on()) && self.learner.borrow_mut().times(expected_ns);
+        let events = sampled || noting.is_complete() || learns && came_from.is_some();
+        Timing { events, expected_ns }
+    }
+
+    /// An event that was timed has run: its run began when the clock was read last.
+    fn timed(&self, color: &Queue, label: Label, came_from: Option<CoreIndex>) {
+        let shared = &*self.shared;
+        let handler = HandlerIndex(label.handler.into());
+        let now_ns = shared.clock.now_ns();
+        let start_ns = self.measured_ns.replace(now_ns);
+        // Cold by its color's state, or by what it was handed, whichever is farther.
+        let moved = coldness(&shared.layout, came_from, self.index);
+        let cold = moved.max(shared.distance_from(label.from, self.index));
+        let sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
+        if shared.stealing.is_on() || shared.control.is_some() {
+            let published = shared.handlers.published(handler);
+            self.learner
+                .borrow_mut()
+                .observe(handler, sample, published, |handler| shared.handlers.prior(handler));
+            self.count_run(handler, Some(sample));
+        }
+        self.note_run(color.id(), label, start_ns, sample, came_from);
     }
 
     /// What follows every event.

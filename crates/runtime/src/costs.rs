@@ -6,7 +6,6 @@
 //! the two.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use vermeil_io::Clock;
 use vermeil_sched::{
     Candidate, CoreIndex, Distance, Exploration, HandlerCost, HandlerIndex, Prior, Sample, Sampler,
     StealCost, Stealing,
@@ -74,7 +73,6 @@ fn clamp(ns: u64) -> u32 {
 
 /// What one core has learned.
 pub(crate) struct Learner {
-    pub(crate) clock: Clock,
     stealing: Stealing,
     handlers: Vec<Known>,
     pub(crate) moves: StealCost,
@@ -91,7 +89,6 @@ struct Known {
 impl Learner {
     pub(crate) fn new(stealing: Stealing) -> Self {
         Self {
-            clock: Clock::get(),
             stealing,
             handlers: Vec::new(),
             moves: StealCost::default(),

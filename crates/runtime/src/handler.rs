@@ -7,6 +7,7 @@ use crate::{
     error::Full,
     shared::{Handle, Shared, add},
     spec::{Exclusion, Lanes, Place, Spec},
+    times::ObservedTimes,
 };
 use std::{
     num::NonZeroUsize,
@@ -70,7 +71,10 @@ impl Handlers {
     fn register(&self, spec: &Spec) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
         let bound = self.published.len() - 1;
-        assert!(names.len() <= bound, "a runtime has at most {bound} handlers (Limits::handlers)");
+        assert!(
+            names.len() <= bound.min(u16::MAX.into()),
+            "a runtime has at most {bound} handlers (Limits::handlers)"
+        );
         let index = HandlerIndex(names.len() as u32);
         self.priors.lock().expect("nothing panics under this lock").push(spec.prior);
         self.published(index).start(spec.prior, self.stealing);
@@ -111,6 +115,8 @@ pub struct HandlerSnapshot {
     pub runs: u64,
     /// Events that panicked.
     pub panics: u64,
+    /// Of the events that were observed.
+    pub times: ObservedTimes,
 }
 
 impl Handle {

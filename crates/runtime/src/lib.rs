@@ -54,6 +54,7 @@ mod hop;
 pub mod hyper;
 mod keyed;
 mod net;
+mod observed;
 mod pace;
 mod queued;
 mod shared;
@@ -63,6 +64,7 @@ mod steal;
 mod task;
 mod time;
 mod timers;
+mod times;
 mod when;
 
 #[cfg(test)]
@@ -82,12 +84,16 @@ pub use source::Source;
 pub use spec::{Exclusion, Place, Spec};
 pub use task::{Task, yield_now};
 pub use time::{Sleep, Timeout, sleep};
+pub use times::{Histogram, ObservedTimes};
 
 pub use vermeil_io::{
     Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, NEAR_MAX, WEIGHT_ONE,
     listen, monotonic_ns,
 };
 pub use vermeil_queue::{ColorId, Colored, current_color};
-pub use vermeil_sched::{CoreIndex, Distance, Layout, PlanName, Policy, TurnLimits, UnknownPolicy};
+pub use vermeil_sched::{
+    CoreIndex, Distance, Layout, Observe, PlanName, Policy, TurnLimits, UnknownObserve, UnknownPolicy,
+    recording,
+};
 
 pub use builder::{Runtime, Stopped};

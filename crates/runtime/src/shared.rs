@@ -11,8 +11,10 @@ use crate::{
     core::current_of,
     handler::{HandlerCounters, HandlerSnapshot, Handlers},
     hints::{Gauge, Hints},
+    observed::{Noting, WORDS},
     queued::Queued,
     task::Registry,
+    times::{ObservedTimes, Times},
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
@@ -20,7 +22,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
-use vermeil_queue::{Parking, ReadyQueue};
+use vermeil_queue::{Parking, ReadyQueue, Ring};
 use vermeil_sched::{
     Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, StealCost,
     Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
@@ -36,6 +38,7 @@ pub(crate) struct Shared {
     /// Places handlers, where the policy does.
     pub(crate) control: Option<Control>,
     pub(crate) clock: Clock,
+    pub(crate) noting: Noting,
     /// Since when each core has not looked at its sockets.
     pub(crate) board: Arc<Board>,
     /// Cores that sleep; a hint.
@@ -69,6 +72,7 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) pool: Pool,
     pub(crate) board: Arc<Board>,
+    pub(crate) noting: Noting,
 }
 
 /// What the others may touch of a core.
@@ -84,6 +88,10 @@ pub(crate) struct CoreShared {
     pub(crate) queued: CachePadded<Queued>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
+    /// By handler, what was observed of it here.
+    pub(crate) times: Box<[OnceLock<Box<Times>>]>,
+    /// The last events that ran here, where they are recorded.
+    pub(crate) ring: Option<Ring<WORDS>>,
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) io: OnceLock<String>,
 }
@@ -106,7 +114,7 @@ pub(crate) struct CoreCounters {
     pub(crate) rounds: AtomicU64,
 }
 
-/// No core.
+/// No core; also in the two bytes that a label has for one.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// Adds to a counter that only the calling core writes.
@@ -116,7 +124,7 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 
 impl Shared {
     pub(crate) fn new(cpus: &[usize], setup: Setup) -> Arc<Self> {
-        let Setup { layout, control, limits, turn, policy, pool, board } = setup;
+        let Setup { layout, control, limits, turn, policy, pool, board, noting } = setup;
         let stealing = policy.stealing();
         let core = |cpu: &usize| {
             CachePadded::new(CoreShared {
@@ -129,6 +137,8 @@ impl Shared {
                 queued: CachePadded::default(),
                 counters: CachePadded::default(),
                 handlers: (0..=limits.handlers).map(|_| HandlerCounters::default()).collect(),
+                times: (0..=limits.handlers).map(|_| OnceLock::new()).collect(),
+                ring: noting.ring(),
                 unparker: OnceLock::new(),
                 io: OnceLock::new(),
             })
@@ -145,6 +155,7 @@ impl Shared {
             layout,
             control,
             clock: Clock::get(),
+            noting,
             board,
             asleep: CachePadded::default(),
             searching: CachePadded::default(),
@@ -407,9 +418,10 @@ impl Shared {
 
     /// How far what core `from` posts has to come to `here`; `None` if it does not, or came from no core.
     #[inline]
-    pub(crate) fn distance_from(&self, from: u32, here: CoreIndex) -> Option<Distance> {
-        let elsewhere = from != here.0 && (from as usize) < self.cores.len();
-        elsewhere.then(|| self.layout.distance(CoreIndex(from), here))
+    pub(crate) fn distance_from(&self, from: u16, here: CoreIndex) -> Option<Distance> {
+        let from = CoreIndex(from.into());
+        let elsewhere = from != here && (from.0 as usize) < self.cores.len();
+        elsewhere.then(|| self.layout.distance(from, here))
     }
 
     pub(crate) fn hint(&self, core: CoreIndex) -> Hint {
@@ -506,6 +518,7 @@ impl Handle {
             searches: get(&core.counters.searches),
             thieves_woken: get(&core.counters.thieves_woken),
             rounds: get(&core.counters.rounds),
+            times: sum_times(core.times.iter()),
         });
         Snapshot { cores: cores.collect(), handlers: self.handler_snapshots() }
     }
@@ -531,10 +544,21 @@ impl Handle {
                         .map(|core| of(&core.handlers[index]).load(Ordering::Relaxed))
                         .sum()
                 };
-                HandlerSnapshot { name: name.clone(), runs: sum(|c| &c.runs), panics: sum(|c| &c.panics) }
+                HandlerSnapshot {
+                    name: name.clone(),
+                    runs: sum(|c| &c.runs),
+                    panics: sum(|c| &c.panics),
+                    times: sum_times(self.shared.cores.iter().map(|core| &core.times[index])),
+                }
             })
             .collect()
     }
+}
+
+fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> ObservedTimes {
+    let mut sum = ObservedTimes::default();
+    times.filter_map(OnceLock::get).for_each(|times| times.add_to(&mut sum));
+    sum
 }
 
 /// Where handlers stand, and why.
@@ -594,4 +618,6 @@ pub struct CoreSnapshot {
     pub thieves_woken: u64,
     /// Rounds of observation this core has answered.
     pub rounds: u64,
+    /// Of the events of all handlers that ran here and were observed.
+    pub times: ObservedTimes,
 }

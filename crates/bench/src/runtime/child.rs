@@ -6,12 +6,13 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use vermeil::{Handle, Runtime};
+use vermeil::{Handle, Observe, Runtime};
 use vermeil_programs::Outcome;
 use vermeil_programs::kernel::Pace;
 
@@ -34,6 +35,8 @@ pub struct Run {
     pub pace: Pace,
     /// How long the run lasts and what is watched.
     pub watch: Watch,
+    /// How much Vermeil observes of it.
+    pub observe: Observe,
 }
 
 /// What is watched of a run.
@@ -85,16 +88,22 @@ impl From<Outcome> for Result {
 }
 
 impl Run {
-    /// Runs it in this process.
+    /// Runs it in this process, and leaves a recording of it in the file `trace`; peers leave none.
     ///
     /// # Errors
-    /// When a runtime does not start or a socket fails.
-    pub fn here(self) -> io::Result<Sample> {
+    /// When a runtime does not start, a socket fails, or the recording cannot be written.
+    pub fn here(self, trace: Option<&Path>) -> io::Result<Sample> {
         match self.variant {
             Variant::Policy(policy) => {
                 let policy = policy.parse().map_err(io::Error::other)?;
-                let runtime = Runtime::builder().policy(policy).build().map_err(io::Error::other)?;
-                self.on_vermeil(&runtime.handle())
+                let record = if trace.is_some() { RECORDED } else { 0 };
+                let builder = Runtime::builder().policy(policy).observe(self.observe).record(record);
+                let runtime = builder.build().map_err(io::Error::other)?;
+                let sample = self.on_vermeil(&runtime.handle())?;
+                if let (Some(trace), Some(recording)) = (trace, runtime.handle().recording()) {
+                    fs::write(trace, recording.to_text())?;
+                }
+                Ok(sample)
             }
             Variant::Tokio | Variant::Smol | Variant::Rayon => {
                 let peer = peers::Peer::start(self.variant);
@@ -124,6 +133,9 @@ impl Run {
         })
     }
 }
+
+/// Events of each core that a recording keeps: 32 MiB, and all of most programs.
+const RECORDED: usize = 1 << 20;
 
 /// The process's counters before a run.
 struct Costs {

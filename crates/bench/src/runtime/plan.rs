@@ -203,6 +203,8 @@ pub enum Metric {
     DelayP99Us,
     /// From the start until the throughput has come to what it stays at.
     SettleMs,
+    /// How much longer the program takes when it is observed.
+    ObservePct,
     /// Posting an event and running it on the same core.
     PostRunNs,
     /// Posting an event to another core that is running.
@@ -217,7 +219,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of the rows.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Throughput,
         Self::OfBestPolicy,
         Self::OfBestPeer,
@@ -225,6 +227,7 @@ impl Metric {
         Self::Switches,
         Self::DelayP99Us,
         Self::SettleMs,
+        Self::ObservePct,
         Self::PostRunNs,
         Self::PostRemoteNs,
         Self::StealCycles,
@@ -242,6 +245,7 @@ impl Metric {
             Self::Switches => ("switches", "1/event"),
             Self::DelayP99Us => ("delay_p99_us", "us"),
             Self::SettleMs => ("settle_ms", "ms"),
+            Self::ObservePct => ("observe_pct", "%"),
             Self::PostRunNs => ("post_run_ns", "ns"),
             Self::PostRemoteNs => ("post_remote_ns", "ns"),
             Self::StealCycles => ("steal_cycles", "cycles"),

@@ -24,7 +24,8 @@ gives the same checksum. *Of best policy* and *of best peer* are throughputs ove
 is the best itself; the spread of each number is *low – high* over interleaved rounds. *CPU* is the processor time of the \
 process per event and *switches* its context switches per event, without the clients of a server, but with everything a \
 peer's threads do while they look for work. *p99 delay* is how long a 2 µs event waited. *Settled* is how long the \
-throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Steal* is the processor's \
+throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Observed* is how much longer a \
+run takes with the default observation than with none, over pairs of runs. *Steal* is the processor's \
 cycles for one successful steal (at the nominal frequency), *stolen* what the color's queued events were expected to take.
 
 Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
@@ -160,6 +161,7 @@ impl Report {
             "switches",
             "p99 delay µs",
             "settled ms",
+            "observed %",
         ];
         let mut table = Table::new(2, &head);
         for cell in self.cells().filter(|(program, _)| program.is_compared()) {
@@ -177,6 +179,7 @@ impl Report {
                 median(Metric::Switches),
                 median(Metric::DelayP99Us),
                 median(Metric::SettleMs),
+                median(Metric::ObservePct),
             ]);
         }
         table
@@ -255,6 +258,12 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
             let times: Option<Vec<f64>> = settling.iter().map(|sample| sample.settle_ms).collect();
             Summary::of(&times?)
         }
+        Metric::ObservePct => {
+            let pairs = cells.observed.get(&(program, variant))?;
+            let longer =
+                |[off, on]: &[Sample; 2]| (on.elapsed_ns as f64 / off.elapsed_ns.max(1) as f64 - 1.0) * 100.0;
+            Summary::of(&pairs.iter().map(longer).collect::<Vec<_>>())
+        }
         Metric::PostRunNs => {
             only(program == Program::PostLocal, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
         }
@@ -328,13 +337,18 @@ mod tests {
         let cell = |variant, rounds: [u64; 2]| ((Program::Spawn, variant), rounds.map(sample).to_vec());
         let ended = [cell(one, [100, 50]), cell(two, [80, 100]), cell(Variant::Tokio, [200, 100])].into();
         let pace = Pace { rounds_per_us: 1.0 };
-        let cells = Cells { ended, settling: BTreeMap::new(), pace, others_share: 0.0 };
+        let pair = [sample(100), Sample { elapsed_ns: 1_010_000_000, ..sample(100) }];
+        let observed = [((Program::Spawn, one), vec![pair])].into();
+        let cells = Cells { ended, settling: BTreeMap::new(), observed, pace, others_share: 0.0 };
         assert_eq!(median(&cells, one, Metric::OfBestPolicy), Some(0.75));
         assert_eq!(median(&cells, one, Metric::OfBestPeer), Some(0.5));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.5));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPeer), None);
         assert_eq!(median(&cells, one, Metric::StealCycles), Some(1500.0));
         assert_eq!(median(&cells, one, Metric::SettleMs), None);
+        let observed = median(&cells, one, Metric::ObservePct).expect("there is a pair");
+        assert!((observed - 1.0).abs() < 1e-9, "{observed}");
+        assert_eq!(median(&cells, two, Metric::ObservePct), None);
     }
 
     #[test]

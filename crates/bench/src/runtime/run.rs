@@ -5,11 +5,12 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use vermeil::Observe;
 use vermeil_programs::kernel::Pace;
 
 use crate::measure::{CpuTime, MachineTime};
 use crate::runtime::Options;
-use crate::runtime::child::{Sample, Watch};
+use crate::runtime::child::{Run, Sample, Watch};
 use crate::runtime::plan::{Program, Variant};
 use crate::size::Size;
 use crate::stop::Stop;
@@ -26,6 +27,9 @@ const SETTLING: ([Program; 3], [&str; 4]) = (
     ["adaptive", "mely", "trial", "placed:cache-aware"],
 );
 
+/// The policies under which the cost of observation is measured: the default, and the one that measures nothing itself.
+const OBSERVED: [&str; 2] = ["adaptive", "none"];
+
 /// The rounds of every program on every variant.
 #[derive(Clone, Debug)]
 pub struct Cells {
@@ -33,6 +37,8 @@ pub struct Cells {
     pub ended: BTreeMap<(Program, Variant), Vec<Sample>>,
     /// Runs in which settling was watched.
     pub settling: BTreeMap<(Program, Variant), Vec<Sample>>,
+    /// Pairs of runs, without observation and with it.
+    pub observed: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
     /// The pace of the work.
     pub pace: Pace,
     /// The share of the machine, from 0 to 1, that other programs took meanwhile.
@@ -49,7 +55,13 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
         // Work of next to no length.
         Size::Smoke => Pace { rounds_per_us: 1.0 },
     };
-    let mut cells = Cells { ended: BTreeMap::new(), settling: BTreeMap::new(), pace, others_share: 0.0 };
+    let mut cells = Cells {
+        ended: BTreeMap::new(),
+        settling: BTreeMap::new(),
+        observed: BTreeMap::new(),
+        pace,
+        others_share: 0.0,
+    };
     let (machine, own) = (MachineTime::now()?, CpuTime::of_self()?);
     for round in 0..options.rounds {
         for &program in &options.programs {
@@ -58,13 +70,23 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
             let turn = round % order.len().max(1);
             order.rotate_left(turn);
             for variant in order {
-                let one = |watch| sample(options, program, variant, watch, pace, stop);
-                let ended = one(Watch::End)?;
+                let one = |watch, observe| {
+                    let run = Run { program, variant, size: options.size, pace, watch, observe };
+                    sample(options, run, stop)
+                };
+                let ended = one(Watch::End, Observe::default())?;
                 tell(options, round, program, variant, &ended);
                 cells.ended.entry((program, variant)).or_default().push(ended);
                 if SETTLING.0.contains(&program) && SETTLING.1.contains(&variant.name()) {
-                    let settling = one(Watch::Settling)?;
+                    let settling = one(Watch::Settling, Observe::default())?;
                     cells.settling.entry((program, variant)).or_default().push(settling);
+                }
+                if program.is_compared() && OBSERVED.contains(&variant.name()) {
+                    // In this order a drift of the machine meets both alike.
+                    let of = |observe| one(Watch::End, observe);
+                    let first = [of(Observe::Off)?, of(Observe::Sampled)?];
+                    let [on, off] = [of(Observe::Sampled)?, of(Observe::Off)?];
+                    cells.observed.entry((program, variant)).or_default().extend([first, [off, on]]);
                 }
             }
         }
@@ -88,17 +110,12 @@ fn tell(options: &Options, round: usize, program: Program, variant: Variant, sam
 }
 
 /// One run.
-fn sample(
-    options: &Options,
-    program: Program,
-    variant: Variant,
-    watch: Watch,
-    pace: Pace,
-    stop: &Stop,
-) -> Result<Sample> {
+fn sample(options: &Options, run: Run, stop: &Stop) -> Result<Sample> {
+    let Run { program, variant, size, pace, watch, observe } = run;
     let mut command = Command::new(&options.runs);
     command.args([program.name(), variant.name()]);
-    command.arg("--size").arg(value_name(options.size)).arg("--watch").arg(value_name(watch));
+    command.arg("--size").arg(value_name(size)).arg("--watch").arg(value_name(watch));
+    command.arg("--observe").arg(observe.to_string());
     command.arg("--rounds-per-us").arg(pace.rounds_per_us.to_string());
     let name = format!("{} on {}", program.name(), variant.name());
     let said = output(&mut command, &name, stop)?;

@@ -6,6 +6,7 @@
 mod color;
 mod parking;
 mod repeat;
+mod ring;
 mod steal;
 mod together;
 

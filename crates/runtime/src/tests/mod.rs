@@ -5,6 +5,7 @@ mod control;
 mod handler;
 mod model;
 mod net;
+mod observed;
 mod steal;
 mod task;
 mod time;

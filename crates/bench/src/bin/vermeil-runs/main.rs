@@ -1,9 +1,11 @@
 //! One run of `cargo xtask bench runtime`, in a process of its own; prints one line of JSON.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use vermeil::Observe;
 use vermeil_bench::runtime::child::{Run, Watch};
 use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::size::Size;
@@ -27,6 +29,12 @@ struct Args {
     /// What is watched.
     #[arg(long, value_enum, default_value = "end")]
     watch: Watch,
+    /// How much is observed: off, sampled or all.
+    #[arg(long, default_value_t)]
+    observe: Observe,
+    /// Leave a recording of the run in this file ("Recordings" in docs/runtime.md).
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// How fast this machine mixes; measured when left out.
     #[arg(long)]
     rounds_per_us: Option<f64>,
@@ -43,12 +51,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
-    let Args { program, variant, size, watch, rounds_per_us } = Args::parse();
+    let Args { program, variant, size, watch, observe, trace, rounds_per_us } = Args::parse();
     if !program.runs_on(variant) {
         return Err(io::Error::other(format!("{} does not run on {}", program.name(), variant.name())));
     }
     let pace = rounds_per_us.map_or_else(Pace::measure, |rounds_per_us| Pace { rounds_per_us });
-    let sample = Run { program, variant, size, pace, watch }.here()?;
+    let sample = Run { program, variant, size, pace, watch, observe }.here(trace.as_deref())?;
     println!("{}", serde_json::to_string(&sample).map_err(io::Error::other)?);
     Ok(())
 }

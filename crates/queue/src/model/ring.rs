@@ -1,0 +1,22 @@
+//! A ring that is read while its owner writes: no record is made of two.
+
+use crate::Ring;
+use loom::thread;
+use std::sync::Arc;
+
+#[test]
+fn what_is_read_from_a_ring_is_whole() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::<2>::new(2));
+        let reader = ring.clone();
+        let thread = thread::spawn(move || {
+            let (first, records) = reader.recent();
+            for (number, record) in (first..).zip(records) {
+                assert_eq!(record, [number + 1; 2]);
+            }
+        });
+        (1..4).for_each(|value| ring.push([value, value]));
+        thread.join().unwrap();
+        assert_eq!(ring.recent(), (2, vec![[3, 3]]));
+    });
+}

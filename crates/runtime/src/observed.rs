@@ -1,0 +1,266 @@
+//! What a core notes of the events it runs: histograms of their waits and runs, and the ring of a recording.
+//!
+//! A core writes its own, without a lock; whoever asks adds up what all have. An event that is to be observed carries the
+//! time of its posting, in units of 32 ns, and which event posted it. Leaves out the choice of events (`vermeil_sched`:
+//! `Sampler`, `Stamps`) and the form of a recording (`vermeil_sched::recording`). Tested in `tests/observed.rs`.
+
+use crate::{
+    core::{Core, current_of},
+    shared::{Handle, NOBODY, Shared},
+    times::Times,
+};
+use std::cell::{Cell, RefCell};
+use vermeil_io::Clock;
+use vermeil_queue::{ColorId, Label, Ring, current_color};
+use vermeil_sched::{
+    CoreIndex, HandlerIndex, Observe, Sample, Stamps,
+    recording::{EventName, Header, Recorded, Recording, VERSION},
+};
+
+/// What is noted of the events of a runtime.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noting {
+    pub(crate) observe: Observe,
+    /// Events that each core's ring keeps; none for no ring.
+    pub(crate) record: usize,
+}
+
+impl Noting {
+    pub(crate) fn ring(self) -> Option<Ring<WORDS>> {
+        (self.record > 0).then(|| Ring::new(self.record + 1))
+    }
+
+    /// Whether runs are timed for it.
+    #[inline]
+    pub(crate) fn is_on(self) -> bool {
+        self.observe != Observe::Off || self.record > 0
+    }
+
+    /// Whether every event is timed.
+    #[inline]
+    pub(crate) fn is_complete(self) -> bool {
+        self.observe == Observe::All || self.record > 0
+    }
+}
+
+/// Words of a record of the ring: color and the core it came from, start, length and wait, label.
+pub(crate) const WORDS: usize = 4;
+
+/// A stamp's unit, as a power of two of nanoseconds: with 32 bits it tells waits of up to 137 s.
+const STAMP_BITS: u32 = 5;
+
+/// Readings of two cores' clocks may differ by this many units: a wait of less than none is none.
+const SKEW: u32 = 1 << 10;
+
+fn stamp(now_ns: u64) -> u32 {
+    ((now_ns >> STAMP_BITS) as u32).max(1)
+}
+
+/// How long an event with this stamp has waited.
+fn waited_ns(stamped: u32, now_ns: u64) -> u64 {
+    let units = stamp(now_ns).wrapping_sub(stamped);
+    if units > u32::MAX - SKEW { 0 } else { u64::from(units) << STAMP_BITS }
+}
+
+/// Which of the events that a thread posts are stamped.
+pub(crate) struct Stamping {
+    /// Events until the next one that is.
+    left: Cell<u32>,
+    stamps: RefCell<Stamps>,
+}
+
+impl Stamping {
+    pub(crate) const fn new() -> Self {
+        Self { left: Cell::new(1), stamps: RefCell::new(Stamps::new()) }
+    }
+
+    /// The stamp of an event that is posted now; 0 if it has none.
+    #[inline]
+    fn next(&self, noting: Noting, clock: &Clock) -> u32 {
+        if !noting.is_on() {
+            return 0;
+        }
+        let left = self.left.get() - 1;
+        self.left.set(left.max(1));
+        if left > 0 && !noting.is_complete() { 0 } else { self.stamped(clock) }
+    }
+
+    #[cold]
+    fn stamped(&self, clock: &Clock) -> u32 {
+        let now_ns = clock.now_ns();
+        self.left.set(self.stamps.borrow_mut().stamped(now_ns));
+        stamp(now_ns)
+    }
+}
+
+thread_local! {
+    /// Of a thread that is no core of the runtime it posts to.
+    static OUTSIDE: Stamping = const { Stamping::new() };
+}
+
+impl Shared {
+    /// The label of an event of `handler` that this thread posts, and the core that it is, if it is one.
+    #[inline]
+    pub(crate) fn label(&self, handler: HandlerIndex, worth_ns: u32) -> (Label, Option<CoreIndex>) {
+        let label = Label { handler: handler.0 as u16, worth_ns, from: NOBODY as u16, posted: 0, cause: 0 };
+        let of_core = |core: &Core| {
+            core.count_post(handler);
+            let posted = core.stamping.next(self.noting, &self.clock);
+            let cause = if self.noting.record > 0 { core.cause() } else { 0 };
+            (Label { from: core.index.0 as u16, posted, cause, ..label }, Some(core.index))
+        };
+        current_of(self, of_core).unwrap_or_else(|| {
+            let posted = OUTSIDE.try_with(|outside| outside.next(self.noting, &self.clock)).unwrap_or(0);
+            (Label { posted, ..label }, None)
+        })
+    }
+}
+
+impl Core {
+    /// The name here of the event that runs: its number in the ring, from 1; 0 if none runs.
+    fn cause(&self) -> u32 {
+        let ring = self.mine().ring.as_ref().filter(|_| current_color().is_some());
+        ring.map_or(0, |ring| (ring.pushed() as u32).wrapping_add(1))
+    }
+
+    /// An event that carries a stamp is about to run.
+    #[cold]
+    pub(crate) fn note_wait(&self, label: Label, start_ns: u64) {
+        if let Some(times) = self.times(HandlerIndex(label.handler.into())) {
+            times.queue_delay.add(waited_ns(label.posted, start_ns));
+        }
+    }
+
+    /// An event that was timed has run.
+    #[inline]
+    pub(crate) fn note_run(
+        &self,
+        color: ColorId,
+        label: Label,
+        start_ns: u64,
+        sample: Sample,
+        from: Option<CoreIndex>,
+    ) {
+        if let Some(times) = self.times(HandlerIndex(label.handler.into())) {
+            let runs = if sample.cold.is_some() { &times.cold_run } else { &times.warm_run };
+            runs.add(sample.run_ns);
+        }
+        if let Some(ring) = &self.mine().ring {
+            ring.push(
+                Record { color: color.0.get(), moved_from: from, label, start_ns, run_ns: sample.run_ns }
+                    .pack(),
+            );
+        }
+    }
+
+    fn times(&self, handler: HandlerIndex) -> Option<&Times> {
+        (self.shared.noting.observe != Observe::Off)
+            .then(|| &**self.mine().times[handler.0 as usize].get_or_init(Box::default))
+    }
+}
+
+/// An event that ran, as a core's ring has it.
+struct Record {
+    color: u64,
+    moved_from: Option<CoreIndex>,
+    label: Label,
+    start_ns: u64,
+    run_ns: u64,
+}
+
+/// Bits of a color's number in a record; the core it came from has the rest.
+const COLOR_BITS: u32 = 48;
+
+impl Record {
+    fn pack(self) -> [u64; WORDS] {
+        let Self { color, moved_from, label, start_ns, run_ns } = self;
+        let from = moved_from.map_or(NOBODY, |core| core.0) as u16;
+        let run_ns = u32::try_from(run_ns).unwrap_or(u32::MAX);
+        [
+            color & ((1 << COLOR_BITS) - 1) | u64::from(from) << COLOR_BITS,
+            start_ns,
+            u64::from(run_ns) | u64::from(label.posted) << 32,
+            u64::from(label.handler) | u64::from(label.from) << 16 | u64::from(label.cause) << 32,
+        ]
+    }
+
+    fn unpack(words: [u64; WORDS]) -> Self {
+        let [color, start_ns, times, label] = words;
+        let core = |core: u16| (core != NOBODY as u16).then(|| CoreIndex(core.into()));
+        Self {
+            color: color & ((1 << COLOR_BITS) - 1),
+            moved_from: core((color >> COLOR_BITS) as u16),
+            label: Label {
+                handler: label as u16,
+                from: (label >> 16) as u16,
+                worth_ns: 0,
+                posted: (times >> 32) as u32,
+                cause: (label >> 32) as u32,
+            },
+            start_ns,
+            run_ns: times as u32 as u64,
+        }
+    }
+
+    fn poster(&self) -> Option<EventName> {
+        let Label { from, cause, .. } = self.label;
+        (cause != 0).then(|| (from.into(), cause.wrapping_sub(1)))
+    }
+
+    fn recorded(&self, core: u32, names: &[String]) -> Recorded {
+        Recorded {
+            handler: names.get(usize::from(self.label.handler)).cloned().unwrap_or_default(),
+            color: self.color,
+            core,
+            posted_ns: self.start_ns - waited_ns(self.label.posted, self.start_ns).min(self.start_ns),
+            start_ns: self.start_ns,
+            run_ns: self.run_ns,
+            by: None,
+            moved_from: self.moved_from.map(|core| core.0),
+        }
+    }
+}
+
+impl Handle {
+    /// What the cores' rings hold: the last events that ran, at most [`crate::Builder::record`] on each core. None unless
+    /// that was asked for. What runs meanwhile may be in it or not.
+    pub fn recording(&self) -> Option<Recording> {
+        let shared = &self.shared;
+        let names = shared.handlers.names();
+        let (mut events, mut lost) = (Vec::new(), 0);
+        for (core, theirs) in (0u32..).zip(&shared.cores) {
+            let (first, records) = theirs.ring.as_ref()?.recent();
+            lost += first;
+            events.extend((first..).zip(records).map(|(number, words)| {
+                let record = Record::unpack(words);
+                ((core, number as u32), record.poster(), record.recorded(core, &names))
+            }));
+        }
+        let cpus = shared.cores.iter().map(|core| core.cpu as u32).collect();
+        let header = Header { recording: VERSION, policy: shared.policy.to_string(), cpus, lost };
+        Some(Recording::assemble(header, events))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_told_to_their_unit_and_never_negative() {
+        assert_eq!(waited_ns(stamp(32_000), 96_031), 64_000);
+        assert_eq!(waited_ns(stamp(1_000_100), 1_000_000), 0);
+        let late = (1 << (32 + STAMP_BITS)) + 640;
+        assert_eq!(waited_ns(stamp(late - 6_400), late), 6_400, "past the end of the stamp's numbers");
+    }
+
+    #[test]
+    fn a_record_is_unpacked_as_it_was_packed() {
+        let label = Label { handler: 3, from: 9, worth_ns: 0, posted: 77, cause: u32::MAX };
+        let record = |moved_from| Record { color: 12, moved_from, label, start_ns: 5, run_ns: 6 }.pack();
+        let back = Record::unpack(record(Some(CoreIndex(4))));
+        assert_eq!((back.color, back.moved_from, back.label), (12, Some(CoreIndex(4)), label));
+        assert_eq!((back.start_ns, back.run_ns, back.poster()), (5, 6, Some((9, u32::MAX - 1))));
+        assert_eq!(Record::unpack(record(None)).moved_from, None);
+    }
+}

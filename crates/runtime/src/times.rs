@@ -1,0 +1,139 @@
+//! Histograms of times: written by one core without a lock, added up by whoever asks.
+//!
+//! Each power of two has eight steps, so what is read off is right to an eighth. Tested below.
+
+use std::{
+    array,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use vermeil_sched::Classes;
+
+type Steps = Classes<3>;
+
+/// Counts of a histogram: times up to two to the power of 36 ns, 69 s; longer ones are counted as that.
+const COUNTS: usize = Steps::count(36);
+
+/// A histogram that one core writes.
+pub(crate) struct Counts {
+    counts: [AtomicU64; COUNTS],
+    sum_ns: AtomicU64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { counts: array::from_fn(|_| AtomicU64::new(0)), sum_ns: AtomicU64::new(0) }
+    }
+}
+
+impl Counts {
+    /// One more; for the one thread that writes.
+    pub(crate) fn add(&self, ns: u64) {
+        let count = &self.counts[Steps::of(ns).min(COUNTS - 1)];
+        crate::shared::add(count, 1);
+        crate::shared::add(&self.sum_ns, ns);
+    }
+
+    fn add_to(&self, histogram: &mut Histogram) {
+        for (sum, count) in histogram.counts.iter_mut().zip(&self.counts) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+        histogram.sum_ns += self.sum_ns.load(Ordering::Relaxed);
+    }
+}
+
+/// A handler's times on one core, some 6 KiB, made when it first has one there.
+#[derive(Default)]
+pub(crate) struct Times {
+    pub(crate) queue_delay: Counts,
+    pub(crate) warm_run: Counts,
+    pub(crate) cold_run: Counts,
+}
+
+impl Times {
+    pub(crate) fn add_to(&self, observed: &mut ObservedTimes) {
+        self.queue_delay.add_to(&mut observed.queue_delay);
+        self.warm_run.add_to(&mut observed.warm_run);
+        self.cold_run.add_to(&mut observed.cold_run);
+    }
+}
+
+/// Times of the events of a handler or of a core that were observed (see [`crate::Builder::observe`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedTimes {
+    /// From an event's posting until it began, to 32 ns.
+    pub queue_delay: Histogram,
+    /// Runs whose color last ran on the same core, and which came from there.
+    pub warm_run: Histogram,
+    /// Runs whose color, or who posted them, was on another core.
+    pub cold_run: Histogram,
+}
+
+/// Counts of times, right to an eighth.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: [u64; COUNTS],
+    sum_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: [0; COUNTS], sum_ns: 0 }
+    }
+}
+
+impl Histogram {
+    /// How many times were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their mean; 0 of none.
+    pub fn mean_ns(&self) -> u64 {
+        self.sum_ns.checked_div(self.count()).unwrap_or(0)
+    }
+
+    /// The time that this share of them, from 0 to 1, does not exceed; 0 of none.
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        let reached = |count: &u64| {
+            seen += count;
+            seen >= rank
+        };
+        self.counts.iter().position(reached).map_or(0, Steps::upper_ns)
+    }
+
+    /// Each class that has any: its longest time, and how many there are. In order of time.
+    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let classes = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        classes.map(|(class, count)| (Steps::upper_ns(class), *count))
+    }
+}
+
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.classes()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_read_off() {
+        let (counts, mut histogram) = (Counts::default(), Histogram::default());
+        assert_eq!((histogram.quantile_ns(0.5), histogram.mean_ns()), (0, 0));
+        [5, 100, 100, 1_000, u64::from(u32::MAX) << 8].into_iter().for_each(|ns| counts.add(ns));
+        counts.add_to(&mut histogram);
+        let classes: Vec<_> = histogram.classes().collect();
+        assert_eq!(classes, [(5, 1), (103, 2), (1_023, 1), ((1 << 36) - 1, 1)]);
+        assert_eq!(
+            (histogram.quantile_ns(0.0), histogram.quantile_ns(0.5), histogram.quantile_ns(1.0)),
+            (5, 103, (1 << 36) - 1)
+        );
+        counts.add_to(&mut histogram);
+        assert_eq!(histogram.count(), 10);
+        assert_eq!(histogram.mean_ns(), (5 + 200 + 1_000 + (u64::from(u32::MAX) << 8)) / 5);
+    }
+}
