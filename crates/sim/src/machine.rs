@@ -210,7 +210,10 @@ impl Machine {
 
     /// Cycles of a core at full speed as picoseconds.
     pub(crate) fn cycles_ps(&self, cycles: u64) -> u64 {
-        (u128::from(cycles) * 1_000_000 / u128::from(self.mhz)) as u64
+        match cycles.checked_mul(1_000_000) {
+            Some(scaled) => scaled / u64::from(self.mhz),
+            None => (u128::from(cycles) * 1_000_000 / u128::from(self.mhz)) as u64,
+        }
     }
 
     /// Nanoseconds as cycles of a core at full speed.

@@ -15,7 +15,7 @@ mod lru;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use vermeil_sched::{CoreIndex, Distance};
 
@@ -35,6 +35,13 @@ struct Object {
     bytes: u32,
     /// Whose pool it came from.
     pool: u32,
+}
+
+/// Objects of one size that a pool has got back.
+#[derive(Clone, Debug)]
+struct Freed {
+    chunks: u32,
+    objects: Vec<ObjectId>,
 }
 
 /// What a handler does to an object.
@@ -83,7 +90,7 @@ impl Traffic {
 /// All memory of a machine, with its caches and links.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    machine: Machine,
+    machine: Arc<Machine>,
     chunks: Vec<Chunk>,
     objects: Vec<Object>,
     caches: Vec<Lru>,
@@ -93,7 +100,7 @@ pub(crate) struct Memory {
     drams: Vec<Bandwidth>,
     links: Vec<Bandwidth>,
     /// Objects given back, by pool and number of chunks: memory is used again while it is warm.
-    free: BTreeMap<(u32, u32), Vec<ObjectId>>,
+    free: Vec<Vec<Freed>>,
     traffic: Vec<Traffic>,
     /// Kept between calls for its room.
     dropped: Vec<Holder>,
@@ -108,7 +115,7 @@ enum Source {
 
 impl Memory {
     /// The machine's memory, with empty caches.
-    pub(crate) fn new(machine: &Machine) -> Self {
+    pub(crate) fn new(machine: Arc<Machine>) -> Self {
         let burstiness = machine.dram.burstiness_milli;
         let resource = |bytes_per_us| Bandwidth::new(bytes_per_us, machine.line_bytes, burstiness);
         let domain = |cache: usize| {
@@ -123,10 +130,11 @@ impl Memory {
             ports: machine.caches.iter().map(|cache| cache.port_bytes_per_us.map(resource)).collect(),
             drams: (0..machine.nodes).map(|_| resource(machine.dram.bytes_per_us)).collect(),
             links: machine.links.iter().map(|link| resource(link.bytes_per_us)).collect(),
-            free: BTreeMap::new(),
+            // Each core's, and everybody's.
+            free: vec![Vec::new(); machine.cores.len() + 1],
             traffic: vec![Traffic::default(); machine.cores.len()],
             dropped: Vec::new(),
-            machine: machine.clone(),
+            machine,
         }
     }
 
@@ -134,7 +142,9 @@ impl Memory {
     pub(crate) fn allocate(&mut self, bytes: u64, home: u16, pool: u32) -> ObjectId {
         let bytes = bytes.clamp(1, u64::from(u32::MAX)) as u32;
         let chunks = bytes.div_ceil(self.machine.chunk_bytes);
-        if let Some(object) = self.free.get_mut(&(pool, chunks)).and_then(Vec::pop) {
+        let pool = pool.min(self.free.len() as u32 - 1);
+        let of_size = self.free[pool as usize].iter_mut().find(|freed| freed.chunks == chunks);
+        if let Some(object) = of_size.and_then(|freed| freed.objects.pop()) {
             self.objects[object.0 as usize].bytes = bytes;
             return object;
         }
@@ -150,7 +160,11 @@ impl Memory {
     /// Gives an object back to the pool it came from. It stays in the caches: the next user finds it warm.
     pub(crate) fn release(&mut self, object: ObjectId) {
         let Object { chunks, pool, .. } = self.objects[object.0 as usize];
-        self.free.entry((pool, chunks)).or_default().push(object);
+        let pool = &mut self.free[pool as usize];
+        match pool.iter_mut().find(|freed| freed.chunks == chunks) {
+            Some(freed) => freed.objects.push(object),
+            None => pool.push(Freed { chunks, objects: vec![object] }),
+        }
     }
 
     /// A core touches an object, from `at_ps` on. Gives the time it waits for lines, beside the work it does meanwhile.
@@ -166,7 +180,10 @@ impl Memory {
             }
             let part = left.min(u64::from(self.chunks[chunk as usize].bytes));
             let lines = part.div_ceil(u64::from(self.machine.line_bytes));
-            let worked_ps = (u128::from(work_ps) * u128::from(all - left) / u128::from(all)) as u64;
+            let worked_ps = match all - left {
+                0 => 0,
+                walked => (u128::from(work_ps) * u128::from(walked) / u128::from(all)) as u64,
+            };
             took_ps += self.touch_chunk(core, chunk, lines, access, pattern, at_ps + worked_ps + took_ps);
             left -= part;
         }

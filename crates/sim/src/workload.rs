@@ -5,6 +5,7 @@
 //! in `workload/tests.rs`.
 
 mod compile;
+mod popularity;
 mod shipped;
 mod spec;
 #[cfg(test)]

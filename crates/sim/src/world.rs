@@ -18,11 +18,13 @@ mod learn;
 mod ready;
 mod requests;
 mod search;
+mod sets;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use vermeil_sched::{CoreIndex, Policy, Prior, Stealing, TurnLimits};
 
@@ -39,6 +41,7 @@ use control::{Control, Counting};
 use core::{Core, Phase};
 use learn::Learned;
 use requests::{Client, Queue, Requests};
+use sets::{CoreSet, Ranks};
 
 pub use core::CoreCounts;
 
@@ -68,7 +71,7 @@ struct Polled {
 
 /// Everything.
 struct World<W> {
-    machine: Machine,
+    machine: Arc<Machine>,
     program: Program,
     options: Options,
     stealing: Stealing,
@@ -80,7 +83,13 @@ struct World<W> {
     /// By core, how many of its colors a thief may take: read for every victim of every search, so not among the rest.
     stealable: Vec<u32>,
     /// Cores with such colors.
-    with_stealable: usize,
+    giving: CoreSet,
+    /// Cores that sleep, and cores that run an event.
+    asleep: CoreSet,
+    busy: CoreSet,
+    ranks: Ranks,
+    /// Victims of one search by rank, kept for its room.
+    victims: Vec<u16>,
     /// By core, what looking at the first so many of its victims takes.
     looks_ns: Vec<Vec<u64>>,
     colors: Colors,
@@ -137,7 +146,8 @@ impl<W: Watch> World<W> {
             let speed = machine.cores[index.0 as usize].speed_percent;
             Core::new(index, stealing, limits, speed)
         };
-        let mut memory = Memory::new(machine);
+        let shared = Arc::new(machine.clone());
+        let mut memory = Memory::new(shared.clone());
         let code = program.handlers.iter().enumerate();
         let code = code.map(|(index, handler)| {
             memory.allocate(handler.code_bytes.max(1), (index % machine.nodes) as u16, u32::MAX)
@@ -151,7 +161,11 @@ impl<W: Watch> World<W> {
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
             cores: machine.layout().indices().map(core).collect(),
             stealable: vec![0; machine.cores()],
-            with_stealable: 0,
+            giving: CoreSet::none(machine.cores()),
+            asleep: CoreSet::all(machine.cores()),
+            busy: CoreSet::none(machine.cores()),
+            ranks: Ranks::new(machine.layout()),
+            victims: Vec::new(),
             looks_ns: Vec::new(),
             colors: Colors::default(),
             requests: Requests::default(),
@@ -182,7 +196,7 @@ impl<W: Watch> World<W> {
             is_counting: false,
             results: Results::new(machine, program, options),
             memory,
-            machine: machine.clone(),
+            machine: shared,
             program: program.clone(),
             options: options.clone(),
             watch,
@@ -283,8 +297,8 @@ impl<W: Watch> World<W> {
     fn gauge(&mut self, core: CoreIndex) {
         let at = core.0 as usize;
         let now = self.cores[at].ready.stealable() as u32;
-        let was = std::mem::replace(&mut self.stealable[at], now);
-        self.with_stealable = self.with_stealable + usize::from(now > 0) - usize::from(was > 0);
+        self.stealable[at] = now;
+        if now > 0 { self.giving.insert(core) } else { self.giving.remove(core) }
     }
 
     fn core(&mut self, core: CoreIndex) -> &mut Core {

@@ -1,7 +1,8 @@
 //! A chunk of memory and the caches that hold it.
 //!
-//! Owns the sorted list of holders: a chunk is nearly always in one to three caches, and those stand in the chunk itself;
-//! what every core reads goes to a vector. Leaves out what holding means (`memory.rs`). Tested below.
+//! Owns the list of holders: a chunk is nearly always in one to three caches, and those stand in the chunk itself; what
+//! every core reads goes to a sorted vector. A chunk is one cache line of the simulating machine: it is looked up for
+//! each touch, and nearly always comes from afar. Leaves out what holding means (`memory.rs`). Tested below.
 
 use super::lru::Slot;
 
@@ -19,6 +20,7 @@ pub(crate) struct Holder {
 
 /// A chunk.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Chunk {
     pub(crate) bytes: u32,
     /// The node whose memory it is in.
@@ -28,27 +30,36 @@ pub(crate) struct Chunk {
     /// The core that wrote it last; of meaning while it is dirty.
     pub(crate) writer: u32,
     near_len: u8,
-    near: [Option<Holder>; NEAR],
+    near_caches: [u16; NEAR],
+    near_slots: [Slot; NEAR],
     far: Vec<Holder>,
 }
 
 impl Chunk {
     /// A chunk in no cache.
     pub(crate) fn new(bytes: u32, home: u16) -> Self {
-        Self { bytes, home, dirty: NOWHERE, writer: 0, near_len: 0, near: [None; NEAR], far: Vec::new() }
+        Self {
+            bytes,
+            home,
+            dirty: NOWHERE,
+            writer: 0,
+            near_len: 0,
+            near_caches: [NOWHERE; NEAR],
+            near_slots: [Slot::default(); NEAR],
+            far: Vec::new(),
+        }
     }
 
     /// The caches that hold it.
     pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> + '_ {
-        self.near[..usize::from(self.near_len)].iter().flatten().copied().chain(self.far.iter().copied())
+        let near = self.near_caches.iter().zip(&self.near_slots).take(usize::from(self.near_len));
+        near.map(|(&cache, &slot)| Holder { cache, slot }).chain(self.far.iter().copied())
     }
 
     /// Where in this cache it is.
     pub(crate) fn slot_in(&self, cache: u16) -> Option<Slot> {
-        for holder in self.near[..usize::from(self.near_len)].iter().flatten() {
-            if holder.cache == cache {
-                return Some(holder.slot);
-            }
+        if let Some(at) = self.near_at(cache) {
+            return Some(self.near_slots[at]);
         }
         if self.far.is_empty() {
             return None;
@@ -56,10 +67,15 @@ impl Chunk {
         self.far.binary_search_by_key(&cache, |holder| holder.cache).ok().map(|at| self.far[at].slot)
     }
 
+    fn near_at(&self, cache: u16) -> Option<usize> {
+        self.near_caches[..usize::from(self.near_len)].iter().position(|&near| near == cache)
+    }
+
     /// Another cache holds it.
     pub(crate) fn add(&mut self, holder: Holder) {
         if usize::from(self.near_len) < NEAR {
-            self.near[usize::from(self.near_len)] = Some(holder);
+            self.near_caches[usize::from(self.near_len)] = holder.cache;
+            self.near_slots[usize::from(self.near_len)] = holder.slot;
             self.near_len += 1;
         } else {
             let at = self.far.partition_point(|other| other.cache < holder.cache);
@@ -69,10 +85,10 @@ impl Chunk {
 
     /// This cache holds it no longer.
     pub(crate) fn drop_from(&mut self, cache: u16) {
-        let near = usize::from(self.near_len);
-        if let Some(at) = self.near[..near].iter().flatten().position(|holder| holder.cache == cache) {
-            self.near[at] = self.near[near - 1].take();
+        if let Some(at) = self.near_at(cache) {
             self.near_len -= 1;
+            let last = usize::from(self.near_len);
+            (self.near_caches[at], self.near_slots[at]) = (self.near_caches[last], self.near_slots[last]);
         } else if let Ok(at) = self.far.binary_search_by_key(&cache, |holder| holder.cache) {
             self.far.remove(at);
         }
@@ -92,6 +108,11 @@ impl Chunk {
 mod tests {
     use super::*;
     use crate::memory::lru::Lru;
+
+    #[test]
+    fn a_chunk_is_a_cache_line() {
+        assert_eq!(size_of::<Chunk>(), 64);
+    }
 
     #[test]
     fn holders_come_and_go() {

@@ -7,7 +7,7 @@
 const NONE: u32 = u32::MAX;
 
 /// A place in the list. Stale as soon as its chunk is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use crate::machine::profile;
 const MIB: u64 = 1 << 20;
 
 fn memory(machine: &str) -> Memory {
-    Memory::new(&profile(machine).unwrap())
+    Memory::new(profile(machine).unwrap().into())
 }
 
 fn walk(memory: &mut Memory, core: u32, object: ObjectId, access: Access) -> u64 {

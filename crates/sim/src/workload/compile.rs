@@ -5,11 +5,11 @@
 
 use vermeil_sched::Policy;
 
+use super::popularity::Popularity;
 use super::spec::{
     Choice, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec, WorkloadSpec,
 };
 use crate::Error;
-use crate::fixed;
 use crate::machine::Pattern;
 use crate::memory::Access;
 
@@ -45,19 +45,13 @@ pub(crate) struct ObjectKind {
     pub(crate) streamed: bool,
     /// Position among the objects of a request.
     pub(crate) request_slot: usize,
-    /// Cumulated popularity in 2^32nds; empty for equal.
-    pub(crate) popularity: Vec<u64>,
+    pub(crate) popularity: Popularity,
 }
 
 impl ObjectKind {
     /// The instance that a random number means.
     pub(crate) fn instance(&self, random: u64) -> u32 {
-        if self.popularity.is_empty() {
-            return crate::random::scale(random, u64::from(self.count)) as u32;
-        }
-        let total = *self.popularity.last().expect("not empty");
-        let at = crate::random::scale(random, total);
-        self.popularity.partition_point(|&sum| sum <= at) as u32
+        self.popularity.choose(self.count, random)
     }
 }
 
@@ -408,7 +402,7 @@ fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
             home: names.home(object)?,
             streamed: object.streamed,
             request_slot,
-            popularity: popularity(object.count, object.skew_milli),
+            popularity: Popularity::new(object.count, object.skew_milli),
         });
         request_slot += usize::from(object.life == Life::Request);
     }
@@ -417,19 +411,6 @@ fn objects(names: &Names<'_>) -> Result<Vec<ObjectKind>, Error> {
         return Err(names.problem(problem));
     }
     Ok(all)
-}
-
-/// Zipf's law, cumulated.
-fn popularity(count: u32, skew_milli: u32) -> Vec<u64> {
-    if skew_milli == 0 {
-        return Vec::new();
-    }
-    let mut sum = 0;
-    let weights = (1..=u64::from(count)).map(|rank| {
-        sum += fixed::power_below_one(rank, u64::from(skew_milli)).max(1);
-        sum
-    });
-    weights.collect()
 }
 
 /// What the colors of a recording are taken to touch: one shared object each.
@@ -441,7 +422,7 @@ pub(super) fn trace_objects(colors: u32, bytes: u64) -> Vec<ObjectKind> {
         home: Home::Touch,
         streamed: false,
         request_slot: 0,
-        popularity: Vec::new(),
+        popularity: Popularity::default(),
     };
     if bytes == 0 { Vec::new() } else { vec![object] }
 }

@@ -6,6 +6,7 @@
 
 use super::World;
 use super::colors::Token;
+use super::core::Phase;
 use crate::watch::Watch;
 
 impl<W: Watch> World<W> {
@@ -59,6 +60,15 @@ impl<W: Watch> World<W> {
                     "{} may give {} colors, and is seen with {gauged}",
                     core.index,
                     core.ready.stealable()
+                );
+                return Err(("I2", what));
+            }
+            let seen = (self.asleep.contains(core.index), self.busy.contains(core.index), gauged > 0);
+            let is = (core.phase != Phase::Awake, core.running.is_some(), self.giving.contains(core.index));
+            if seen != is {
+                let what = format!(
+                    "{} is seen asleep, busy, giving: {seen:?}, and the core says {is:?}",
+                    core.index
                 );
                 return Err(("I2", what));
             }

@@ -177,6 +177,4 @@ pub struct CoreCounts {
     pub runtime_lines_milli: u64,
     /// Waits from posting to start.
     pub waits: Histogram,
-    /// Times of single steals.
-    pub steal_times: Histogram,
 }

@@ -98,9 +98,10 @@ impl<W: Watch> World<W> {
         self.colors.color_mut(color).token = Token::Ready;
         if self.options.ideal {
             self.central.push_back(color);
-            let idle = self.cores.iter().find(|core| core.phase != Phase::Awake && core.is_there());
-            if let Some(idle) = idle.map(|core| core.index) {
+            let idle = self.asleep.iter().find(|core| self.cores[core.0 as usize].is_there());
+            if let Some(idle) = idle {
                 self.core(idle).phase = Phase::Awake;
+                self.asleep.remove(idle);
                 self.go_on(idle, *at_ns);
             }
             return;
@@ -219,12 +220,16 @@ impl<W: Watch> World<W> {
     }
 
     fn nearest_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
-        let neighbours = self.machine.layout().neighbours(target).iter().copied();
-        let mut fitting = neighbours.filter(|&core| {
-            let state = &self.cores[core.0 as usize];
-            matches!(state.phase, Phase::Parked { .. }) && state.is_there() && self.may_run(color, core)
-        });
-        fitting.next()
+        if self.asleep.is_empty() {
+            return None;
+        }
+        let mut neighbours = self.machine.layout().neighbours(target).iter().copied();
+        neighbours.find(|&core| self.is_asleep(core) && self.may_run(color, core))
+    }
+
+    /// Whether a core that the machine still has sleeps.
+    pub(super) fn is_asleep(&self, core: CoreIndex) -> bool {
+        self.asleep.contains(core) && self.cores[core.0 as usize].is_there()
     }
 
     /// Whether a color may be taken to this core.
@@ -278,6 +283,8 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.phase = Phase::Awake;
         state.woken = true;
+        self.asleep.remove(core);
+        let state = self.core(core);
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
         self.count_idle(core, at_ns.saturating_sub(asleep_ns));
         if self.sentinel == Some(core) {

@@ -39,11 +39,7 @@ impl<W: Watch> World<W> {
         if self.is_searching || !self.anything_stealable(by) {
             return;
         }
-        let asleep = |core: &CoreIndex| {
-            let core = &self.cores[core.0 as usize];
-            matches!(core.phase, Phase::Parked { .. }) && core.is_there()
-        };
-        let thief = self.victims(by).find(asleep);
+        let thief = self.victims(by).find(|&core| self.is_asleep(core));
         if let Some(thief) = thief {
             self.is_searching = true;
             self.wake(thief, Some(by), at_ns);
@@ -51,7 +47,7 @@ impl<W: Watch> World<W> {
     }
 
     fn anything_stealable(&self, thief: CoreIndex) -> bool {
-        self.with_stealable > 0 && self.victims(thief).any(|victim| self.stealable[victim.0 as usize] > 0)
+        self.giving.iter().any(|giver| giver != thief && self.is_victim(thief, giver))
     }
 
     /// The other cores, nearest first; of an instance per node only its own.
@@ -77,23 +73,29 @@ impl<W: Watch> World<W> {
 
     fn visit_nearest(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
         let count = self.machine.layout().neighbours(thief).len();
-        let mut looked = 0;
-        for index in 0..count {
-            let victim = self.machine.layout().neighbours(thief)[index];
-            // Who has nothing to give is looked at, and no more; what was said long ago must be looked up.
-            if self.stealable[victim.0 as usize] == 0 && self.stale_ns == 0 {
-                continue;
-            }
-            let looks_ns = &self.looks_ns[thief.0 as usize];
-            *at_ns += looks_ns[index] - looks_ns[looked];
-            looked = index + 1;
-            if self.is_victim(thief, victim) && self.visit(thief, victim, at_ns) {
-                return true;
-            }
+        let mut victims = std::mem::take(&mut self.victims);
+        if self.stale_ns == 0 {
+            // Who has nothing to give is looked at, and no more.
+            self.ranks.sort(thief, &self.giving, &mut victims);
+        } else {
+            // What was said long ago must be looked up.
+            victims.clear();
+            victims.extend(0..count as u16);
         }
-        let looks_ns = &self.looks_ns[thief.0 as usize];
-        *at_ns += looks_ns[count] - looks_ns[looked];
-        false
+        let mut looked = 0;
+        let found = victims.iter().any(|&rank| {
+            let (rank, victim) = (usize::from(rank), self.machine.layout().neighbours(thief)[usize::from(rank)]);
+            let looks_ns = &self.looks_ns[thief.0 as usize];
+            *at_ns += looks_ns[rank] - looks_ns[looked];
+            looked = rank + 1;
+            self.is_victim(thief, victim) && self.visit(thief, victim, at_ns)
+        });
+        self.victims = victims;
+        if !found {
+            let looks_ns = &self.looks_ns[thief.0 as usize];
+            *at_ns += looks_ns[count] - looks_ns[looked];
+        }
+        found
     }
 
     /// What a thief's look at the first so many of its neighbours takes, from none to all.
@@ -210,7 +212,6 @@ impl<W: Watch> World<W> {
         state.waiting_events += len;
         state.counts.steals += 1;
         state.counts.steal_ns += took_ns;
-        state.counts.steal_times.add(took_ns);
         self.gauge(thief);
         self.colors.color_mut(color).slot = slot;
         let note = Note::Stole { at_ns: began_ns, until_ns: *at_ns, thief, victim, color: number };
@@ -238,6 +239,7 @@ impl<W: Watch> World<W> {
         state.phase = Phase::Parked { asleep_ns };
         state.turn_number = state.turn_number.wrapping_add(1);
         state.counts.parks += 1;
+        self.asleep.insert(core);
         self.watch.note(Note::Parked { at_ns, core });
         self.watch_over(core, asleep_ns);
     }
@@ -249,8 +251,12 @@ impl<W: Watch> World<W> {
         }
         let looked = self.core(core).looked_in_vain;
         let mut soonest: Option<u64> = None;
-        for index in 0..self.machine.layout().neighbours(core).len() {
-            let busy = self.machine.layout().neighbours(core)[index];
+        for index in 0..self.cores.len() {
+            let busy = CoreIndex(index as u32);
+            // Nothing is due where nothing runs, unless that is old news.
+            if busy == core || (self.stale_ns == 0 && !self.busy.contains(busy)) {
+                continue;
+            }
             let hint = self.hint_of(busy, asleep_ns);
             let distance = self.machine.layout().distance(busy, core);
             let steal_ns = self.learned.moves(core).estimate_ns(distance);

@@ -34,6 +34,7 @@ impl<W: Watch> World<W> {
             self.is_searching &= !self.core(core).ready.has_work();
         }
         if let Some(running) = self.core(core).running.take() {
+            self.busy.remove(core);
             self.finish(core, &running, &mut at_ns);
             if self.goes_on_with(core, running.color, &mut at_ns) {
                 return;
@@ -134,6 +135,7 @@ impl<W: Watch> World<W> {
         state.counts.waits.add(at_ns.saturating_sub(posted.posted_ns));
         state.counts.cold_runs += u64::from(cold.is_some());
         state.running = Some(Running { event, color, started_ns, ends_ns, cold, found });
+        self.busy.insert(core);
         self.go_on(core, ends_ns);
     }
 
