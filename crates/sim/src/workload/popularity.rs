@@ -69,7 +69,11 @@ mod tests {
             for draw in 0..10_000 {
                 let random = if draw == 0 { u64::MAX } else { random::mix(draw) };
                 let found = popularity.choose(count, random) as usize;
-                assert_eq!(found, search(&popularity.sums, random::scale(random, total)), "{count} {skew_milli}");
+                assert_eq!(
+                    found,
+                    search(&popularity.sums, random::scale(random, total)),
+                    "{count} {skew_milli}"
+                );
             }
         }
     }

@@ -84,7 +84,8 @@ impl<W: Watch> World<W> {
         }
         let mut looked = 0;
         let found = victims.iter().any(|&rank| {
-            let (rank, victim) = (usize::from(rank), self.machine.layout().neighbours(thief)[usize::from(rank)]);
+            let (rank, victim) =
+                (usize::from(rank), self.machine.layout().neighbours(thief)[usize::from(rank)]);
             let looks_ns = &self.looks_ns[thief.0 as usize];
             *at_ns += looks_ns[rank] - looks_ns[looked];
             looked = rank + 1;
