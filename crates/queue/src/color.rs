@@ -249,14 +249,14 @@ impl<D> Token<D> {
         batch: usize,
         after: impl FnMut(&ColorQueue<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Activation<D>) {
-        self.run_watched(batch, |_| (), after)
+        self.run_watched(batch, |_, _| (), after)
     }
 
-    /// As [`run`](Self::run); `before` is shown the label of each event that is about to run.
+    /// As [`run`](Self::run); `before` is shown the same of each event that is about to run.
     pub fn run_watched(
         self,
         batch: usize,
-        mut before: impl FnMut(Label),
+        mut before: impl FnMut(&ColorQueue<D>, Label),
         mut after: impl FnMut(&ColorQueue<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Activation<D>) {
         let counted = self.counted();
@@ -270,7 +270,7 @@ impl<D> Token<D> {
                 let label = event.label();
                 ran.events += 1;
                 done = done + Counted::event(label);
-                before(label);
+                before(&self.0, label);
                 ran.panics += usize::from(panics(|| event.run()));
                 held = colored::take_hold();
                 if after(&self.0, label).is_break() || held {

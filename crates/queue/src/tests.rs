@@ -184,7 +184,7 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     let (mut begun, mut seen) = (Vec::new(), Vec::new());
     let (ran, next) = token.unwrap().run_watched(
         4,
-        |label| begun.push(label.handler),
+        |_, label| begun.push(label.handler),
         |_, label| {
             seen.push(label.handler);
             if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

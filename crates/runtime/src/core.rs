@@ -264,13 +264,16 @@ impl Core {
             mine.hints.begin(began_ns, timing.expected_ns);
         }
         let mut came_from = came_from;
-        let before = |label: Label| {
+        let span = Cell::new(None);
+        let before = |color: &Queue, label: Label| {
+            span.set(shared.span(self.index, color.id(), label));
             if label.posted != 0 {
                 let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
                 self.note_wait(label, start_ns);
             }
         };
         let ran = token.run_watched(batch, before, |color, label| {
+            span.set(None);
             let handler = HandlerIndex(label.handler.into());
             if timing.events {
                 self.timed(color, label, came_from.take());

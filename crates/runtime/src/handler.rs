@@ -59,6 +59,11 @@ impl Handlers {
         self.names.lock().expect("nothing panics under this lock").clone()
     }
 
+    #[cfg(feature = "tracing")]
+    pub(crate) fn name(&self, handler: HandlerIndex) -> String {
+        self.names.lock().expect("nothing panics under this lock")[handler.0 as usize].clone()
+    }
+
     /// Most events of a color that run in one go after an event of `handler` was posted on it.
     #[inline]
     pub(crate) fn batch(&self, handler: HandlerIndex, of_turn: usize) -> usize {

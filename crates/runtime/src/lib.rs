@@ -59,6 +59,7 @@ mod pace;
 mod queued;
 mod shared;
 mod source;
+mod span;
 mod spec;
 mod steal;
 mod task;

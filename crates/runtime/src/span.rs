@@ -1,0 +1,36 @@
+//! A span of the crate `tracing` around every event, behind the feature `tracing`.
+//!
+//! Owns the span's name and fields. Nothing is looked up unless a subscriber wants the span; without the feature there is
+//! nothing at all. Tested in `tests/spans.rs` of the crate.
+
+use crate::shared::Shared;
+use vermeil_queue::{ColorId, Label};
+use vermeil_sched::CoreIndex;
+
+/// A span that ends when it is dropped.
+#[cfg(feature = "tracing")]
+pub(crate) type Entered = tracing::span::EnteredSpan;
+
+/// No span.
+#[cfg(not(feature = "tracing"))]
+pub(crate) type Entered = std::convert::Infallible;
+
+impl Shared {
+    /// Enters the span of an event that runs now, if anybody wants it.
+    #[cfg(feature = "tracing")]
+    #[inline]
+    pub(crate) fn span(&self, core: CoreIndex, color: ColorId, label: Label) -> Option<Entered> {
+        tracing::enabled!(target: "vermeil", tracing::Level::TRACE).then(|| {
+            let handler = self.handlers.name(vermeil_sched::HandlerIndex(label.handler.into()));
+            let (color, core) = (color.0.get(), core.0);
+            tracing::trace_span!(target: "vermeil", "event", handler, color, core).entered()
+        })
+    }
+
+    /// No span.
+    #[cfg(not(feature = "tracing"))]
+    #[inline]
+    pub(crate) fn span(&self, _: CoreIndex, _: ColorId, _: Label) -> Option<Entered> {
+        None
+    }
+}
