@@ -5,7 +5,7 @@
 
 use crate::{
     balance::Balancing,
-    balancers::{self, Agent, Subject},
+    balancers::{self, Agent, Measuring, Subject},
     control::{Bound, Control, PlaceError},
     cores::{self, CoreError},
     files::{SiteError, Store},
@@ -143,8 +143,11 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
             (balancing, listening)
         }
     };
-    let agent = balancers::bind(&options.balancers.agent)
-        .map_err(|(addr, source)| ServeError::Agent { addr, source })?;
+    let agent = match assigned {
+        // The supervisor answers for all instances.
+        Some(_) => Vec::new(),
+        None => bind_agent(&options)?,
+    };
     let watch = match assigned {
         Some(assigned) => Watch::Supervisor(Box::new(assigned)),
         None => Watch::Control(Bound::at(&options.control)?),
@@ -181,7 +184,9 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     }
     let about = About { changes, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
     let php = programs.as_ref().and_then(|programs| programs.shared.php.clone());
-    let agent = tell_balancers(&options, agent, Subject { server: server.clone(), php });
+    let subject = Subject { server: server.clone(), php };
+    let is_wanted = options.balancers.is_wanted();
+    let agent = is_wanted.then(|| Agent::start(agent, Measuring::new(subject))).flatten();
     let running = Arc::new(Running::new(Started {
         handle: runtime.handle(),
         options,
@@ -347,24 +352,9 @@ pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
     fit
 }
 
-/// Starts what balancers ask, if any does.
-fn tell_balancers(options: &ServeOptions, agent: Vec<TcpListener>, subject: Subject) -> Option<Agent> {
-    if !options.balancers.is_wanted() {
-        return None;
-    }
-    for listener in &agent {
-        match listener.local_addr() {
-            Ok(addr) => say(format_args!("agent checks: {addr}")),
-            Err(error) => say(format_args!("agent checks: {error}")),
-        }
-    }
-    match Agent::start(agent, subject) {
-        Ok(agent) => Some(agent),
-        Err(error) => {
-            say(format_args!("balancers are told nothing: {error}"));
-            None
-        }
-    }
+/// Opens the sockets for agent checks.
+pub(crate) fn bind_agent(options: &ServeOptions) -> Result<Vec<TcpListener>, ServeError> {
+    balancers::bind(&options.balancers.agent).map_err(|(addr, source)| ServeError::Agent { addr, source })
 }
 
 /// Says where the control socket is, or why it is not.

@@ -1,7 +1,7 @@
 //! What balancers are told: by a real HAProxy in front of two servers, in the load report of answers, and by readiness.
 
-use crate::support::{Client, Content, Io, Process, Server, Site, on_both, until};
-use rustix::process::Signal;
+use crate::support::{Client, Content, Io, Process, Server, Site, on_both, until, vermeil};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-on_both!(readiness_ends_before_the_server_does, answers_report_the_load, the_status_is_a_page,);
+on_both!(
+    readiness_ends_before_the_server_does,
+    one_agent_answers_for_all_instances,
+    answers_report_the_load,
+    the_status_is_a_page,
+);
 
 /// A server of a configuration with keys at the top of its file.
 fn configured(io: Io, site: &Site, top: &str, host: &str) -> Server {
@@ -45,20 +50,55 @@ fn asked(agent: SocketAddr) -> String {
     line
 }
 
+/// The weight it asks for.
+#[track_caller]
+fn weight(agent: SocketAddr) -> u32 {
+    let line = asked(agent);
+    let weight = line.strip_prefix("ready up ").and_then(|rest| rest.strip_suffix("%\n"));
+    weight.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap()
+}
+
 fn readiness_ends_before_the_server_does(io: Io) {
     let site = Site::new();
     let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
     let server = configured(io, &site, "agent = \"127.0.0.1:0\"", route);
     let agent = agent_of(&server);
-    let first = asked(agent);
-    let weight = first.strip_prefix("ready up ").and_then(|rest| rest.strip_suffix("%\n"));
-    assert!(weight.is_some_and(|weight| (1..=100).contains(&weight.parse().unwrap())), "{first:?}");
+    assert!((1..=100).contains(&weight(agent)));
     let ready = server.get("/ready");
     assert_eq!((ready.status, ready.text(), ready.field("cache-control")), (200, "ready\n", "no-store"));
     leave(&server);
     until("it is no longer ready", || (server.get("/ready").status == 503).then_some(()));
     assert_eq!(asked(agent), "drain\n");
     assert_eq!(server.get("/").status, 200, "it serves as before");
+    // The second signal ends it.
+    server.stops_clean();
+    assert!(TcpStream::connect(agent).is_err());
+}
+
+fn one_agent_answers_for_all_instances(io: Io) {
+    let site = Site::new();
+    let control = site.outside("control");
+    let top = format!("agent = \"127.0.0.1:0\"\ninstances = 2\nbalance = \"hash\"\ncontrol = {control:?}");
+    let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
+    let server = configured(io, &site, &top, route);
+    let agent = agent_of(&server);
+    assert_eq!(server.stderr().matches("agent checks: ").count(), 1, "{}", server.stderr());
+    assert!(weight(agent) > 0);
+    let output = vermeil(&["status", "--json", "--control", control.to_str().unwrap()]).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pid = Pid::from_raw(status["instances"][0]["pid"].as_i64().unwrap() as i32).unwrap();
+    // An instance that does not answer counts as one that has far too much to do: 5 of 100, so (5 + 100) / 2 are left.
+    kill_process(pid, Signal::STOP).unwrap();
+    until("half of the server is missing", || (weight(agent) <= 53).then_some(()));
+    kill_process(pid, Signal::CONT).unwrap();
+    until("it is there again", || (weight(agent) > 53).then_some(()));
+    server.signal(Signal::TERM);
+    until("both instances have noticed", || {
+        (server.stderr().matches("no longer ready").count() == 2).then_some(())
+    });
+    assert_eq!(asked(agent), "drain\n");
+    assert_eq!(server.get("/").status, 200, "it serves as before");
+    assert_eq!(server.get("/ready").status, 503);
     // The second signal ends it.
     server.stops_clean();
     assert!(TcpStream::connect(agent).is_err());

@@ -5,6 +5,7 @@
 
 mod content;
 mod crashes;
+mod instances;
 mod load;
 mod operation;
 mod pools;

@@ -2,14 +2,18 @@
 //!
 //! One thread measures twice a second and answers HAProxy's agent checks; cores write the same into answers as a load
 //! report, if asked to. Reading order: [`BalancerOptions`], `LoadBoard` (what was measured, for everybody), `weight` (what
-//! follows for a balancer), `agent` (the thread), `orca` (the report in answers). Whether the server is ready is in
-//! `server.rs`. Tested beside the files, and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
+//! follows for a balancer), `measuring` (what a server has to do), `agent` (the thread), `orca` (the report in answers).
+//! Of several instances each measures itself, and the supervisor adds up and answers (`supervise/sum.rs`). Whether the
+//! server is ready is in `server.rs`. Tested beside the files, and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
 
 mod agent;
+mod measuring;
 mod orca;
 mod weight;
 
-pub(crate) use agent::{Agent, Subject, bind};
+pub(crate) use agent::{Agent, Observed, Told, bind};
+pub(crate) use measuring::{Measuring, Subject};
+pub(crate) use weight::LEAST;
 
 use std::{
     net::SocketAddr,
@@ -46,7 +50,7 @@ pub enum LoadReport {
 }
 
 /// What was measured last. Written by one thread, read by all; Relaxed, since each number stands for itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LoadBoard {
     cpu_per_mille: AtomicU32,
     pending_per_mille: AtomicU32,
@@ -62,6 +66,14 @@ pub(crate) struct Load {
     /// The same, or how many of PHP's children are asked for, as a part of all, if that is more; above 1 if requests wait.
     pub(crate) pending: f64,
     pub(crate) requests_per_s: f64,
+}
+
+impl Default for LoadBoard {
+    /// Nobody has looked: there is nothing to do.
+    fn default() -> Self {
+        let [cpu_per_mille, pending_per_mille, requests_per_s] = [0; 3].map(AtomicU32::new);
+        Self { cpu_per_mille, pending_per_mille, requests_per_s, weight: AtomicU32::new(100) }
+    }
 }
 
 impl LoadBoard {
@@ -83,7 +95,7 @@ impl LoadBoard {
     }
 
     /// In hundredths of what the balancer gives.
-    fn weight(&self) -> u32 {
+    pub(crate) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 

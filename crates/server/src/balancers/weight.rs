@@ -8,7 +8,7 @@
 const TARGET: f64 = 0.8;
 
 /// The least weight, in hundredths: a server that is given nothing would never be seen to be idle.
-const LEAST: f64 = 5.0;
+pub(crate) const LEAST: u32 = 5;
 
 /// The most that a weight changes in one look, as a factor. Guess: what is measured lags behind what was told.
 const STEP: f64 = 1.25;
@@ -27,7 +27,7 @@ impl Weight {
     /// Takes what was measured, 1 for a server that has no time left; gives the weight that follows.
     pub(super) fn follow(&mut self, pending: f64) -> u32 {
         let factor = (TARGET / pending.max(0.01)).sqrt().clamp(1.0 / STEP, STEP);
-        self.0 = (self.0 * factor).clamp(LEAST, 100.0);
+        self.0 = (self.0 * factor).clamp(LEAST.into(), 100.0);
         self.0.round() as u32
     }
 }

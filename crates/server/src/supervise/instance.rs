@@ -165,6 +165,7 @@ impl Obedience {
                 self.prepared = None;
                 Answer::Forgotten
             }
+            Order::Weight => Answer::Weight(self.running.server().load.weight()),
             Order::Status => {
                 let mut instances = self.running.status().instances;
                 match instances.pop() {

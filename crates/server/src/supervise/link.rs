@@ -51,6 +51,8 @@ pub(super) enum Order {
     Forget,
     /// Say what is done.
     Status,
+    /// Say what part of its weight it should be given.
+    Weight,
 }
 
 /// Everything that an instance cannot find out by itself.
@@ -86,6 +88,8 @@ pub(super) enum Answer {
     Taken(Vec<String>),
     Forgotten,
     Status(Box<InstanceStatus>),
+    /// In hundredths.
+    Weight(u32),
 }
 
 /// A message as it is sent.

@@ -139,6 +139,15 @@ impl Member {
         let mut link = link.lock().expect("nothing panics under this lock");
         link.ask(order, descriptors, patience)
     }
+
+    /// As [`ask`](Self::ask), unless it is being asked something already: then nothing.
+    pub(super) fn ask_if_free(&self, order: &Order, patience: Duration) -> Option<io::Result<Answer>> {
+        let Some(link) = self.life().link.clone() else {
+            return Some(Err(io::ErrorKind::NotConnected.into()));
+        };
+        let mut link = link.try_lock().ok()?;
+        Some(link.ask(order, &[], patience))
+    }
 }
 
 /// Why an instance did not come to serve.

@@ -6,7 +6,7 @@
 //! instance there is no supervisor: it would have nothing to do but to restart, which whoever starts the server does too.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting, reloading), `member` (a process),
-//! `link` (what is said), `instance` (the other side), `place`, `backoff`. Tested through the binary
+//! `link` (what is said), `instance` (the other side), `sum` (what balancers are told), `place`, `backoff`. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 mod backoff;
@@ -14,6 +14,7 @@ mod instance;
 mod link;
 mod member;
 mod place;
+mod sum;
 mod supervisor;
 
 pub use instance::Assigned;
@@ -21,11 +22,12 @@ pub use member::INSTANCE_COMMAND;
 
 use crate::{
     balance::Balancing,
+    balancers::Agent,
     control::Bound,
     listen::listen_on,
     options::ServeOptions,
     privileges::{self, When},
-    serve::{Ended, ServeError, describe_addresses, watch_over},
+    serve::{Ended, ServeError, bind_agent, describe_addresses, watch_over},
     voice::say,
 };
 use signal_hook::{
@@ -33,6 +35,7 @@ use signal_hook::{
     iterator::Signals,
 };
 use std::{ffi::OsString, process::ExitStatus, sync::Arc};
+use sum::Sum;
 use supervisor::{Ends, InForce, Supervisor};
 
 /// What instances are made of.
@@ -53,6 +56,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let Program { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
     let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
+    let agent = bind_agent(&options)?;
     let control = Bound::at(&options.control)?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
     // An instance whose programs run as others is started by the superuser, and gives that up itself.
@@ -77,10 +81,14 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     if let Some(control) = &control {
         control.watch(supervisor.clone());
     }
+    let agent = (!agent.is_empty()).then(|| Agent::start(agent, Sum::new(supervisor.clone()))).flatten();
     let stop = obey_signals(signals, &supervisor);
     say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
     supervisor.drain();
     let ends = stop.second(&supervisor, keepers);
+    if let Some(agent) = agent {
+        agent.stop();
+    }
     if let Some(control) = control {
         control.close();
     }

@@ -95,7 +95,13 @@ impl Supervisor {
         }
     }
 
-    fn is_stopping(&self) -> bool {
+    /// All instances.
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Whether they have been told to stop.
+    pub(super) fn is_stopping(&self) -> bool {
         *self.stopping.lock().expect("nothing panics under this lock")
     }
 

@@ -1,0 +1,79 @@
+//! What HAProxy is told of several instances: one weight, what theirs come to.
+//!
+//! Each instance measures itself; its part of the sum is its part of all cores. One that does not answer is as good as
+//! overloaded, one that is not there counts nothing: connections that come to its sockets wait until it is there again.
+//! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
+
+use super::{
+    link::{Answer, Order},
+    member::Member,
+    supervisor::Supervisor,
+};
+use crate::balancers::{LEAST, Observed, Told};
+use std::{sync::Arc, time::Duration};
+
+/// How long an instance may take to say its weight. Guess: it takes a tenth of a millisecond, unless all cpus are taken.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// All instances, looked at.
+pub(super) struct Sum {
+    supervisor: Arc<Supervisor>,
+    /// Of each instance, what it said last.
+    weights: Vec<u32>,
+}
+
+impl Sum {
+    pub(super) fn new(supervisor: Arc<Supervisor>) -> Self {
+        let weights = vec![100; supervisor.members().len()];
+        Self { supervisor, weights }
+    }
+}
+
+impl Observed for Sum {
+    fn look(&mut self) {
+        for (member, weight) in self.supervisor.members().iter().zip(&mut self.weights) {
+            *weight = weight_of(member, *weight);
+        }
+    }
+
+    fn told(&self) -> Told {
+        if self.supervisor.is_stopping() {
+            return Told::Drain;
+        }
+        let cores = self.supervisor.members().iter().map(|member| member.instance.cpus.len());
+        Told::Weight(weighted_mean(cores.zip(self.weights.iter().copied())))
+    }
+}
+
+/// What an instance says; `last` if it is busy with another order.
+fn weight_of(member: &Member, last: u32) -> u32 {
+    if !member.serves() {
+        return 0;
+    }
+    match member.ask_if_free(&Order::Weight, PATIENCE) {
+        Some(Ok(Answer::Weight(weight))) => weight,
+        Some(_) => LEAST,
+        None => last,
+    }
+}
+
+/// The mean of weights, each with its number of cores.
+fn weighted_mean(parts: impl Iterator<Item = (usize, u32)>) -> u32 {
+    let (cores, sum) = parts
+        .fold((0, 0), |(cores, sum), (n, weight)| (cores + n as u64, sum + n as u64 * u64::from(weight)));
+    // Hundredths: a weight is at most 100.
+    (sum as f64 / cores.max(1) as f64).round() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_counts_as_much_as_it_has_cores() {
+        assert_eq!(weighted_mean([(4, 100), (4, 100)].into_iter()), 100);
+        assert_eq!(weighted_mean([(4, 100), (4, 0)].into_iter()), 50);
+        assert_eq!(weighted_mean([(1, 100), (3, 20)].into_iter()), 40);
+        assert_eq!(weighted_mean(std::iter::empty()), 0);
+    }
+}
