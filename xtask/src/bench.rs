@@ -3,7 +3,9 @@
 //! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
 //! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
 
+mod balancers;
 mod cgi;
+mod knet;
 mod load;
 mod overload;
 mod runtime;
@@ -61,6 +63,10 @@ pub(crate) enum Name {
     Cgi,
     /// What is left of the good answers when more arrives than can be served, beside nginx.
     Overload,
+    /// Where packets are handled, and what a flood of them leaves of a server.
+    Knet,
+    /// What HAProxy makes of two servers of unequal speed, by turns and by what their agents ask for.
+    Balancers,
     /// How many events a core simulates in a second.
     Sim,
     /// What a request costs the load injector, beside wrk, ab and h2load; the users it holds.
@@ -71,8 +77,17 @@ pub(crate) enum Name {
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Serve, Self::Runtime, Self::Cgi, Self::Overload, Self::Sim, Self::Load, Self::FindMax];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Serve,
+        Self::Runtime,
+        Self::Cgi,
+        Self::Overload,
+        Self::Knet,
+        Self::Balancers,
+        Self::Sim,
+        Self::Load,
+        Self::FindMax,
+    ];
 
     /// What the step that runs the smoke size is called.
     pub(crate) fn smoke_step(self) -> &'static str {
@@ -81,6 +96,8 @@ impl Name {
             Self::Runtime => "bench runtime, smoke",
             Self::Cgi => "bench cgi, smoke",
             Self::Overload => "bench overload, smoke",
+            Self::Knet => "bench knet, smoke",
+            Self::Balancers => "bench balancers, smoke",
             Self::Sim => "bench sim, smoke",
             Self::Load => "bench load, smoke",
             Self::FindMax => "bench find-max, smoke",
@@ -109,6 +126,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             cgi::run(args.rounds.unwrap_or(vermeil_bench::cgi::ROUNDS), duration, &workspace)
         }
         Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
+        Name::Knet => knet::run(args.rounds.unwrap_or(vermeil_bench::knet::ROUNDS), &workspace),
+        Name::Balancers => {
+            balancers::run(args.rounds.unwrap_or(vermeil_bench::balancers::ROUNDS), &workspace)
+        }
         Name::Sim => sim::run(args.rounds.unwrap_or(vermeil_bench::sim::ROUNDS), &workspace),
         Name::Load => {
             let duration = args.duration.map_or(vermeil_bench::load::DURATION, Duration::from_secs_f64);
@@ -129,6 +150,8 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
         Name::Runtime => runtime::smoke(&workspace),
         Name::Cgi => cgi::smoke(&workspace),
         Name::Overload => overload::smoke(&workspace),
+        Name::Knet => knet::smoke(&workspace),
+        Name::Balancers => balancers::smoke(&workspace),
         Name::Sim => sim::smoke(&workspace),
         Name::Load => load::smoke(&workspace),
         Name::FindMax => load::find_max_smoke(&workspace),

@@ -21,7 +21,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 20] = [
+const NEEDS: [Need; 21] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
@@ -43,6 +43,7 @@ const NEEDS: [Need; 20] = [
     Need { program: "lighttpd", package: "lighttpd", reason: "a peer of bench cgi" },
     Need { program: "fcgiwrap", package: "fcgiwrap", reason: "a peer of bench cgi, behind nginx" },
     Need { program: "haproxy", package: "haproxy", reason: "a balancer in front of two servers, end to end" },
+    Need { program: "ethtool", package: "ethtool", reason: "virtual cards that are polled, in bench knet" },
     Need { program: "strace", package: "strace", reason: "counts system calls per request" },
     Need { program: "clang-14", package: "clang-14", reason: "compares kernel programs with their sources" },
     Need { program: "python3", package: "python3", reason: "changes files through a mapping" },

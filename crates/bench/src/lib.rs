@@ -4,15 +4,17 @@
 //! and turns rounds into medians with their spread ([`stats`]), printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and
 //! put into the documentation ([`markdown`]), mostly by one [`report`]. [`serve`] is the bench of the web server, [`runtime`] that of the runtime,
 //! [`cgi`] that of starting programs, [`overload`] that of more load than can be served,
-//! [`sim`] that of the simulator, [`load`] that of the load injector, [`findmax`] the search for the most users. Each bench
+//! [`knet`] that of the receive path, [`balancers`] that of servers behind HAProxy, [`sim`] that of the simulator, [`load`] that of the load injector, [`findmax`] the search for the most users. Each bench
 //! has a smoke size that the tests run, so that it cannot rot, and that
 //! asserts nothing about time.
 //!
 //! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
 //! can do. `unsafe` is needed there only.
 
+pub mod balancers;
 pub mod cgi;
 pub mod findmax;
+pub mod knet;
 pub mod load;
 pub mod overload;
 pub mod runtime;

@@ -10,10 +10,13 @@ pub mod injectors;
 mod report;
 pub mod users;
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use vermeil_load::report::Record;
 
 use crate::machine::Cpus;
 use crate::network::Network;
@@ -193,4 +196,15 @@ pub(crate) fn vermeil_load(vermeil: &Path, cpu: usize) -> Command {
     let mut command = Network::Loopback.client_command(vermeil, cpu);
     command.args(["load", "--quiet", "--json", "-", "--cores", &only(cpu)]);
     command
+}
+
+/// Runs an injector that leaves its record in `file`, and takes it from there. What it exits with says how good the run was.
+pub(crate) fn recorded(command: &mut Command, file: &Path) -> Result<Record> {
+    let output = command.output().map_err(Error::thing("start", "vermeil load"))?;
+    let text = fs::read_to_string(file).map_err(|_missing| Error::Command {
+        command: format!("{command:?}"),
+        output: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })?;
+    fs::remove_file(file).map_err(Error::path("remove", file))?;
+    Record::from_json(&text).map_err(|problem| Error::form(file.display(), problem))
 }

@@ -66,11 +66,7 @@ impl Network {
     fn command(&self, program: impl AsRef<OsStr>, cpu: usize, side: fn(&Veth) -> &Namespace) -> Command {
         let mut command = match self {
             Self::Loopback => Command::new("taskset"),
-            Self::Veth(veth) => {
-                let mut command = Command::new("nsenter");
-                command.arg(format!("--net={}", side(veth).path().display())).arg("taskset");
-                command
-            }
+            Self::Veth(veth) => side(veth).command("taskset"),
         };
         command.arg("-c").arg(cpu.to_string()).arg(program);
         command
@@ -81,18 +77,9 @@ impl Network {
     /// # Errors
     /// When the namespace cannot be entered.
     pub fn from_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let Self::Veth(veth) = self else { return Ok(work()) };
-        let path = veth.client.path();
-        let enter = || -> io::Result<T> {
-            let namespace = File::open(&path)?;
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-            Ok(work())
-        };
-        // A namespace belongs to a thread, so a thread of its own leaves ours where it is.
-        let result = thread::scope(|scope| scope.spawn(enter).join());
-        match result {
-            Ok(value) => value.map_err(Error::path("enter", &path)),
-            Err(panic) => std::panic::resume_unwind(panic),
+        match self {
+            Self::Loopback => Ok(work()),
+            Self::Veth(veth) => veth.client.enter(work),
         }
     }
 }
@@ -136,20 +123,53 @@ fn cpu_mask(cpu: usize) -> String {
     format!("{:x}{}", 1u32 << (cpu % 32), ",00000000".repeat(cpu / 32))
 }
 
+/// A network namespace of our own; removed when dropped.
 #[derive(Debug)]
-struct Namespace {
+pub(crate) struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    fn new(side: &str) -> Result<Self> {
+    /// Makes one.
+    pub(crate) fn new(side: &str) -> Result<Self> {
         let name = format!("vermeil-bench-{}-{side}", std::process::id());
         ip(["netns", "add", &name])?;
         Ok(Self { name })
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.name)
+    }
+
+    /// A command that will run `program` in it.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.path().display())).arg(program);
+        command
+    }
+
+    /// Runs `work` in it.
+    ///
+    /// # Errors
+    /// When it cannot be entered.
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let path = self.path();
+        let enter = || -> io::Result<T> {
+            let namespace = File::open(&path)?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(work())
+        };
+        // A namespace belongs to a thread, so a thread of its own leaves ours where it is.
+        let result = thread::scope(|scope| scope.spawn(enter).join());
+        match result {
+            Ok(value) => value.map_err(Error::path("enter", &path)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 }
 
@@ -161,10 +181,15 @@ impl Drop for Namespace {
     }
 }
 
-fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    let mut command = Command::new("ip");
-    command.args(arguments);
-    let output = command.output().map_err(Error::thing("run", "ip"))?;
+/// Runs `ip`.
+pub(crate) fn ip<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    run(Command::new("ip").args(arguments))
+}
+
+/// Runs a command to its end; its failure is an error with what it said.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(Error::thing("run", program))?;
     if output.status.success() {
         return Ok(());
     }

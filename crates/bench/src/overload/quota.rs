@@ -33,17 +33,25 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Makes a group with a part of a cpu.
+    /// Makes a group with the part of a cpu that the bench of overload gives a server.
+    ///
+    /// # Errors
+    /// As for [`of`](Self::of).
+    pub fn of_a_part() -> Result<Self> {
+        Self::of("server", QUOTA_US * 1000 / PERIOD_US)
+    }
+
+    /// Makes a group with so many thousandths of a cpu.
     ///
     /// # Errors
     /// Without the right to, or where the kernel has no such groups.
-    pub fn of_a_part() -> Result<Self> {
-        let quota = Self::weighty("server")?;
+    pub fn of(name: &str, thousandths: u32) -> Result<Self> {
+        let (quota, quota_us) = (Self::weighty(name)?, thousandths * PERIOD_US / 1000);
         if quota.folder.join("cpu.cfs_quota_us").exists() {
             quota.set("cpu.cfs_period_us", PERIOD_US)?;
-            quota.set("cpu.cfs_quota_us", QUOTA_US)?;
+            quota.set("cpu.cfs_quota_us", quota_us)?;
         } else {
-            quota.set("cpu.max", format!("{QUOTA_US} {PERIOD_US}"))?;
+            quota.set("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
         }
         Ok(quota)
     }

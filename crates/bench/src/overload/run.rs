@@ -7,6 +7,8 @@ use vermeil_load::report::Record;
 
 use super::quota::Quota;
 use super::{Options, Server};
+use crate::Result;
+use crate::load::recorded;
 use crate::machine::Cpus;
 use crate::network::Network;
 use crate::peers::process::Process;
@@ -15,7 +17,6 @@ use crate::points::{Key, Points};
 use crate::site::Site;
 use crate::size::Size;
 use crate::stop::Stop;
-use crate::{Error, Result};
 
 /// What is asked for.
 const FILE: (&str, usize) = ("1k.txt", 1024);
@@ -151,13 +152,7 @@ impl<'a> Bench<'a> {
             Some((_, group)) => group.within(&command),
             None => command,
         };
-        let output = command.output().map_err(Error::thing("start", "vermeil load"))?;
-        let text = std::fs::read_to_string(&file).map_err(|_missing| Error::Command {
-            command: format!("{command:?}"),
-            output: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })?;
-        std::fs::remove_file(&file).map_err(Error::path("remove", &file))?;
-        Record::from_json(&text).map_err(|problem| Error::form(file.display(), problem))
+        recorded(&mut command, &file)
     }
 }
 

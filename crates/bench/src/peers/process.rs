@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-use crate::network::Network;
+use crate::network::{Namespace, Network};
 use crate::{Error, Result};
 
 /// A server that does not listen by then has failed; Apache, the slowest, takes well under a second.
@@ -56,6 +56,22 @@ impl Process {
     /// # Errors
     /// When the server ends or does not listen in time; quotes the end of its log.
     pub fn wait_until_listening(&self, network: &Network, address: SocketAddr) -> Result<()> {
+        self.wait_until_reached(address, || {
+            Ok(network.from_client(|| TcpStream::connect_timeout(&address, START_MAX))?.is_ok())
+        })
+    }
+
+    /// As [`wait_until_listening`](Self::wait_until_listening), for a load in a namespace.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn wait_until_listening_for(&self, client: &Namespace, address: SocketAddr) -> Result<()> {
+        self.wait_until_reached(address, || {
+            Ok(client.enter(|| TcpStream::connect_timeout(&address, START_MAX))?.is_ok())
+        })
+    }
+
+    fn wait_until_reached(&self, address: SocketAddr, reached: impl Fn() -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + START_MAX;
         loop {
             if self.has_ended().map_err(Error::thing("look at", &self.name))? {
@@ -64,7 +80,7 @@ impl Process {
             if Instant::now() >= deadline {
                 return Err(self.failure(&format!("does not listen on {address} after {START_MAX:?}")));
             }
-            if network.from_client(|| TcpStream::connect_timeout(&address, START_MAX))?.is_ok() {
+            if reached()? {
                 return Ok(());
             }
             thread::sleep(LOOK_EVERY);

@@ -1,0 +1,235 @@
+//! The bench of balancers: HAProxy in front of two servers of unequal speed, by turns and by what the servers' agents ask for.
+//!
+//! Each server is held to a part of a cpu, one to a third of the other's. By turns the slower one decides: both are given
+//! the same, and clients wait for it. With agent checks HAProxy goes by weights that follow how busy each server is. What
+//! that can be worth at most follows from the parts alone, and is printed beside what was measured.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::machine::Cpus;
+use crate::network::Network;
+use crate::overload::quota::Quota;
+use crate::peers::process::Process;
+use crate::peers::{Setting, find_program, vermeil};
+use crate::points::{Key, Points};
+use crate::report::Report;
+use crate::site::Site;
+use crate::size::Size;
+use crate::stop::Stop;
+use crate::table::Table;
+use crate::{Error, Result};
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 3;
+
+/// Parts of a cpu, in thousandths: little, so that HAProxy and the load have enough of theirs to ask for more.
+const PARTS: [u32; 2] = [150, 50];
+
+/// Connections through HAProxy, each with a request under way.
+const CONNECTIONS: &str = "32";
+
+/// What is asked for.
+const FILE: (&str, usize) = ("1k.txt", 1024);
+
+const HOW_TO_READ: &str = "\
+**How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
+`balance roundrobin`; a closed loop asks for a small file through it. *By turns* both have the same weight; *by agents* each has \
+the part of it that `--agent` answers, asked for twice a second. *Predicted* is what both can do together, compared with twice \
+what the slower one can. The first seconds, in which weights settle, are not counted.";
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// The binary `vermeil`, servers and load.
+    pub vermeil: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+/// What HAProxy goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Turns,
+    Agents,
+}
+
+impl By {
+    const ALL: [Self; 2] = [Self::Turns, Self::Agents];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Turns => "by turns",
+            Self::Agents => "by agents",
+        }
+    }
+}
+
+impl Options {
+    /// How long weights settle, and how long is measured then.
+    fn phases(&self) -> (Duration, Duration) {
+        match self.size {
+            Size::Full => (Duration::from_secs(8), Duration::from_secs(6)),
+            Size::Smoke => (Duration::from_millis(300), Duration::from_millis(300)),
+        }
+    }
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// Without HAProxy, without the right to hold servers to a part of a cpu, when something does not start, or the run is
+/// interrupted. Everything started has been stopped, in every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let mut points = Points::default();
+    for round in 0..options.rounds {
+        let mut order = By::ALL;
+        order.rotate_left(round % By::ALL.len());
+        for by in order {
+            stop.check()?;
+            let rate = one(options, by)?;
+            eprintln!("{:<10} {rate:>8.0} requests/s", by.name());
+            let key = Key {
+                program: "two servers".into(),
+                variant: by.name().into(),
+                metric: "per_s",
+                unit: "req/s",
+            };
+            points.push(key, rate);
+        }
+    }
+    Ok(report(options, &points))
+}
+
+/// Runs the smoke size and checks its shape; asserts nothing about time. Nothing, after a line, where something is missing.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
+    if find_program("haproxy").is_none() {
+        eprintln!("SKIPPED: haproxy is not installed");
+        return Ok(None);
+    }
+    if let Err(why) = Quota::of("try", PARTS[0]) {
+        eprintln!("SKIPPED: servers cannot be held to a part of a cpu here: {why}");
+        return Ok(None);
+    }
+    let report = run(options, stop)?;
+    report.check(&By::ALL.map(|by| (by.name(), "per_s")))?;
+    Ok(Some(report))
+}
+
+/// Requests per second through HAProxy.
+fn one(options: &Options, by: By) -> Result<f64> {
+    let haproxy = find_program("haproxy").ok_or(Error::Missing { program: "haproxy", package: "haproxy" })?;
+    let (network, cpus, site) = (Network::Loopback, Cpus::allowed()?, Site::new(&[FILE])?);
+    // In this order: a group is removed when all in it have ended, and what is declared later goes first.
+    let quotas = [Quota::of("fast", PARTS[0])?, Quota::of("slow", PARTS[1])?];
+    let mut behind = Vec::new();
+    for (quota, name) in quotas.iter().zip(["fast", "slow"]) {
+        behind.push(Behind::start(options, &network, cpus, &site, (quota, name))?);
+    }
+    let address = network.free_address()?;
+    let state = site.state_folder("haproxy")?;
+    let file = state.join("haproxy.cfg");
+    fs::write(&file, configuration(address, &behind, by)).map_err(Error::path("write", &file))?;
+    let mut command = network.client_command(haproxy, cpus.client);
+    command.arg("-db").arg("-f").arg(&file);
+    let process = Process::start("haproxy", command, &state)?;
+    process.wait_until_listening(&network, address)?;
+    let rate = load(options, cpus, &site, address)?;
+    process.stop()?;
+    behind.into_iter().try_for_each(|server| server.process.stop())?;
+    Ok(rate)
+}
+
+/// A server behind HAProxy.
+struct Behind {
+    process: Process,
+    address: SocketAddr,
+    agent: SocketAddr,
+}
+
+impl Behind {
+    fn start(
+        options: &Options,
+        network: &Network,
+        cpus: Cpus,
+        site: &Site,
+        (quota, name): (&Quota, &str),
+    ) -> Result<Self> {
+        let (address, agent) = (network.free_address()?, network.free_address()?);
+        let (root, state) = (site.root(), site.state_folder(name)?);
+        let setting = Setting { network, address, cpu: cpus.server, root: &root, state: &state };
+        let mut command = vermeil::command(setting, &options.vermeil, vermeil::Io::Epoll);
+        command.args(["--agent", &agent.to_string(), "--control"]).arg(state.join("control"));
+        let process = Process::start(name, quota.within(&command), &state)?;
+        process.wait_until_listening(network, address)?;
+        Ok(Self { process, address, agent })
+    }
+}
+
+fn configuration(address: SocketAddr, behind: &[Behind], by: By) -> String {
+    let mut text = format!(
+        "defaults\n mode http\n timeout connect 30s\n timeout client 30s\n timeout server 30s\n\
+         frontend f\n bind {address}\n default_backend b\n\
+         backend b\n balance roundrobin\n"
+    );
+    for (number, server) in behind.iter().enumerate() {
+        text += &format!(" server s{number} {} weight 100", server.address);
+        if by == By::Agents {
+            let (ip, port) = (server.agent.ip(), server.agent.port());
+            text += &format!(" agent-check agent-addr {ip} agent-port {port} agent-inter 500ms");
+        }
+        text += "\n";
+    }
+    text
+}
+
+fn load(options: &Options, cpus: Cpus, site: &Site, address: SocketAddr) -> Result<f64> {
+    let (settles, lasts) = options.phases();
+    let file = site.state_folder("load")?.join("record.json");
+    let mut command = Command::new(&options.vermeil);
+    command.args(["load", "--cores"]).arg(format!("{0}-{0}", cpus.client)).args(["-c", CONNECTIONS]);
+    command.args(["--warm-up", &format!("{}ms", settles.as_millis())]);
+    command.args(["-d", &format!("{}ms", lasts.as_millis())]);
+    command.arg("--json").arg(&file).arg(format!("http://{address}/{}", FILE.0));
+    Ok(crate::load::recorded(&mut command, &file)?.rate)
+}
+
+fn report(options: &Options, points: &Points) -> Report {
+    let [fast, slow] = PARTS;
+    let parameters = vec![
+        ("servers", format!("{:.1} % and {:.1} % of a cpu", f64::from(fast) / 10.0, f64::from(slow) / 10.0)),
+        ("load", format!("vermeil load, {CONNECTIONS} connections{}", options.size.note())),
+        ("rounds", options.rounds.to_string()),
+    ];
+    let rate = |by: By| points.summary("two servers", by.name(), "per_s").map_or(0.0, |rate| rate.median);
+    let mut table =
+        Table::new(1, &["HAProxy goes", "requests per second", "spread", "of by turns", "predicted"]);
+    for by in By::ALL {
+        let share = rate(by) / rate(By::Turns).max(f64::MIN_POSITIVE);
+        let predicted = match by {
+            By::Turns => 1.0,
+            By::Agents => f64::from(fast + slow) / f64::from(2 * slow),
+        };
+        table.push([
+            by.name().into(),
+            points.median("two servers", by.name(), "per_s"),
+            points.spread("two servers", by.name(), "per_s"),
+            format!("{share:.2}"),
+            format!("{predicted:.2}"),
+        ]);
+    }
+    Report::new("balancers", "two servers of unequal speed behind HAProxy", &options.repository, parameters)
+        .with_points(points)
+        .with_table(table)
+        .with_how_to_read(HOW_TO_READ)
+}

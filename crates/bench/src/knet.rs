@@ -1,0 +1,82 @@
+//! The bench of the receive path: where packets are handled, and with what right over the rest.
+//!
+//! Two hosts in network namespaces, a pair of virtual cards between them. Three ways of receiving, after KNET (Lemoine,
+//! 2004): one queue on one cpu (NAPI), classified to the cpus by the kernel afterwards (CLAS), classified before the kernel
+//! sees it, with a queue and a polling thread for each cpu (KNET). And what is left of a web server beside a flood of packets
+//! nobody asked for, by how urgent receiving is (receive livelock: Mogul and Ramakrishnan, 1997). The hosts stand in
+//! `bed`, what the machine did in `count`, the three paths in `paths`, the flood in `livelock`.
+
+pub mod bed;
+pub mod count;
+pub mod livelock;
+pub mod paths;
+mod report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Result;
+use crate::machine::Cpus;
+use crate::points::Points;
+use crate::report::Report;
+use crate::size::Size;
+use crate::stop::Stop;
+use bed::{Receiving, Urgency};
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 3;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// The binary `vermeil`, server and load.
+    pub vermeil: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+impl Options {
+    /// How long one load lasts.
+    fn lasts(&self) -> Duration {
+        match self.size {
+            Size::Full => Duration::from_secs(3),
+            Size::Smoke => Duration::from_millis(300),
+        }
+    }
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// Without the right to make namespaces, when a server does not start, or the run is interrupted. Everything that was
+/// started has been stopped and everything that was made removed, in every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let cpus = Cpus::allowed()?;
+    let mut points = Points::default();
+    for round in 0..options.rounds {
+        paths::round(options, cpus, round, &mut points, stop)?;
+        livelock::round(options, cpus, round, &mut points, stop)?;
+    }
+    Ok(report::report(options, &points))
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+/// Nothing, after a line, where the hosts cannot be made.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
+    if let Err(why) = bed::can_be_made(Cpus::allowed()?) {
+        eprintln!("SKIPPED: hosts in network namespaces cannot be made here: {why}");
+        return Ok(None);
+    }
+    let report = run(options, stop)?;
+    let paths = Receiving::ALL.map(|receiving| (receiving.name(), "requests_per_cpu_s"));
+    let floods = Urgency::ALL.map(|urgency| (urgency.name(), "goodput_share"));
+    report.check(&[paths, floods].concat())?;
+    Ok(Some(report))
+}

@@ -1,0 +1,94 @@
+//! What the whole machine did between two moments, from `/proc/stat`, and what the threads that poll a card did.
+//!
+//! Receiving is charged to whoever runs when a packet comes, or to a thread of the kernel, and hardly ever to the server:
+//! so the time of all cpus is what a request costs. Threads that poll count as receiving, whatever their time is called.
+
+use std::fs;
+
+use crate::{Error, Result};
+
+/// Ticks in a second, as the kernel shows times (proc(5), `USER_HZ`): 100 on every architecture in use.
+const TICKS: f64 = 100.0;
+
+/// Totals since the start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Count {
+    /// Time that cpus were not idle, in seconds.
+    pub busy_s: f64,
+    /// Time in interrupts of the kernel's own, and of the threads that poll, in seconds.
+    pub receiving_s: f64,
+    /// How often a cpu went over to another thread.
+    pub switches: f64,
+}
+
+impl Count {
+    /// Now; `pollers` are the threads that poll.
+    ///
+    /// # Errors
+    /// When the kernel shows something else than proc(5) says.
+    pub fn now(pollers: &[u32]) -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
+        let mut count = parse(&stat).ok_or_else(|| Error::form("/proc/stat", "it lacks cpu or ctxt"))?;
+        for thread in pollers {
+            // One that has ended polls no more.
+            let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+            count.receiving_s += ran_s(&stat).unwrap_or(0.0);
+        }
+        Ok(count)
+    }
+
+    /// From `earlier` until here.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            busy_s: self.busy_s - earlier.busy_s,
+            receiving_s: self.receiving_s - earlier.receiving_s,
+            switches: self.switches - earlier.switches,
+        }
+    }
+}
+
+fn parse(stat: &str) -> Option<Count> {
+    let numbers = |name: &str| -> Option<Vec<f64>> {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+    };
+    // user nice system idle iowait irq softirq
+    let cpu = numbers("cpu")?;
+    let busy: f64 = [0, 1, 2, 5, 6].iter().map(|&at| cpu.get(at).copied().unwrap_or(0.0)).sum();
+    Some(Count {
+        busy_s: busy / TICKS,
+        receiving_s: cpu.get(6)? / TICKS,
+        switches: *numbers("ctxt")?.first()?,
+    })
+}
+
+/// What a thread has run, from its `stat`: the fields behind its name, which may hold anything.
+fn ran_s(stat: &str) -> Option<f64> {
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()?) / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_not_busy() {
+        let count = parse("cpu  100 0 50 9000 10 0 50 0 0 0\ncpu0 1 2 3\nctxt 12345\n").unwrap();
+        assert_eq!(count, Count { busy_s: 2.0, receiving_s: 0.5, switches: 12345.0 });
+    }
+
+    #[test]
+    fn a_thread_may_be_named_anything() {
+        let stat = "77 (napi/kn1-2) (x) S 2 0 0 0 -1 2129984 0 0 0 0 30 70 0 0 20 0 1";
+        assert_eq!(ran_s(stat), Some(1.0));
+    }
+
+    #[test]
+    fn this_machine_is_counted() {
+        let before = Count::now(&[]).unwrap();
+        let after = Count::now(&[std::process::id()]).unwrap();
+        assert!(after.since(before).busy_s >= 0.0);
+    }
+}

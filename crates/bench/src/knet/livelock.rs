@@ -1,0 +1,166 @@
+//! What is left of a web server beside a flood of packets that nobody asked for, by how urgent receiving is.
+//!
+//! One queue, polled on the server's cpu; requests arrive by themselves at a rate that the server holds easily, and beside
+//! them datagrams for a socket that nobody reads, from the other cpu, more and more. The flood is as fast as one cpu sends
+//! through sockets.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::bed::{Bed, Receiving, Urgency};
+use super::{Options, paths};
+use crate::machine::Cpus;
+use crate::peers::process::Process;
+use crate::points::{Key, Points};
+use crate::site::Site;
+use crate::size::Size;
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// Requests that arrive in a second, a connection each. Guess: a tenth of what a core serves.
+const REQUESTS_PER_S: u32 = 1000;
+
+/// Packets per second; the last is more than one cpu sends.
+const FLOODS: [u32; 5] = [0, 50_000, 100_000, 200_000, 1_000_000];
+
+/// How often the flood catches up with its rate.
+const BURST: Duration = Duration::from_millis(1);
+
+/// A datagram: with headers the least that a card sends.
+const DATAGRAM: [u8; 18] = [0; 18];
+
+/// How long a client waits for its answer.
+const PATIENCE: &str = "1s";
+
+/// Every urgency with every flood.
+pub(super) fn round(
+    options: &Options,
+    cpus: Cpus,
+    round: usize,
+    points: &mut Points,
+    stop: &Stop,
+) -> Result<()> {
+    let site = Site::new(&[("1k.txt", 1024)])?;
+    let mut order = Urgency::ALL;
+    order.rotate_left(round % Urgency::ALL.len());
+    for urgency in order {
+        let bed = Bed::new(Receiving::Napi, cpus)?;
+        bed.make_receiving(urgency)?;
+        for &rate in floods(options.size) {
+            stop.check()?;
+            beside(options, cpus, &bed, &site, (urgency, rate), points)?;
+        }
+    }
+    Ok(())
+}
+
+fn floods(size: Size) -> &'static [u32] {
+    match size {
+        Size::Full => &FLOODS,
+        Size::Smoke => &FLOODS[1..2],
+    }
+}
+
+fn beside(
+    options: &Options,
+    cpus: Cpus,
+    bed: &Bed,
+    site: &Site,
+    (urgency, rate): (Urgency, u32),
+    points: &mut Points,
+) -> Result<()> {
+    let state = site.state_folder("vermeil")?;
+    let mut command = bed.server.command(&options.vermeil);
+    command.arg("serve").arg(site.root()).arg("--listen").arg(bed.address().to_string());
+    command.args(["--log", "off", "--cores"]).arg(format!("{0}-{0}", cpus.server));
+    command.arg("--control").arg(state.join("control"));
+    let process = Process::start("vermeil", command, &state)?;
+    process.wait_until_listening_for(&bed.client, bed.address())?;
+    let flood = Flood { sink: bed.sink(), rate, cpu: cpus.client };
+    // Nobody reads from it: what does not fit is thrown away where it arrives.
+    let _sink =
+        bed.server.enter(|| UdpSocket::bind(bed.sink()))?.map_err(Error::thing("open", "the sink"))?;
+    let arguments = [
+        "-c",
+        "4000",
+        "--no-keepalive",
+        "--timeout",
+        PATIENCE,
+        "--rate",
+        &format!("constant:{REQUESTS_PER_S}"),
+        &format!("http://{}/1k.txt", bed.address()),
+    ];
+    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let ends = AtomicBool::new(false);
+    let (record, sent_per_s) = thread::scope(|scope| {
+        let flood = scope.spawn(|| bed.client.enter(|| flood.run(&ends)));
+        let record = paths::load(options, bed, site, options.lasts(), &arguments);
+        // Relaxed: nothing is published with it.
+        ends.store(true, Ordering::Relaxed);
+        let sent = flood.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (record, sent)
+    });
+    process.stop()?;
+    let (record, sent_per_s) = (record?, sent_per_s??);
+    // Those that were begun late are begun all the same; fewer than were to arrive are not taken for all.
+    let offered = (f64::from(REQUESTS_PER_S) * options.lasts().as_secs_f64()).max(record.begun as f64);
+    let goodput = record.good as f64 / offered;
+    let flooded = name(rate);
+    eprintln!(
+        "flood {flooded:<16} receiving {:<17} goodput {:>5.1} %  ({sent_per_s:.0} packets/s sent)",
+        urgency.name(),
+        goodput * 100.0
+    );
+    for (metric, unit, value) in [("goodput_share", "", goodput), ("flood_per_s", "packets/s", sent_per_s)] {
+        let key = Key { program: flooded.clone(), variant: urgency.name().into(), metric, unit };
+        points.push(key, value);
+    }
+    Ok(())
+}
+
+fn name(rate: u32) -> String {
+    match rate {
+        0 => "none".into(),
+        _ if Some(&rate) == FLOODS.last() => "all one cpu sends".into(),
+        _ => format!("{} k/s", rate / 1000),
+    }
+}
+
+/// Datagrams for a socket that nobody reads.
+struct Flood {
+    sink: SocketAddr,
+    /// Per second.
+    rate: u32,
+    cpu: usize,
+}
+
+impl Flood {
+    /// Sends from its cpu until told to end; how many a second it came to.
+    fn run(&self, ends: &AtomicBool) -> Result<f64> {
+        let mut cpus = CpuSet::new();
+        cpus.set(self.cpu);
+        sched_setaffinity(None, &cpus).map_err(|error| Error::thing("pin", "the flood")(error.into()))?;
+        let socket = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+            socket.connect(self.sink)?;
+            Ok(socket)
+        });
+        let socket = socket.map_err(Error::thing("open", "the flood's socket"))?;
+        let begun = Instant::now();
+        let mut sent = 0.0;
+        while !ends.load(Ordering::Relaxed) {
+            let due = begun.elapsed().as_secs_f64() * f64::from(self.rate);
+            if sent >= due {
+                thread::sleep(BURST);
+                continue;
+            }
+            // Refused for lack of room, it counts as well: it was offered.
+            let _ = socket.send(&DATAGRAM);
+            sent += 1.0;
+        }
+        Ok(sent / begun.elapsed().as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+}

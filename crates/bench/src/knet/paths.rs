@@ -1,0 +1,177 @@
+//! The three ways of receiving, each with small files, 20 KB by sendfile, and WebStone's mix.
+//!
+//! Server and load share the machine's first two cpus, so what counts is how many requests a second of cpu time of the whole
+//! machine brings. Where packets are handled is counted by `vermeil steer verify` beside the load.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use vermeil_load::report::Record;
+
+use super::Options;
+use super::bed::{Bed, Receiving};
+use super::count::Count;
+use crate::load::recorded;
+use crate::machine::Cpus;
+use crate::peers::process::Process;
+use crate::points::{Key, Points};
+use crate::site::Site;
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// Connections, each with a request under way.
+const CONNECTIONS: &str = "32";
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Small,
+    Sendfile,
+    Webstone,
+}
+
+impl Asked {
+    const ALL: [Self; 3] = [Self::Small, Self::Sendfile, Self::Webstone];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Small => "1 KB",
+            Self::Sendfile => "20 KB, sendfile",
+            Self::Webstone => "WebStone mix",
+        }
+    }
+}
+
+/// Every way of receiving with everything that is asked for, in an order that turns with the rounds.
+pub(super) fn round(
+    options: &Options,
+    cpus: Cpus,
+    round: usize,
+    points: &mut Points,
+    stop: &Stop,
+) -> Result<()> {
+    let site = Site::new(&[("1k.txt", 1024), ("20k.txt", 20 << 10)])?;
+    let mut files = Command::new(&options.vermeil);
+    files.args(["load", "files", "webstone"]).arg(site.root());
+    crate::network::run(&mut files)?;
+    let mut order = Receiving::ALL;
+    order.rotate_left(round % Receiving::ALL.len());
+    for receiving in order {
+        let bed = Bed::new(receiving, cpus)?;
+        for asked in Asked::ALL {
+            stop.check()?;
+            let sample = Run { options, cpus, bed: &bed, site: &site, receiving, asked }.measure()?;
+            sample.keep(receiving, asked, points);
+        }
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    cpus: Cpus,
+    bed: &'a Bed,
+    site: &'a Site,
+    receiving: Receiving,
+    asked: Asked,
+}
+
+impl Run<'_> {
+    fn measure(&self) -> Result<Sample> {
+        let state = self.site.state_folder("vermeil")?;
+        let mut command = self.bed.server.command(&self.options.vermeil);
+        command.arg("serve").arg(self.site.root()).arg("--listen").arg(self.bed.address().to_string());
+        command.args(["--log", "off", "--cores"]).arg(format!("{},{}", self.cpus.server, self.cpus.client));
+        command.args(["--balance", self.receiving.balance(), "--control"]).arg(state.join("control"));
+        if self.asked == Asked::Sendfile {
+            // Files larger than this are sent from the file, not from memory.
+            command.args(["--cache-file-bytes", "4096"]);
+        }
+        let process = Process::start("vermeil", command, &state)?;
+        process.wait_until_listening_for(&self.bed.client, self.bed.address())?;
+        let verifying = self.verify()?;
+        let (before, packets) = (Count::now(self.bed.threads())?, self.bed.packets()?);
+        let record = self.load()?;
+        let did = Count::now(self.bed.threads())?.since(before);
+        let packets = self.bed.packets()?.saturating_sub(packets);
+        let here_share = verifying.and_then(|child| child.wait_with_output().ok()).and_then(|output| {
+            let value: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+            value["here_share"].as_f64()
+        });
+        process.stop()?;
+        Ok(Sample { requests: record.good as f64, did, packets: packets.max(1) as f64, here_share })
+    }
+
+    /// Starts counting where packets are handled, if there is time for it in a load this long.
+    fn verify(&self) -> Result<Option<std::process::Child>> {
+        let time = self.options.lasts().mul_f64(0.6);
+        let mut command = self.bed.server.command(&self.options.vermeil);
+        command.args(["steer", "verify", "--json", "--port"]).arg(self.bed.address().port().to_string());
+        command.args(["--time", &format!("{}ms", time.as_millis())]);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().map(Some).map_err(Error::thing("start", "vermeil steer verify"))
+    }
+
+    fn load(&self) -> Result<Record> {
+        let address = self.bed.address();
+        let asked = match self.asked {
+            Asked::Small => vec![format!("http://{address}/1k.txt")],
+            Asked::Sendfile => vec![format!("http://{address}/20k.txt")],
+            Asked::Webstone => vec!["webstone".into(), format!("http://{address}")],
+        };
+        let mut arguments = vec!["-c".to_owned(), CONNECTIONS.to_owned()];
+        arguments.extend(asked);
+        load(self.options, self.bed, self.site, self.options.lasts(), &arguments)
+    }
+}
+
+/// Runs `vermeil load` on the load's host.
+pub(super) fn load(
+    options: &Options,
+    bed: &Bed,
+    site: &Site,
+    lasts: Duration,
+    arguments: &[String],
+) -> Result<Record> {
+    let file: PathBuf = site.state_folder("load")?.join("record.json");
+    let mut command = bed.client.command("nice");
+    // Beside a flood it has to go on asking, or nothing would be known of the server.
+    command.args(["-n", "-10"]).arg(&options.vermeil).args(["load", "--cores", "1", "--warm-up", "1ms"]);
+    command.args(["-d", &format!("{}ms", lasts.as_millis())]).arg("--json").arg(&file).args(arguments);
+    recorded(&mut command, &file)
+}
+
+/// What one run came to.
+struct Sample {
+    requests: f64,
+    did: Count,
+    packets: f64,
+    /// Nothing where the kernel does not let it be counted.
+    here_share: Option<f64>,
+}
+
+impl Sample {
+    fn keep(&self, receiving: Receiving, asked: Asked, points: &mut Points) {
+        let busy_s = self.did.busy_s.max(f64::MIN_POSITIVE);
+        let values = [
+            ("requests_per_cpu_s", "req/s", Some(self.requests / busy_s)),
+            ("here_share", "", self.here_share),
+            ("receiving_share", "", Some(self.did.receiving_s / busy_s)),
+            ("switches_per_packet", "", Some(self.did.switches / self.packets)),
+        ];
+        eprintln!(
+            "{:<5} {:<16} {:>8.0} requests per cpu second, on their cpu {}",
+            receiving.name(),
+            asked.name(),
+            self.requests / busy_s,
+            self.here_share.map_or("not measurable".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+        );
+        for (metric, unit, value) in values {
+            let key = Key { program: asked.name().into(), variant: receiving.name().into(), metric, unit };
+            if let Some(value) = value {
+                points.push(key, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The tables of the bench, and how to read them.
+
+use super::Options;
+use super::bed::{Receiving, Urgency};
+use crate::points::Points;
+use crate::report::Report;
+use crate::table::Table;
+
+const HOW_TO_READ: &str = "\
+**How to read it.** *NAPI* polls one queue on one cpu; *CLAS* hands its packets on to all cpus by a hash of their addresses \
+(RPS); *KNET* has a queue for each cpu, chosen by the sender as a card that classifies would, and polls each by a thread of the \
+kernel on its cpu. With NAPI the server's cores share connections by hash, with the others each takes those whose packets come \
+to its cpu. *Requests per cpu second* are of the whole machine, load included, since receiving is hardly ever charged to the \
+server. *On their cpu* is the share of reads on the cpu that had handled the packets; *receiving* the part of all cpu time in \
+the kernel's own interrupts and in the threads that poll; *switches per packet* how often a cpu went over to another thread, for \
+each packet in or out. Of the flood: *goodput* are good answers within a second, as a part of the requests that arrived; \
+receiving is a thread on the server's cpu, before everything else (`SCHED_FIFO` 50), as everything else (nice 0), or after the \
+server (nice 10).
+
+**What it does not show.** A card: the sender's cpu does the work of a card and of the wire, and the load has the same two cpus \
+as the server, so that differences between the ways of receiving are mostly what the extra steps cost. A flood of more than one \
+cpu sends through sockets. Classification by a program in front of the kernel's stack (XDP with a cpumap), which was not run.";
+
+/// The finished bench.
+pub(super) fn report(options: &Options, points: &Points) -> Report {
+    let parameters = vec![
+        ("load", format!("vermeil load between two namespaces{}", options.size.note())),
+        ("rounds", options.rounds.to_string()),
+    ];
+    Report::new("knet", "where packets are handled, and how urgently", &options.repository, parameters)
+        .with_points(points)
+        .with_table(paths(points))
+        .with_table(floods(points))
+        .with_how_to_read(HOW_TO_READ)
+}
+
+fn paths(points: &Points) -> Table {
+    let head = [
+        "asked for",
+        "receiving",
+        "requests per cpu second",
+        "spread",
+        "on their cpu",
+        "receiving time",
+        "switches per packet",
+    ];
+    let mut table = Table::new(2, &head);
+    for (asked, receiving) in points.cells() {
+        if !Receiving::ALL.iter().any(|known| known.name() == receiving) {
+            continue;
+        }
+        table.push([
+            asked.into(),
+            receiving.into(),
+            points.median(asked, receiving, "requests_per_cpu_s"),
+            points.spread(asked, receiving, "requests_per_cpu_s"),
+            percent(points, asked, receiving, "here_share"),
+            percent(points, asked, receiving, "receiving_share"),
+            points.median(asked, receiving, "switches_per_packet"),
+        ]);
+    }
+    table
+}
+
+/// A curve in each column, a flood in each row.
+fn floods(points: &Points) -> Table {
+    let mut head = vec!["flood", "packets sent per second"];
+    head.extend(Urgency::ALL.map(Urgency::name));
+    let mut table = Table::new(1, &head);
+    for (flood, urgency) in points.cells() {
+        // Each flood once, whichever urgency came first.
+        let is_first = points.cells().iter().find(|(other, _)| *other == flood) == Some(&(flood, urgency));
+        if !is_first || !Urgency::ALL.iter().any(|known| known.name() == urgency) {
+            continue;
+        }
+        let mut row = vec![flood.to_owned(), points.median(flood, urgency, "flood_per_s")];
+        row.extend(Urgency::ALL.map(|urgency| percent(points, flood, urgency.name(), "goodput_share")));
+        table.push(row);
+    }
+    table
+}
+
+fn percent(points: &Points, program: &str, variant: &str, metric: &str) -> String {
+    let summary = points.summary(program, variant, metric);
+    summary.map(|summary| format!("{:.1} %", summary.median * 100.0)).unwrap_or_default()
+}
