@@ -125,7 +125,13 @@ pub(crate) fn when(options: &ServeOptions) -> When {
     let php_is_other = php.is_some_and(|php| Identity::of_user(php).as_ref().is_ok_and(is_other));
     let pool_is_other =
         options.hosts.pools().any(|pool| pool.user.as_ref().is_none_or(|user| is_other(&user.identity)));
-    if cgi_is_other || php_is_other || pool_is_other { When::AfterPrograms } else { When::BeforePrograms }
+    let mut programs = options.hosts.programs().filter_map(|programs| programs.user.as_ref());
+    let host_is_other = programs.any(|user| is_other(&user.identity));
+    if cgi_is_other || php_is_other || pool_is_other || host_is_other {
+        When::AfterPrograms
+    } else {
+        When::BeforePrograms
+    }
 }
 
 /// Who the server will be, if it becomes that after its programs were prepared.

@@ -60,7 +60,7 @@ pub struct Identity {
 
 /// Bounds of one process by `setrlimit(2)`, soft and hard alike; nothing leaves what the server was started with. A
 /// bound above what the server itself may have is lowered to that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceLimits {
     /// Bytes of address space (`RLIMIT_AS`).
     pub address_space_bytes: Option<u64>,
@@ -91,6 +91,28 @@ impl Default for ResourceLimits {
 }
 
 impl ResourceLimits {
+    /// No bounds but those that the server was started with.
+    pub const NONE: Self = Self {
+        address_space_bytes: None,
+        cpu_seconds: None,
+        file_bytes: None,
+        descriptors: None,
+        processes: None,
+        core_bytes: None,
+    };
+
+    /// These, and where there is none those of `others`.
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            address_space_bytes: self.address_space_bytes.or(others.address_space_bytes),
+            cpu_seconds: self.cpu_seconds.or(others.cpu_seconds),
+            file_bytes: self.file_bytes.or(others.file_bytes),
+            descriptors: self.descriptors.or(others.descriptors),
+            processes: self.processes.or(others.processes),
+            core_bytes: self.core_bytes.or(others.core_bytes),
+        }
+    }
+
     /// In the order in which they are sent, with the kernel's names.
     pub(crate) fn each(&self) -> [(Resource, Option<u64>); 6] {
         [
@@ -106,7 +128,7 @@ impl ResourceLimits {
 
 /// A cgroup (version 2). It is made when first needed; its parent must exist and have the controllers that the bounds
 /// need in its `cgroup.subtree_control`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cgroup {
     /// Its folder, such as `/sys/fs/cgroup/vermeil/example.org`.
     pub folder: PathBuf,
@@ -119,7 +141,7 @@ pub struct Cgroup {
 }
 
 /// Whether programs may gain privileges by executing others (`no_new_privs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NewPrivileges {
     /// Set-user-ID programs and file capabilities give nothing.
     Refused,
@@ -129,7 +151,7 @@ pub enum NewPrivileges {
 
 /// What programs reach of the file system, by Landlock; all else is refused to them. Folders count with all below.
 /// [`NewPrivileges`] are then refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Confinement {
     /// Read and executed.
     pub read: Vec<PathBuf>,

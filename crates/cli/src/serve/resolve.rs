@@ -67,6 +67,7 @@ impl ServeArgs {
         Rules {
             files,
             php: if self.php.is_on() { HostPhp::Shared } else { HostPhp::Off },
+            cgi: None,
             routes: self.cgi.routes(),
         }
     }

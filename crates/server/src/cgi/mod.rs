@@ -20,8 +20,8 @@ mod start;
 mod turns;
 
 pub use options::{
-    CgiOptions, Confinement, HOST_RUNNING_MAX, HOST_WAITING_MAX, Identity, NewPrivileges, Nph, ProgramBounds,
-    RUNNING_MAX, ResourceLimits, TIME_LIMIT, UserError,
+    CgiOptions, Cgroup, Confinement, HOST_RUNNING_MAX, HOST_WAITING_MAX, HostPrograms, Identity,
+    NewPrivileges, Nph, ProgramBounds, RUNNING_MAX, ResourceLimits, TIME_LIMIT, UserError,
 };
 pub(crate) use spawning::{Spawning, watch};
 pub use start::CgiError;
@@ -47,8 +47,7 @@ use vermeil_spawn::ProfileId;
 pub(crate) struct Cgi {
     options: CgiOptions,
     turns: Arc<Turns>,
-    /// By the folder of a host, absolute.
-    sites: HashMap<Box<[u8]>, CgiSite>,
+    sites: HashMap<SiteKey, CgiSite>,
     /// `/dev/null`, for programs without content.
     null: File,
 }
@@ -61,6 +60,9 @@ impl Cgi {
     }
 }
 
+/// What hosts that share a site have in common: the folder, absolute, and what its programs run within.
+type SiteKey = (Box<[u8]>, Option<Arc<HostPrograms>>);
+
 /// A folder whose programs may run.
 #[derive(Debug)]
 struct CgiSite {
@@ -69,6 +71,8 @@ struct CgiSite {
     folder: Arc<File>,
     profile: ProfileId,
     number: HostNumber,
+    /// What is another than for all.
+    programs: Arc<HostPrograms>,
 }
 
 /// What a request for a program came to.
@@ -94,7 +98,7 @@ pub(crate) async fn answer(
         Err(status) => return Ok(Answered::No(status)),
     };
     // A folder that was not there when the spawner was started has no profile.
-    let Some(site) = asked.cgi.sites.get(&*asked.root) else {
+    let Some(site) = asked.cgi.sites.get(&asked.site) else {
         return Ok(Answered::No(Status::ServiceUnavailable));
     };
     let look = Look { root: site.folder.clone(), path: asked.path, suffix: asked.suffix };
@@ -122,7 +126,7 @@ pub(crate) async fn answer(
 struct Asked {
     cgi: Arc<Cgi>,
     shared: Arc<Shared>,
-    root: Box<[u8]>,
+    site: SiteKey,
     /// Decoded.
     path: Vec<u8>,
     /// Of the route that it came by.
@@ -142,7 +146,7 @@ impl Asked {
             Ok(Self {
                 cgi,
                 shared: programs.shared.clone(),
-                root: absolute(host.root.ok_or(Status::NotFound)?),
+                site: (absolute(host.root.ok_or(Status::NotFound)?), host.rules.cgi.clone()),
                 path: path.to_vec(),
                 suffix: route.and_then(|route| route.suffix.clone()),
             })

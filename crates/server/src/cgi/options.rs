@@ -1,8 +1,9 @@
 //! What CGI can be told: who programs run as, within what, and how many of them.
 
 pub use super::turns::ProgramBounds;
-use std::time::Duration;
-pub use vermeil_spawn::{Confinement, Identity, NewPrivileges, ResourceLimits, UserError};
+use crate::privileges::User;
+use std::{path::PathBuf, time::Duration};
+pub use vermeil_spawn::{Cgroup, Confinement, Identity, NewPrivileges, ResourceLimits, UserError};
 
 /// Programs that run at once, of all hosts. Guess: a program takes some megabytes and a share of a core; beyond some
 /// dozens on a core they only make each other wait.
@@ -37,6 +38,42 @@ pub struct CgiOptions {
     pub time_limit: Duration,
     /// Whether programs whose names begin with `nph-` write the whole answer themselves.
     pub nph: Nph,
+}
+
+/// What the programs of one host run as and within, where it is not as [`CgiOptions`] say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostPrograms {
+    /// Who they run as.
+    pub user: Option<User>,
+    /// The folder that they run in, below the host's; empty: the host's itself. Default: the one that each stands in.
+    pub directory: Option<PathBuf>,
+    /// Added to their environment, as names and values.
+    pub environment: Vec<(String, String)>,
+    /// Bounds of each process; where there is none, that of all hosts.
+    pub limits: ResourceLimits,
+    /// The cgroup that they are born in.
+    pub cgroup: Option<Cgroup>,
+    /// Whether they may gain privileges by executing others.
+    pub new_privileges: NewPrivileges,
+    /// The part of the file system that they reach, besides the host's folder, if it is bounded.
+    pub confinement: Option<Confinement>,
+    /// How long one may run.
+    pub time_limit: Option<Duration>,
+}
+
+impl Default for HostPrograms {
+    fn default() -> Self {
+        Self {
+            user: None,
+            directory: None,
+            environment: Vec::new(),
+            limits: ResourceLimits::NONE,
+            cgroup: None,
+            new_privileges: NewPrivileges::Refused,
+            confinement: None,
+            time_limit: None,
+        }
+    }
 }
 
 /// Programs that write the status line and all fields themselves (RFC 3875 §5).

@@ -26,7 +26,7 @@ use vermeil_http::{
     Request,
     gateway::{BadHead, Invocation, Link, Script},
 };
-use vermeil_spawn::{End, Exit, Request as SpawnRequest, SpawnError};
+use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest, SpawnError};
 
 /// Where programs look for other programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -92,8 +92,19 @@ impl Run<'_> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
         let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
-        request.time_limit(cgi.options.time_limit);
-        request.variable(b"PATH", SEARCH_PATH);
+        let programs = &site.programs;
+        request.time_limit(programs.time_limit.unwrap_or(cgi.options.time_limit));
+        match &programs.directory {
+            None => {}
+            Some(directory) if directory.as_os_str().is_empty() => drop(request.directory(Directory::Root)),
+            Some(directory) => drop(request.directory(Directory::Below(directory))),
+        }
+        if !programs.environment.iter().any(|(name, _)| name == "PATH") {
+            request.variable(b"PATH", SEARCH_PATH);
+        }
+        for (name, value) in &programs.environment {
+            request.variable(name.as_bytes(), value.as_bytes());
+        }
         request.variable(b"UNIQUE_ID", self.call.name.to_string().as_bytes());
         let invocation = Invocation {
             request: self.request,

@@ -4,7 +4,7 @@
 //! is said before the server listens to anybody. Leaves out starting the spawner (`gateway/setup.rs`).
 
 use super::{
-    Cgi, CgiSite, absolute,
+    Cgi, CgiSite, SiteKey, absolute,
     turns::{HostNumber, Turns},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     options::ServeOptions,
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::OsStr,
     fs::File,
     io,
@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 use thiserror::Error;
-use vermeil_spawn::{DefineError, Preparation, Profile};
+use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile};
 
 /// Programs cannot be run.
 #[derive(Debug, Error)]
@@ -42,7 +42,7 @@ pub enum CgiError {
 
 /// Whether any host has programs.
 pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
-    !roots(&options.hosts).is_empty()
+    !sites_of(&options.hosts).is_empty()
 }
 
 /// Says to the keeper what programs there will be.
@@ -51,16 +51,16 @@ pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
 /// When they cannot be run as they should.
 pub(crate) fn prepare(options: &ServeOptions, preparation: &mut Preparation) -> Result<Arc<Cgi>, CgiError> {
     let mut sites = HashMap::new();
-    for (number, root) in roots(&options.hosts).into_iter().enumerate() {
-        let site = site(preparation, &options.cgi, HostNumber(number), root)?;
-        sites.insert(site.root.clone(), site);
+    for (number, key) in sites_of(&options.hosts).into_iter().enumerate() {
+        let site = site(preparation, &options.cgi, HostNumber(number), &key)?;
+        sites.insert(key, site);
     }
     let null = open(Path::new("/dev/null"))?;
     Ok(Arc::new(Cgi { options: options.cgi.clone(), turns: Turns::new(options.cgi.bounds), sites, null }))
 }
 
-/// The folders that have programs, each once.
-fn roots(hosts: &Hosts) -> Vec<Box<[u8]>> {
+/// The folders that have programs, each once for every way to run them.
+fn sites_of(hosts: &Hosts) -> HashSet<SiteKey> {
     let has_programs = |id| {
         let host = hosts.host(id);
         host.rules
@@ -69,31 +69,41 @@ fn roots(hosts: &Hosts) -> Vec<Box<[u8]>> {
             .any(|route| matches!(route.action, Action::Cgi))
             .then_some(host.root)
             .flatten()
+            .map(|root| (absolute(root), host.rules.cgi.clone()))
     };
-    let mut roots: Vec<_> = hosts.iter().filter_map(has_programs).map(absolute).collect();
-    roots.sort_unstable();
-    roots.dedup();
-    roots
+    hosts.iter().filter_map(has_programs).collect()
 }
 
 fn site(
     preparation: &mut Preparation,
     options: &super::CgiOptions,
     number: HostNumber,
-    root: Box<[u8]>,
+    (root, programs): &SiteKey,
 ) -> Result<CgiSite, CgiError> {
-    let path = Path::new(OsStr::from_bytes(&root));
+    let path = Path::new(OsStr::from_bytes(root));
+    let programs = programs.clone().unwrap_or_default();
+    let user = programs.user.as_ref().map(|user| user.identity().clone());
+    let new_privileges = match programs.new_privileges {
+        NewPrivileges::Allowed => NewPrivileges::Allowed,
+        NewPrivileges::Refused => options.new_privileges,
+    };
+    let confinement = programs.confinement.clone().map(|mut confinement| {
+        // Or it could not even be executed.
+        confinement.read.push(path.to_owned());
+        confinement
+    });
     let profile = Profile {
-        identity: options.identity.clone(),
-        limits: options.limits,
-        new_privileges: options.new_privileges,
-        confinement: options.confinement.clone(),
+        identity: user.or_else(|| options.identity.clone()),
+        limits: programs.limits.or(options.limits),
+        cgroup: programs.cgroup.clone(),
+        new_privileges,
+        confinement: confinement.or_else(|| options.confinement.clone()),
         umask: options.umask,
         ..Profile::new(path)
     };
     let profile = preparation.define(&profile)?;
     let folder = Arc::new(open(path)?);
-    Ok(CgiSite { root, folder, profile, number })
+    Ok(CgiSite { root: root.clone(), folder, profile, number, programs })
 }
 
 fn open(path: &Path) -> Result<File, CgiError> {

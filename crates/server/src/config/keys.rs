@@ -174,6 +174,8 @@ table! {
         /// Whether files named `*.php` are answered by PHP, and folders without an index page by their `index.php`: `true` by the
         /// server's (see `[php]`), a table by a pool of its own. Without it such files are sent as they are.
         php: FlagOr<HostPhpTable> = FlagOr::Flag(false),
+        /// What the host's CGI programs run as and within, where it is not as for all (see `[cgi]`).
+        cgi: Option<HostCgiTable> = None,
         /// What other than files is served where. The first that matches counts; what none matches is a file.
         route: Vec<At<RouteTable>> = Vec::new(),
     }
@@ -261,6 +263,63 @@ table! {
         memory: Option<At<Size>> = None,
         /// Whether programs whose names begin with `nph-` write the whole answer themselves.
         nph: bool = false,
+    }
+}
+
+table! {
+    /// What the CGI programs of one host run as and within. What is not written is as in `[cgi]`.
+    pub(super) struct HostCgiTable {
+        /// The user, or `"USER:GROUP"`, with its groups. Takes a server that the superuser starts.
+        user: Option<At<String>> = None,
+        /// The folder that programs run in, below the host's; `"."` is the host's itself. Without it: each in its own.
+        directory: Option<At<PathBuf>> = None,
+        /// Variables for the environment, each as `"NAME=value"`. Those that tell a program about its request are the server's.
+        environment: Vec<At<String>> = Vec::new(),
+        /// How long a program may run. Then it and all it started are killed: 504, or the answer is cut.
+        timeout: Option<Span> = None,
+        /// Address space that each process of a program may have, in bytes, from 1M.
+        memory: Option<At<Size>> = None,
+        /// Processor time that each process of a program may take; counted in whole seconds.
+        cpu_time: Option<Span> = None,
+        /// The largest file that a program may write, in bytes.
+        file_bytes: Option<Size> = None,
+        /// Descriptors that each process of a program may have. Without it: 1024.
+        descriptors: Option<u64> = None,
+        /// Processes that their user may have, whoever started them.
+        processes: Option<u64> = None,
+        /// Whether programs are kept from gaining privileges by executing others, such as `sudo` or `sendmail`.
+        no_new_privileges: bool = true,
+        /// The cgroup that programs are born in.
+        cgroup: Option<CgroupTable> = None,
+        /// What programs reach of the file system. Without it: what their user may.
+        landlock: Option<LandlockTable> = None,
+    }
+}
+
+table! {
+    /// A cgroup (version 2), for all programs of a host together. It is made when the first is started; the folder that it is in
+    /// must be there, with the controllers that the bounds need in its `cgroup.subtree_control`. Takes a server that the superuser
+    /// starts, or to whose user the folder was given.
+    pub(super) struct CgroupTable {
+        /// Its folder, such as `"/sys/fs/cgroup/vermeil/example.org"`.
+        folder: At<PathBuf>,
+        /// Memory, in bytes, from 1M (`memory.max`).
+        memory: Option<At<Size>> = None,
+        /// Processor time, in hundredths of a cpu (`cpu.max`).
+        cpu_percent: Option<u64> = None; from 1, to 1_000_000,
+        /// Processes and threads (`pids.max`).
+        processes: Option<u64> = None,
+    }
+}
+
+table! {
+    /// What programs of a host reach of the file system, by Landlock: the host's folder, read only, and what is named here. All else
+    /// is refused to them, whoever they run as. A kernel without Landlock runs no such program.
+    pub(super) struct LandlockTable {
+        /// Files and folders, with all below, that are read and executed. What is not there is passed over.
+        read: Vec<PathBuf> = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/dev"].map(PathBuf::from).to_vec(),
+        /// Files and folders, with all below, that are written too.
+        write: Vec<PathBuf> = vec![PathBuf::from("/dev/null")],
     }
 }
 

@@ -6,6 +6,7 @@
 //! once. Tested in `tests.rs`; the reference page `docs/configuration.md` is [`reference_page`].
 
 mod describe;
+mod host_cgi;
 mod keys;
 mod plan;
 mod programs;

@@ -124,7 +124,10 @@ impl fmt::Display for Served<'_> {
                 [&route.prefix, &route.suffix].map(|part| part.as_deref().unwrap_or_default());
             let what = match &route.action {
                 Action::Files => "files".to_owned(),
-                Action::Cgi => "CGI".to_owned(),
+                Action::Cgi => match rules.cgi.as_ref().and_then(|programs| programs.user.as_ref()) {
+                    Some(user) => format!("CGI as {user}"),
+                    None => "CGI".to_owned(),
+                },
                 Action::Status => "status".to_owned(),
                 Action::Ready => "readiness".to_owned(),
                 Action::Redirect { to, status } => format!("{} to {to}", status.code()),

@@ -6,6 +6,7 @@ use super::{
     keys::{CgiTable, HostPhpTable, PhpTable},
     read::{At, FlagOr},
     resolve::{Problems, narrow},
+    values::Size,
 };
 use crate::{
     User,
@@ -83,8 +84,17 @@ pub(super) fn php_pools(table: &PhpTable) -> PoolsOptions {
     PoolsOptions { program, running_max: narrow(table.pools_max) }
 }
 
+/// Memory that a program may have.
+pub(super) fn memory(written: Option<&At<Size>>, key: &str, problems: &mut Problems) -> Option<u64> {
+    let At { value, at } = written?;
+    if !MEMORY_BYTES.contains(&value.bytes) {
+        problems.push(at, key, format!("{value} is not from 1M to 1T"));
+    }
+    Some(value.bytes)
+}
+
 /// A user that is named, with its numbers.
-fn user(named: Option<&At<String>>, key: &str, problems: &mut Problems) -> Option<User> {
+pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problems) -> Option<User> {
     let At { value, at } = named?;
     value.parse().map_err(|error: UserError| problems.push(at, key, error.to_string())).ok()
 }
@@ -111,12 +121,7 @@ pub(super) fn cgi(table: &CgiTable, problems: &mut Problems) -> CgiOptions {
             None
         }
     });
-    let address_space_bytes = table.memory.as_ref().map(|At { value, at }| {
-        if !MEMORY_BYTES.contains(&value.bytes) {
-            problems.push(at, "cgi.memory", format!("{value} is not from 1M to 1T"));
-        }
-        value.bytes
-    });
+    let address_space_bytes = memory(table.memory.as_ref(), "cgi.memory", problems);
     CgiOptions {
         identity,
         limits: ResourceLimits { address_space_bytes, ..ResourceLimits::default() },

@@ -203,6 +203,16 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
+impl<T: Bounded> Bounded for Option<T> {
+    fn amount(&self) -> u64 {
+        self.as_ref().map_or(0, T::amount)
+    }
+
+    fn shown_amount(amount: u64) -> String {
+        T::shown_amount(amount)
+    }
+}
+
 impl<T: Setting> Setting for Vec<T> {
     fn kind() -> Kind {
         Kind::List(Box::new(T::kind()))

@@ -3,6 +3,7 @@
 //! Leaves out what one key by itself may be (`keys.rs`). Tested in `tests.rs`.
 
 use super::{
+    host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     programs,
     read::At,
@@ -19,7 +20,7 @@ use crate::{
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
 };
-use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr, time::Duration};
+use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr, sync::Arc, time::Duration};
 use vermeil_http::{Limits, Status};
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
@@ -233,7 +234,9 @@ impl<'f> HostsMade<'f> {
             follow_symlinks: host.follow_symlinks,
         };
         let php = programs::host_php(&host.php, &mut self.problems);
-        let rules = Rules { files, php, routes };
+        let cgi =
+            host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
+        let rules = Rules { files, php, cgi, routes };
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);

@@ -256,6 +256,38 @@ fn hosts_may_have_pools_of_their_own() {
 }
 
 #[test]
+fn hosts_may_run_their_programs_otherwise() {
+    let text = "[[host]]\nroot = \"x\"\n[host.cgi]\nuser = \"root\"\ndirectory = \"./a/b\"\nenvironment = [\"A=b=c\"]\n\
+                cpu_time = \"1500ms\"\nmemory = \"2M\"\nno_new_privileges = false\n\
+                [host.cgi.cgroup]\nfolder = \"/x/y\"\ncpu_percent = 150\n[host.cgi.landlock]\nread = [\"/\", \"/no/such\"]\n";
+    let options = load(text);
+    let programs = options.hosts.programs().next().unwrap();
+    assert_eq!(programs.user.as_ref().unwrap().identity().uid, 0);
+    assert_eq!(programs.directory.as_deref(), Some(Path::new("a/b")));
+    assert_eq!(programs.environment, [("A".to_owned(), "b=c".to_owned())]);
+    assert_eq!((programs.limits.cpu_seconds, programs.limits.address_space_bytes), (Some(2), Some(2 << 20)));
+    assert_eq!(programs.limits.descriptors, None, "as for all hosts");
+    assert_eq!(programs.new_privileges, crate::cgi::NewPrivileges::Allowed);
+    assert_eq!(programs.cgroup.as_ref().unwrap().cpu_thousandths, Some(1500));
+    let confinement = programs.confinement.as_ref().unwrap();
+    assert_eq!((confinement.read.len(), confinement.write.len()), (1, 1));
+    for (keys, problem) in [
+        ("directory = \"../x\"", "v.toml:3:13: host.cgi.directory: write a folder below the host's"),
+        ("environment = [\"A\"]", "v.toml:3:16: host.cgi.environment: \"A\": write a name and a value"),
+        ("environment = [\"1=x\"]", "v.toml:3:16: host.cgi.environment: \"1=x\": a name has letters"),
+        (
+            "environment = [\"HTTP_X=\"]",
+            "v.toml:3:16: host.cgi.environment: \"HTTP_X=\": this variable tells",
+        ),
+        ("cgroup = { folder = \"x\" }", "v.toml:3:21: host.cgi.cgroup.folder: write its path from the root"),
+        ("cgroup = {}", "v.toml:3:10: host.cgi.cgroup.folder: this key must be there"),
+    ] {
+        let found = problems(&format!("[[host]]\n[host.cgi]\n{keys}\n"));
+        assert!(found.len() == 1 && found[0].starts_with(problem), "{found:?}");
+    }
+}
+
+#[test]
 fn every_problem_is_told_with_its_place() {
     let text = r#"
 corse = 2

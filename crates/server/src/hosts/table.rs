@@ -8,7 +8,7 @@ use super::{
     name::{self, Name},
     route::{Action, Route},
 };
-use crate::{files::SiteOptions, php::PoolOptions};
+use crate::{cgi::HostPrograms, files::SiteOptions, php::PoolOptions};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
@@ -48,6 +48,8 @@ pub struct Rules {
     pub files: SiteOptions,
     /// Which PHP answers files named `*.php`, if any does.
     pub php: HostPhp,
+    /// What its CGI programs run as and within, if it is not as for all.
+    pub cgi: Option<Arc<HostPrograms>>,
     /// What is no file; the first that matches counts.
     pub routes: Vec<Route>,
 }
@@ -218,6 +220,11 @@ impl Hosts {
     /// Whether a host has the server's PHP.
     pub fn have_shared_php(&self) -> bool {
         self.rules.iter().any(|rules| rules.php == HostPhp::Shared)
+    }
+
+    /// What hosts say of their CGI programs.
+    pub fn programs(&self) -> impl Iterator<Item = &Arc<HostPrograms>> {
+        self.rules.iter().filter_map(|rules| rules.cgi.as_ref())
     }
 
     /// The pools that hosts have for themselves, each once.

@@ -1,0 +1,189 @@
+//! CGI of one host: its user, folder, environment, bounds, cgroup and Landlock, each seen by a program that runs so.
+
+use crate::support::{Io, Server, Site, on_both};
+use rustix::process::geteuid;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+on_both! {
+    each_host_has_its_user,
+    folder_and_environment_are_the_hosts,
+    bounds_are_the_hosts,
+    a_program_that_is_late_is_killed,
+    programs_are_born_in_the_cgroup_of_their_host,
+    programs_reach_what_their_host_lets_them,
+}
+
+/// Where version 2 of cgroups is, alone or beside version 1.
+const CGROUPS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+
+/// A site whose programs other users may run.
+fn site() -> Site {
+    let site = Site::new();
+    let root = site.root();
+    [root.parent().expect("around it"), &root].into_iter().for_each(|folder| mode(folder, 0o755));
+    fs::create_dir(site.path("cgi-bin")).expect("a folder");
+    mode(&site.path("cgi-bin"), 0o755);
+    site
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+}
+
+fn script(site: &Site, name: &str, lines: &str) {
+    let name = format!("cgi-bin/{name}");
+    site.write(&name, format!("#!/bin/sh\necho Content-Type: text/plain; echo\n{lines}\n").as_bytes());
+    mode(&site.path(&name), 0o755);
+}
+
+/// A server with a host for each of these texts, named `a` and `b`, whose programs are below `/cgi-bin/`.
+fn serve(io: Io, site: &Site, hosts: &[&str]) -> Server {
+    let user = if geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
+    let hosts = ["a", "b"].iter().zip(hosts).map(|(name, keys)| {
+        format!(
+            "[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\n{keys}\n\
+             [[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n"
+        )
+    });
+    Server::configured(io, site, &format!("{user}{}", hosts.collect::<String>()))
+}
+
+/// What the program `name` of a host says.
+#[track_caller]
+fn of(server: &Server, host: &str, name: &str) -> String {
+    let response = ask(server, host, name);
+    assert_eq!(response.0, 200, "{response:?} {server:?}");
+    response.1
+}
+
+/// The status of an answer, and its content.
+#[track_caller]
+fn ask(server: &Server, host: &str, name: &str) -> (u16, String) {
+    let mut client = server.client();
+    client.ask("GET", &format!("http://{host}/cgi-bin/{name}"), &["Connection: close"]);
+    client.read_to_end();
+    let answer = String::from_utf8(client.received().to_vec()).expect("UTF-8");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head[9..12].parse().expect("a status");
+    let is_chunked = head.contains("Transfer-Encoding: chunked");
+    (status, if is_chunked { dechunked(body) } else { body.to_owned() })
+}
+
+fn dechunked(mut rest: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, behind)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        whole.push_str(&behind[..size]);
+        rest = &behind[size + 2..];
+    }
+    whole
+}
+
+fn each_host_has_its_user(io: Io) {
+    if !geteuid().is_root() {
+        return eprintln!("SKIPPED: only the superuser may start programs as others");
+    }
+    let site = site();
+    script(&site, "who", "id -un; id -gn");
+    let server = serve(io, &site, &["[host.cgi]\nuser = \"daemon:nogroup\"", ""]);
+    assert_eq!(of(&server, "a", "who"), "daemon\nnogroup\n");
+    assert_eq!(of(&server, "b", "who"), "nobody\nnogroup\n", "as for all hosts");
+    server.stops_clean();
+}
+
+fn folder_and_environment_are_the_hosts(io: Io) {
+    let site = site();
+    fs::create_dir(site.path("data")).expect("a folder");
+    mode(&site.path("data"), 0o755);
+    script(&site, "show", "pwd; echo \"$COLOR $PATH $REQUEST_METHOD\"");
+    let keys = "[host.cgi]\ndirectory = \"data\"\nenvironment = [\"COLOR=deep red\", \"PATH=/bin\"]";
+    let server = serve(io, &site, &[keys, "cgi = { directory = \".\" }"]);
+    let root = site.root().canonicalize().expect("there");
+    let root = root.display();
+    assert_eq!(of(&server, "a", "show"), format!("{root}/data\ndeep red /bin GET\n"));
+    assert_eq!(of(&server, "b", "show"), format!("{root}\n /usr/local/bin:/usr/bin:/bin GET\n"));
+    server.stops_clean();
+}
+
+fn bounds_are_the_hosts(io: Io) {
+    let site = site();
+    let show = "ulimit -v; ulimit -t; ulimit -f; ulimit -n; grep NoNewPrivs /proc/self/status | tr -d '\\t'";
+    script(&site, "show", show);
+    let keys = "[host.cgi]\nmemory = \"1G\"\ncpu_time = \"1500ms\"\nfile_bytes = \"1M\"\ndescriptors = 77\n\
+                no_new_privileges = false";
+    let server = serve(io, &site, &[keys, ""]);
+    assert_eq!(of(&server, "a", "show"), "1048576\n2\n2048\n77\nNoNewPrivs:0\n");
+    let usual = of(&server, "b", "show");
+    assert!(usual.ends_with("\n1024\nNoNewPrivs:1\n"), "{usual}");
+    server.stops_clean();
+}
+
+fn a_program_that_is_late_is_killed(io: Io) {
+    let site = site();
+    site.write("cgi-bin/late", b"#!/bin/sh\nsleep 600\n");
+    mode(&site.path("cgi-bin/late"), 0o755);
+    let server = serve(io, &site, &["cgi = { timeout = \"200ms\" }"]);
+    assert_eq!(ask(&server, "a", "late").0, 504);
+    server.stops_clean();
+}
+
+fn programs_are_born_in_the_cgroup_of_their_host(io: Io) {
+    let is_there = |path: &&Path| path.join("cgroup.procs").exists();
+    let Some(parent) = CGROUPS.iter().map(Path::new).find(is_there) else {
+        return eprintln!("SKIPPED: no cgroups of version 2");
+    };
+    let named = |what| parent.join(format!("vermeil-e2e-{}-{}-{what}", std::process::id(), io.name()));
+    let (free, bounded) = (named("free"), named("bounded"));
+    if !geteuid().is_root() || fs::create_dir(&free).and_then(|()| fs::remove_dir(&free)).is_err() {
+        return eprintln!("SKIPPED: no cgroup can be made here");
+    }
+    let site = site();
+    script(&site, "show", "grep ^0: /proc/self/cgroup");
+    let bounds = "memory = \"64M\", cpu_percent = 50, processes = 9";
+    let keys = [
+        format!("cgi = {{ cgroup = {{ folder = {free:?} }} }}"),
+        format!("cgi = {{ cgroup = {{ folder = {bounded:?}, {bounds} }} }}"),
+    ];
+    let server = serve(io, &site, &[&keys[0], &keys[1]]);
+    let name = free.file_name().expect("named").to_str().expect("UTF-8");
+    assert!(of(&server, "a", "show").trim_end().ends_with(name));
+    let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).expect("it is there");
+    let status = ask(&server, "b", "show").0;
+    if ["memory", "cpu", "pids"].iter().all(|controller| controllers.contains(controller)) {
+        let bound = |file: &str| fs::read_to_string(bounded.join(file)).expect("a bound");
+        let bounds = ["memory.max", "cpu.max", "pids.max"].map(bound);
+        assert_eq!(status, 200);
+        assert_eq!(bounds, ["67108864\n", "50000 100000\n", "9\n"].map(String::from));
+    } else {
+        // A bound that cannot be had is not left out.
+        assert!(status >= 500, "{status}");
+        server.says("cgroup.subtree_control");
+    }
+    server.stops_clean();
+    fs::remove_dir(&free).expect("nothing is in it");
+    // Made only where its bounds are.
+    let _ = fs::remove_dir(&bounded);
+}
+
+fn programs_reach_what_their_host_lets_them(io: Io) {
+    let site = site();
+    let outside = site.outside("outside");
+    fs::create_dir(&outside).expect("a folder");
+    mode(&outside, 0o777);
+    fs::write(outside.join("secret"), "secret").expect("written");
+    site.write("own", b"own");
+    let (secret, made) = (outside.join("secret"), outside.join("made"));
+    let read = format!("cat \"$DOCUMENT_ROOT/own\" 2>/dev/null; cat {} 2>/dev/null", secret.display());
+    script(&site, "try", &format!("{read}; echo x > {} && echo written", made.display()));
+    let wider = format!("cgi = {{ landlock = {{ write = [\"/dev/null\", {outside:?}] }} }}");
+    let server = serve(io, &site, &["cgi = { landlock = {} }", &wider]);
+    let (status, said) = ask(&server, "a", "try");
+    if status != 200 {
+        server.says("Landlock");
+        return eprintln!("SKIPPED: this kernel has no Landlock");
+    }
+    assert_eq!(said, "own");
+    assert!(!made.exists());
+    assert_eq!(of(&server, "b", "try"), "ownsecretwritten\n");
+    server.stops_clean();
+}

@@ -1,0 +1,110 @@
+//! From the tables `[host.cgi]` to what the programs of a host run as and within.
+//!
+//! Leaves out what holds for all hosts (`programs.rs`), which fills in what is not said here. Tested in `tests.rs`.
+
+use super::{
+    keys::{CgroupTable, HostCgiTable, LandlockTable},
+    programs::{memory, user},
+    read::At,
+    resolve::Problems,
+};
+use crate::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
+use std::{
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+
+/// Variables that tell a program about its request (RFC 3875 §4.1, and what servers add), as far as they do not begin
+/// with one of [`RESERVED_STARTS`].
+const RESERVED: [&str; 9] = [
+    "AUTH_TYPE",
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "DOCUMENT_ROOT",
+    "GATEWAY_INTERFACE",
+    "HTTPS",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "QUERY_STRING",
+];
+const RESERVED_STARTS: [&str; 6] = ["HTTP_", "REMOTE_", "REQUEST_", "SCRIPT_", "SERVER_", "UNIQUE_ID"];
+
+/// What `table` says; relative paths begin at `folder`.
+pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Problems) -> HostPrograms {
+    let limits = ResourceLimits {
+        address_space_bytes: memory(table.memory.as_ref(), "host.cgi.memory", problems),
+        // The kernel counts whole seconds.
+        cpu_seconds: table.cpu_time.map(|time| Duration::from(time).as_secs_f64().ceil() as u64),
+        file_bytes: table.file_bytes.map(|size| size.bytes),
+        descriptors: table.descriptors,
+        processes: table.processes,
+        core_bytes: None,
+    };
+    let absolute = |path: &PathBuf| std::path::absolute(folder.join(path)).unwrap_or_else(|_| path.clone());
+    HostPrograms {
+        user: user(table.user.as_ref(), "host.cgi.user", problems),
+        directory: table.directory.as_ref().and_then(|at| directory(at, problems)),
+        environment: table.environment.iter().filter_map(|at| variable(at, problems)).collect(),
+        limits,
+        cgroup: table.cgroup.as_ref().map(|table| cgroup(table, problems)),
+        new_privileges: match table.no_new_privileges {
+            true => NewPrivileges::Refused,
+            false => NewPrivileges::Allowed,
+        },
+        confinement: table.landlock.as_ref().map(|LandlockTable { read, write }| Confinement {
+            // The default is for several systems, none of which has all of it.
+            read: read.iter().map(absolute).filter(|path| path.exists()).collect(),
+            write: write.iter().map(absolute).collect(),
+        }),
+        time_limit: table.timeout.map(Duration::from),
+    }
+}
+
+/// A folder below the host's; empty for that itself.
+fn directory(At { value, at }: &At<PathBuf>, problems: &mut Problems) -> Option<PathBuf> {
+    let names = value.components().filter(|part| *part != Component::CurDir);
+    if names.clone().any(|part| !matches!(part, Component::Normal(_))) {
+        let what = "write a folder below the host's, such as \"data\", or \".\" for that itself";
+        problems.push(at, "host.cgi.directory", what);
+        return None;
+    }
+    Some(names.collect())
+}
+
+fn variable(At { value, at }: &At<String>, problems: &mut Problems) -> Option<(String, String)> {
+    let mut wrong = |what: &str| problems.push(at, "host.cgi.environment", format!("\"{value}\": {what}"));
+    let Some((name, text)) = value.split_once('=') else {
+        wrong("write a name and a value, such as \"LANG=C.UTF-8\"");
+        return None;
+    };
+    let is_name = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && name.starts_with(|first: char| !first.is_ascii_digit())
+    };
+    if !is_name(name) || text.contains('\0') {
+        wrong("a name has letters, digits and underscores, and a value no zero bytes");
+        return None;
+    }
+    if RESERVED.contains(&name) || RESERVED_STARTS.iter().any(|start| name.starts_with(start)) {
+        wrong("this variable tells a program about its request; choose another name");
+        return None;
+    }
+    Some((name.to_owned(), text.to_owned()))
+}
+
+fn cgroup(table: &CgroupTable, problems: &mut Problems) -> Cgroup {
+    let At { value: folder, at } = &table.folder;
+    if !folder.is_absolute() {
+        problems.push(
+            at,
+            "host.cgi.cgroup.folder",
+            "write its path from the root, such as \"/sys/fs/cgroup/vermeil/example\"",
+        );
+    }
+    Cgroup {
+        folder: folder.clone(),
+        memory_bytes: memory(table.memory.as_ref(), "host.cgi.cgroup.memory", problems),
+        cpu_thousandths: table.cpu_percent.map(|percent| u32::try_from(percent * 10).expect("bounded")),
+        processes: table.processes,
+    }
+}
