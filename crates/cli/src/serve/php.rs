@@ -132,8 +132,10 @@ impl PhpArgs {
     pub(super) fn php(&self, cores: usize) -> Option<PhpOptions> {
         let Where(source) = self.php.clone()?;
         let defaults = PhpOptions::new(source, cores);
+        let children = self.php_children.unwrap_or(defaults.children);
         Some(PhpOptions {
-            children: self.php_children.unwrap_or(defaults.children),
+            children,
+            kept_max: php::kept_of(children),
             queue_max: self.php_queue,
             requests_per_child: self.php_requests,
             user: self.php_user.clone(),

@@ -209,6 +209,9 @@ table! {
         source: At<String> = At::unwritten("auto".to_owned()),
         /// Children of the pool, and connections open to it at once. Without it: 4 for each core.
         children: Option<At<u64>> = None,
+        /// Connections to a pool that runs already which are kept between requests, for a quarter of a second: each holds a child that
+        /// others may need. Without it: a quarter of `children`; 0 keeps none.
+        kept_max: Option<u64> = None; from 0, to 10_000,
         /// Requests that may wait for a child. Beyond it: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
         /// How long a request may wait for a child. Then: 503.

@@ -13,7 +13,7 @@ use crate::{
     cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts},
     hosts::HostPhp,
-    php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions},
+    php::{kept_of, PhpOptions, PhpSource, PoolOptions, PoolsOptions},
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -50,8 +50,10 @@ pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> Ph
         }
         narrow((*value).min(CHILDREN_MAX))
     });
+    let children = children.unwrap_or(defaults.children);
     PhpOptions {
-        children: children.unwrap_or(defaults.children),
+        children,
+        kept_max: table.kept_max.map_or_else(|| kept_of(children), narrow),
         queue_max: narrow(table.queue_max),
         requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
         user: table.user.clone(),

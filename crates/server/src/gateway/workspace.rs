@@ -7,14 +7,18 @@
 //! └─ php/                 0700, of the pool's user: its socket and configuration
 //! ```
 //!
-//! A server that is killed leaves it behind, as anything in a folder for temporary files. Tested below.
+//! A server that is killed leaves it behind. So each server holds a lock on its folder for as long as it lives, and whoever
+//! starts removes the folders of its own user on which there is none. Tested below, and through the binary
+//! (`crates/cli/tests/e2e/php/operation.rs`).
 
-use rustix::fs::{Gid, Mode, Uid, chown, mkdir};
+use crate::voice::say;
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, chown, flock, fstat, mkdir, open, rename};
 use std::{
     collections::hash_map::RandomState,
     fs,
     hash::BuildHasher,
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -22,6 +26,8 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
+    /// The folder, locked; the kernel lets go of it when the process ends, however that happens.
+    _lock: OwnedFd,
     /// Who the server will be when it uses it, if it is not what it is now.
     server: Option<(u32, u32)>,
 }
@@ -32,9 +38,16 @@ impl Workspace {
     /// # Errors
     /// What the file system says.
     pub(crate) fn create(parent: &Path, server: Option<(u32, u32)>) -> io::Result<Self> {
-        let path = parent.join(format!("vermeil-{:016x}", RandomState::new().hash_one(0)));
-        mkdir(&path, Mode::from_raw_mode(0o711))?;
-        let workspace = Self { path, server };
+        remove_left_over(parent, server);
+        let name = format!("{PREFIX}{:016x}", RandomState::new().hash_one(0));
+        // It has no name that others look for until it is locked.
+        let (path, unlocked) = (parent.join(&name), parent.join(format!(".{name}")));
+        mkdir(&unlocked, Mode::from_raw_mode(0o711))?;
+        let lock = open_folder(&unlocked)
+            .and_then(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).map(|()| lock))
+            .and_then(|lock| rename(&unlocked, &path).map(|()| lock));
+        let lock = lock.inspect_err(|_| drop(fs::remove_dir(&unlocked)))?;
+        let workspace = Self { path, _lock: lock, server };
         // Whatever mask we were started with.
         rustix::fs::chmod(&workspace.path, Mode::from_raw_mode(0o711))?;
         mkdir(workspace.spool(), Mode::RWXU)?;
@@ -99,6 +112,40 @@ impl Workspace {
     }
 }
 
+/// How the names of private folders begin; sixteen digits follow.
+const PREFIX: &str = "vermeil-";
+
+fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+/// Removes the folders in `parent` that servers of our user, or of the user that we will be, have left behind.
+fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
+    let ours = rustix::process::geteuid().as_raw();
+    let removed = fs::read_dir(parent).into_iter().flatten().flatten().filter(|entry| {
+        let path = entry.path();
+        let is_named = entry.file_name().to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|digits| {
+            digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+        });
+        // Held until it is removed, so that two who start at once do not both.
+        let Some(folder) = is_named.then(|| open_folder(&path).ok()).flatten() else { return false };
+        let Ok(found) = fstat(&folder) else { return false };
+        let is_ours = found.st_uid == ours || server.is_some_and(|(uid, _)| found.st_uid == uid);
+        is_ours
+            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && fs::remove_dir_all(&path).is_ok()
+    });
+    match removed.count() {
+        0 => {}
+        1 => say(format_args!("removed a private folder that a killed server had left in {}", parent.display())),
+        count => say(format_args!(
+            "removed {count} private folders that killed servers had left in {}",
+            parent.display()
+        )),
+    }
+}
+
 impl Drop for Workspace {
     fn drop(&mut self) {
         // What cannot be removed is in a folder for temporary files.
@@ -121,5 +168,22 @@ mod tests {
         assert_eq!((mode(workspace.path()), mode(&workspace.spool()), mode(&php)), (0o711, 0o700, 0o700));
         drop(workspace);
         assert_eq!(fs::read_dir(parent.path()).expect("listed").count(), 0);
+    }
+
+    #[test]
+    fn what_others_left_is_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| parent.path().join(name);
+        let living = Workspace::create(parent.path(), None).expect("made");
+        let names = ["vermeil-00112233445566aa", "vermeil-short", "vermeil-00112233445566xx", "other"];
+        for name in names {
+            fs::create_dir_all(at(name).join("spool")).expect("made");
+        }
+        std::os::unix::fs::symlink("other", at("vermeil-00112233445566bb")).expect("made");
+        let second = Workspace::create(parent.path(), None).expect("made");
+        assert!(!at(names[0]).exists(), "nobody holds it");
+        assert!(names[1..].iter().all(|name| at(name).join("spool").exists()));
+        assert!(at("vermeil-00112233445566bb").is_symlink());
+        assert!(living.spool().exists() && second.spool().exists());
     }
 }

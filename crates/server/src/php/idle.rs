@@ -8,14 +8,15 @@ use crate::local;
 use std::{
     collections::{HashMap, VecDeque},
     future::poll_fn,
+    mem,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 use vermeil::{now_ms, sleep};
 
-/// How often old ones are looked for.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often old ones are looked for while nothing is kept: never.
+const NEVER: Duration = Duration::from_secs(3600);
 
 /// What one core keeps.
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Idle {
     /// By the number of the pool; only pools that something is kept of.
     pools: HashMap<usize, OfPool>,
     janitor: Option<Waker>,
+    /// Whether the janitor has to listen to one more pool.
+    is_changed: bool,
 }
 
 struct OfPool {
@@ -34,7 +37,7 @@ struct OfPool {
 impl Idle {
     pub(super) fn keep(&mut self, php: &Arc<Php>, connection: Connection) {
         let of_pool = self.pools.entry(php.number).or_insert_with(|| {
-            // It has to listen to one more pool.
+            self.is_changed = true;
             self.janitor.take().into_iter().for_each(Waker::wake);
             OfPool { php: php.clone(), kept: VecDeque::new() }
         });
@@ -46,9 +49,13 @@ impl Idle {
         self.pools.get_mut(&php.number)?.kept.pop_back().map(|(connection, _)| connection)
     }
 
-    /// What other cores need: pools, and how many connections of each are to be closed.
+    /// What other cores need: pools, and how many connections of each are to be closed. Ready also when there is one more
+    /// pool.
     fn poll_reclaimed(&mut self, core: usize, context: &mut Context<'_>) -> Poll<Vec<(Arc<Php>, usize)>> {
         self.janitor = Some(context.waker().clone());
+        if mem::take(&mut self.is_changed) {
+            return Poll::Ready(Vec::new());
+        }
         let reclaimed = self.pools.values().filter_map(|OfPool { php, .. }| {
             match php.pool.poll_reclaimed(core, context) {
                 Poll::Ready(count) => Some((php.clone(), count)),
@@ -75,25 +82,35 @@ impl Idle {
         }
         self.pools.retain(|_, of_pool| !of_pool.kept.is_empty());
     }
+
+    /// How long until the next is old.
+    fn next_old(&self) -> Duration {
+        let due = self.pools.values().filter_map(|of_pool| {
+            let (_, since_ms) = of_pool.kept.front()?;
+            Some(since_ms + of_pool.php.idle_ms)
+        });
+        due.min().map_or(NEVER, |due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms()).max(1)))
+    }
 }
 
 /// Closes what other cores need, and what nobody has used for long. Runs until it is cancelled.
 pub(crate) async fn watch(core: usize) {
-    let mut look = sleep(LOOK);
+    let mut look = sleep(NEVER);
     loop {
         let reclaimed = poll_fn(|context| match with_idle(|idle| idle.poll_reclaimed(core, context)) {
             Poll::Ready(reclaimed) => Poll::Ready(reclaimed),
             Poll::Pending => std::pin::Pin::new(&mut look).poll(context).map(|()| Vec::new()),
         })
         .await;
-        if reclaimed.is_empty() {
-            look.set(LOOK);
-            with_idle(|idle| idle.close_old(core));
-        }
         for (php, count) in reclaimed {
             with_idle(|idle| idle.close(&php, count));
             php.pool.closed(count);
         }
+        let next = with_idle(|idle| {
+            idle.close_old(core);
+            idle.next_old()
+        });
+        look.set(next);
     }
 }
 

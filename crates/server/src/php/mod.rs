@@ -14,8 +14,8 @@ mod stream;
 
 pub(crate) use idle::{Idle, watch};
 pub use options::{
-    CHILDREN_PER_CORE, HOST_CHILDREN, IDLE_STOP, POOLS_MAX, PhpOptions, PhpSource, PoolOptions, PoolsOptions,
-    QUEUE_MAX, REQUESTS_PER_CHILD,
+    CHILDREN_PER_CORE, HOST_CHILDREN, IDLE_STOP, KEPT_IDLE, POOLS_MAX, PhpOptions, PhpSource, PoolOptions, PoolsOptions,
+    QUEUE_MAX, REQUESTS_PER_CHILD, kept_of,
 };
 pub use own::PhpError;
 pub(crate) use own::{Pools, Prepared, PreparedPools, Supervisor, prepare, prepare_pools};
@@ -43,7 +43,7 @@ pub(crate) struct Php {
     number: usize,
     pub(crate) pool: Arc<Pool>,
     address: Address,
-    /// Whether connections are kept: only with a pool whose size we know.
+    /// Whether connections are kept.
     persistence: Persistence,
     /// How long a connection is kept that nobody uses, in milliseconds.
     idle_ms: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Php {
 }
 
 impl Php {
-    /// A pool that others run. Its connections are not kept: an idle one would hold a child that others may need.
+    /// A pool that others run. Few of its connections are kept, and not for long: an idle one holds a child that others may need.
     pub(crate) fn of_others(options: &PhpOptions, cores: usize) -> Arc<Self> {
         let address = match &options.source {
             PhpSource::Unix(path) => Address::Unix(path.clone()),
@@ -61,10 +61,10 @@ impl Php {
         };
         Arc::new(Self {
             number: 0,
-            pool: Pool::new(bounds(options), cores),
+            pool: Pool::new(PoolBounds { idle_max: options.kept_max, ..bounds(options) }, cores),
             address,
-            persistence: Persistence::Close,
-            idle_ms: IDLE_MS,
+            persistence: if options.kept_max > 0 { Persistence::Keep } else { Persistence::Close },
+            idle_ms: KEPT_IDLE.as_millis() as u64,
             restarts: None,
         })
     }
@@ -107,6 +107,11 @@ impl Php {
             persistence: Persistence::Keep,
             restarts: Some(Arc::default()),
         })
+    }
+
+    /// Whether the pool is our own.
+    fn is_ours(&self) -> bool {
+        self.restarts.is_some()
     }
 
     /// Where it stands and how often it was started, if it runs on demand.

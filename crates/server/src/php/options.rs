@@ -26,6 +26,10 @@ pub const IDLE_STOP: Duration = Duration::from_secs(60);
 /// gigabyte.
 pub const POOLS_MAX: usize = 64;
 
+/// How long a connection to a pool of others is kept that nobody uses. Guess: longer than between two requests where
+/// opening one costs anything, shorter than others notice.
+pub const KEPT_IDLE: Duration = Duration::from_millis(250);
+
 /// PHP for one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhpOptions {
@@ -33,6 +37,8 @@ pub struct PhpOptions {
     pub source: PhpSource,
     /// Connections open at once: the children of the pool.
     pub children: usize,
+    /// Connections to a pool of others that are kept between requests, for [`KEPT_IDLE`]. Default: a quarter of `children`.
+    pub kept_max: usize,
     /// Requests that may wait for one; beyond: 503. See [`QUEUE_MAX`].
     pub queue_max: usize,
     /// Requests after which a child of a pool of our own is replaced; 0: never. See [`REQUESTS_PER_CHILD`].
@@ -54,12 +60,19 @@ pub enum PhpSource {
     Tcp(SocketAddr),
 }
 
+/// Connections to a pool of others that are kept unless told otherwise, for so many that may be open: a quarter. Each that
+/// is kept holds a child, which others may need; the rest of our share is always given back.
+pub fn kept_of(children: usize) -> usize {
+    children / 4
+}
+
 impl PhpOptions {
     /// With defaults for `cores` cores.
     pub fn new(source: PhpSource, cores: usize) -> Self {
         Self {
             source,
             children: CHILDREN_PER_CORE * cores.max(1),
+            kept_max: kept_of(CHILDREN_PER_CORE * cores.max(1)),
             queue_max: QUEUE_MAX,
             requests_per_child: REQUESTS_PER_CHILD,
             user: None,

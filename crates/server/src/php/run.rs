@@ -1,7 +1,8 @@
 //! One request to PHP: its content, its turn, its connection, its exchange.
 //!
 //! A kept connection may have been closed by its child at the same moment. If nothing came back on it and the method is
-//! safe, the request is repeated on a new one, once; anything else could be done twice. A client that goes while its
+//! safe, the request is repeated on a new one, once; anything else could be done twice. Others close connections as they
+//! like, so what cannot be repeated is never sent on one that was kept to their pool. A client that goes while its
 //! request waits leaves the queue; one that goes later costs the connection, by whose end PHP notices.
 
 use super::{
@@ -120,6 +121,7 @@ impl Run<'_> {
     ) -> Result<Relayed, Broken> {
         if lease.turn() == Turn::Kept
             && let Some(mut kept) = with_idle(|idle| idle.take(self.php))
+            && (self.php.is_ours() || self.is_safe())
             && kept.is_alive().await
         {
             match self.on(connection, &mut kept, errors).await {
@@ -149,7 +151,7 @@ impl Run<'_> {
             params.pair(b"UNIQUE_ID", unique.as_bytes());
             // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the program. Our own pool is
             // told otherwise; of others we do not know.
-            let withheld: &[u8] = if self.php.restarts.is_some() { b"" } else { b"PATH_TRANSLATED" };
+            let withheld: &[u8] = if self.php.is_ours() { b"" } else { b"PATH_TRANSLATED" };
             self.invocation(|invocation| {
                 invocation.variables(|name, value| {
                     if name != withheld {
@@ -191,9 +193,12 @@ impl Run<'_> {
 
     /// Whether the request can be made again without anything being done twice.
     fn may_repeat(&self, broken: &Broken) -> bool {
-        let is_safe = matches!(self.request.method, Method::Get | Method::Head | Method::Options);
         let is_stale = matches!(broken.failure, Failure::Program(Trouble::Connection(_) | Trouble::Ended));
-        is_safe && is_stale && broken.was_silent
+        self.is_safe() && is_stale && broken.was_silent
+    }
+
+    fn is_safe(&self) -> bool {
+        matches!(self.request.method, Method::Get | Method::Head | Method::Options)
     }
 
     async fn connect(&self) -> Result<PhpConnection, Failure> {
@@ -202,7 +207,7 @@ impl Run<'_> {
         let connecting = async {
             loop {
                 match PhpConnection::open(&self.php.address).await {
-                    Err(error) if self.php.restarts.is_some() && is_absent(&error) => {
+                    Err(error) if self.php.is_ours() && is_absent(&error) => {
                         sleep(RESTART_PAUSE).await
                     }
                     result => return result,

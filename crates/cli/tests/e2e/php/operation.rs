@@ -17,6 +17,7 @@ on_both! {
     a_full_queue_refuses,
     who_waits_too_long_is_told,
     a_pool_of_others_is_used,
+    a_pool_of_others_is_shared_with_them,
     nothing_is_left_behind,
 }
 
@@ -159,14 +160,14 @@ fn who_waits_too_long_is_told(io: Io) {
 struct Fpm(Child);
 
 impl Fpm {
-    fn start(site: &Site, listen: &str) -> Option<Self> {
+    fn start(site: &Site, listen: &str, children: u32) -> Option<Self> {
         let program = installed("php-fpm")?;
         let file = site.outside("fpm.conf");
         let user =
             if rustix::process::geteuid().is_root() { "user = www-data\ngroup = www-data\n" } else { "" };
         let text = format!(
             "[global]\nerror_log = /dev/null\ndaemonize = no\n[test]\n{user}listen = {listen}\nlisten.mode = 0666\n\
-             pm = static\npm.max_children = 2\n"
+             pm = static\npm.max_children = {children}\n"
         );
         fs::write(&file, text).expect("a file");
         let mut command = Command::new(program);
@@ -201,7 +202,7 @@ fn a_pool_of_others_is_used(io: Io) {
         let server = Server::start(io, &site, &[&option, "--php-children", "2"]);
         // Nobody listens yet.
         assert_eq!(server.get("/x.php").status, 502);
-        let Some(_fpm) = Fpm::start(&site, &listen) else {
+        let Some(_fpm) = Fpm::start(&site, &listen, 2) else {
             return eprintln!("SKIPPED: no php-fpm on this machine");
         };
         let mut client = server.client();
@@ -212,6 +213,29 @@ fn a_pool_of_others_is_used(io: Io) {
         assert_eq!(client.get("/x.php/.hidden/y.php").text(), "x", "only what was looked up is run");
         server.stops_clean();
     }
+}
+
+fn a_pool_of_others_is_shared_with_them(io: Io) {
+    let site = site();
+    write(&site, "x.php", "echo 'x', file_get_contents('php://input');");
+    let socket = writable(&site, "run").join("php.sock");
+    let Some(_fpm) = Fpm::start(&site, &socket.display().to_string(), 1) else {
+        return eprintln!("SKIPPED: no php-fpm on this machine");
+    };
+    // Both think that there are four, and keep one connection each; there is one child.
+    let option = format!("--php=unix:{}", socket.display());
+    let servers = [(); 2].map(|()| Server::start(io, &site, &[&option, "--php-children", "4"]));
+    let mut clients = servers.each_ref().map(Server::client);
+    until("it listens", || (clients[0].get("/x.php").status == 200).then_some(()));
+    for _ in 0..3 {
+        for client in &mut clients {
+            assert_eq!(client.get("/x.php").text(), "x");
+            client.ask("POST", "/x.php", &["Content-Length: 1"]);
+            client.send("y");
+            assert_eq!(client.read(Content::Follows).text(), "xy");
+        }
+    }
+    servers.iter().for_each(Server::stops_clean);
 }
 
 fn nothing_is_left_behind(io: Io) {
@@ -238,4 +262,12 @@ fn nothing_is_left_behind(io: Io) {
     let pool: i32 = server.get("/x.php").text().parse().expect("a number");
     server.signal(Signal::KILL);
     until("the pool has ended too", || is_gone(pool).then_some(()));
+    assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1, "nobody was left to remove it");
+    let left = fs::read_dir(&folder).expect("listed").next().expect("one").expect("read").path();
+    // The next one does.
+    let server = Server::start_under(&["env", &wrapper], io, &site, &["--php"]);
+    server.says("removed a private folder that a killed server had left in ");
+    assert!(!left.exists());
+    server.stops_clean();
+    assert_eq!(fs::read_dir(&folder).expect("listed").count(), 0);
 }
