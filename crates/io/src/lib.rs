@@ -35,6 +35,8 @@ mod error;
 mod file;
 mod memory;
 mod options;
+mod pages;
+mod slots;
 mod socket;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
@@ -46,6 +48,8 @@ pub use error::IoError;
 pub use file::{CacheOnly, read_nowait};
 pub use memory::bind_memory;
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
+pub use pages::{Got, Pages, Region};
+pub use slots::{Slot, Slots};
 pub use socket::{
     ListenOptions, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, limit_queue, listen,
     peer_addr, probe_free, set_nodelay, silent_for,

@@ -159,6 +159,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     privileges::give_up(&options, When::AfterPrograms)?;
     let connections_max = connections_that_fit(&options);
     let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));
+    let memory = sites.store().memory().describe().map(str::to_owned);
     let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
         Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
         None => "no files".to_owned(),
@@ -182,7 +183,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     if matches!(watch, Watch::Control(_)) {
         privileges::say_who(&options);
     }
-    let about = About { changes, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
+    let about =
+        About { changes, memory, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
     let php = programs.as_ref().and_then(|programs| programs.shared.php.clone());
     let subject = Subject { server: server.clone(), php };
     let is_wanted = options.balancers.is_wanted();
@@ -270,7 +272,9 @@ impl Watch<Result<Control, String>> {
             }
             Self::Supervisor(assigned) => {
                 let io = running.io();
-                say(format_args!("{}; io: {io}; sandbox: {}", assigned.describe(), about.sandbox));
+                let memory =
+                    about.memory.as_ref().map(|memory| format!("; memory: {memory}")).unwrap_or_default();
+                say(format_args!("{}; io: {io}; sandbox: {}{memory}", assigned.describe(), about.sandbox));
                 assigned.obey(running.clone()).map_err(ServeError::Supervisor)?;
                 Ok((None, HangUp::LogOnly))
             }
@@ -281,6 +285,8 @@ impl Watch<Result<Control, String>> {
 /// What is said at the start.
 struct About {
     changes: String,
+    /// The pages that were got, if any were asked for.
+    memory: Option<String>,
     sandbox: String,
     /// What is served.
     what: String,
@@ -289,11 +295,14 @@ struct About {
 
 impl About {
     fn say_start(&self, bound: &[(SocketAddr, SocketAddr)], running: &Running) {
-        let Self { changes, sandbox, what, cpus } = self;
+        let Self { changes, memory, sandbox, what, cpus } = self;
         describe_addresses(what, bound);
         say(format_args!("io: {}", running.io()));
         let set: vermeil_topology::CpuSet = cpus.iter().copied().collect();
         say(format_args!("cores: {} (cpus {set}); changes to files: {changes}", cpus.len()));
+        if let Some(memory) = memory {
+            say(format_args!("memory: {memory}"));
+        }
         say(format_args!("sandbox: {sandbox}"));
         say(format_args!("balance: {}", running.server().balancing.line));
     }

@@ -13,6 +13,7 @@ on_both!(
     an_idle_connection_costs_2_kb_at_most,
     ten_thousand_idle_connections_are_held,
     a_request_costs_few_system_calls,
+    files_are_kept_on_the_pages_that_were_asked_for,
 );
 
 /// What a connection that waits for its next request may hold, in bytes.
@@ -134,6 +135,35 @@ fn a_request_costs_few_system_calls(io: Io) {
         check_calls(io, &fs::read_to_string(&table).expect("strace's table"), CONNECTIONS * ROUNDS);
     } else {
         eprintln!("SKIPPED: strace is missing or may not trace");
+    }
+}
+
+fn files_are_kept_on_the_pages_that_were_asked_for(io: Io) {
+    let site = Site::new();
+    for number in 0..100 {
+        site.write(&format!("{number}"), &noise(number, 60_000));
+    }
+    let status = "[[host.route]]\nprefix = \"/status\"\naction = \"status\"\n";
+    for pages in ["small", "transparent", "huge", "auto"] {
+        let text = format!(
+            "[memory]\npages = \"{pages}\"\n[cache]\nbytes = \"16M\"\n[[host]]\nroot = \"site\"\n{status}"
+        );
+        let server = Server::configured(io, &site, &text);
+        let mut client = server.client();
+        for number in (0..100).chain(0..100) {
+            assert_eq!(client.get(&format!("/{number}")).body, noise(number, 60_000), "{pages}");
+        }
+        assert!(client.get("/status").text().contains(" of page tables; huge pages: "));
+        let said = server.stderr();
+        let line = said.lines().find_map(|line| line.strip_prefix("vermeil: memory: ")).unwrap_or_default();
+        match pages {
+            "small" => assert_eq!(line, ""),
+            "huge" => {
+                assert!(line.contains("reserved pages of ") || line.contains("vm.nr_hugepages"), "{line}")
+            }
+            _ => assert!(line.contains(" for files"), "{line}"),
+        }
+        server.stops_clean();
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
 };
 use std::path::PathBuf;
 use vermeil_http::limits;
+use vermeil_io::Pages;
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 const K: u64 = 1 << 10;
@@ -65,6 +66,8 @@ table! {
         timeouts: TimeoutsTable = TimeoutsTable::unwritten().expect("every key has a default"),
         /// What is kept in memory of the files served.
         cache: CacheTable = CacheTable::unwritten().expect("every key has a default"),
+        /// The pages that the server's own large memory is on.
+        memory: MemoryTable = MemoryTable::unwritten().expect("every key has a default"),
         /// What holds for all hosts together.
         hosts: HostsTable = HostsTable::unwritten().expect("every key has a default"),
         /// The PHP of all hosts with `php = true`.
@@ -138,6 +141,15 @@ table! {
         /// The largest file whose content is kept, in bytes; not more than `bytes`. Larger ones are sent from the kernel's
         /// page cache.
         file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,
+    }
+}
+
+table! {
+    /// The server's own large memory: the contents of files that it keeps. It is on the nodes of its instance.
+    pub(super) struct MemoryTable {
+        /// `small` leaves it to the allocator. `huge` takes reserved huge pages (`vm.nr_hugepages`), all at the start; `transparent`
+        /// those that the kernel finds; `auto` reserved ones if enough are free, else transparent ones. What was got is said at the start.
+        pages: Pages = Pages::Small,
     }
 }
 
@@ -363,5 +375,6 @@ words! {
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;
     ActionWord: "files" => ActionWord::Files, "cgi" => ActionWord::Cgi, "redirect" => ActionWord::Redirect,
         "status" => ActionWord::Status, "ready" => ActionWord::Ready;
+    Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
     LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

@@ -13,7 +13,7 @@ use crate::{
     cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts},
     hosts::HostPhp,
-    php::{kept_of, PhpOptions, PhpSource, PoolOptions, PoolsOptions},
+    php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
 };
 use std::{path::PathBuf, sync::Arc};
 

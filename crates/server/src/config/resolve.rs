@@ -104,6 +104,7 @@ pub(super) fn resolve(
             // The default gives way to a small cache; what was written was checked.
             content_file_bytes_max: cache.file_bytes.value.bytes.min(cache.bytes.bytes),
             entries_max: narrow(cache.entries),
+            pages: document.memory.pages,
             ..StoreOptions::default()
         },
         sites_open_max: narrow(document.hosts.open_max),

@@ -4,7 +4,7 @@
 //! file, whether a part of it is in memory, and bringing a part there. Sending is left out. Tested in `tests/content.rs`
 //! and `tests/torture.rs`.
 
-use super::open::Identity;
+use super::{memory::Memory, open::Identity};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::{
@@ -135,10 +135,16 @@ pub(super) enum ReadFailure {
     Failed,
 }
 
-/// Reads the whole of `file`, which was `identity` a moment ago and has to be so still when its last byte is read.
-pub(super) fn read_whole(file: &File, identity: &Identity, cache: CacheOnly) -> Result<Bytes, ReadFailure> {
+/// Reads into `memory` the whole of `file`, which was `identity` a moment ago and has to be so still when its last byte is read.
+pub(super) fn read_whole(
+    file: &File,
+    identity: &Identity,
+    cache: CacheOnly,
+    memory: &Memory,
+) -> Result<Bytes, ReadFailure> {
     let length = usize::try_from(identity.bytes).map_err(|_| ReadFailure::Failed)?;
-    let mut bytes = vec![0; length];
+    let mut room = memory.room(length);
+    let bytes = room.bytes_mut();
     let mut have = 0;
     while have < length {
         let read = match cache {
@@ -154,7 +160,7 @@ pub(super) fn read_whole(file: &File, identity: &Identity, cache: CacheOnly) -> 
         }
     }
     match Identity::of(file.as_fd()) {
-        Ok(after) if after == *identity => Ok(bytes.into()),
+        Ok(after) if after == *identity => Ok(room.into()),
         _ => Err(ReadFailure::Changed),
     }
 }

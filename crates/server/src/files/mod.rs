@@ -31,6 +31,7 @@ mod entry;
 mod index;
 mod listing;
 mod load;
+mod memory;
 mod open;
 mod options;
 mod root;

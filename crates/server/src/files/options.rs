@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
+use vermeil_io::Pages;
 
 /// Which symbolic links are followed. Links of `/proc` to open files never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -95,6 +96,8 @@ pub struct StoreOptions {
     /// taken for a leftover and ignored. Default 2,000: copying a folder writes siblings in any order, and an edit of
     /// the original comes later than that.
     pub sibling_lag_ms_max: u64,
+    /// The pages that contents are on. Default: those of the allocator.
+    pub pages: Pages,
     /// Names shown in a listing; the page says when there are more. Default 10,000: a page of about 2 MB.
     pub listing_names_max: usize,
 }
@@ -109,6 +112,7 @@ impl Default for StoreOptions {
             watches_max: watches_allowed() / 2,
             recheck_ms: 1000,
             sibling_lag_ms_max: 2000,
+            pages: Pages::default(),
             listing_names_max: 10_000,
         }
     }

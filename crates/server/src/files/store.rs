@@ -7,6 +7,7 @@ use super::{
     content::{Budget, Charge},
     entry::{Holdings, SETTLE_MS},
     index::{Index, SiteId, WatchTree},
+    memory::Memory,
     options::{SiteError, SiteOptions, StoreOptions},
     site::Site,
 };
@@ -31,6 +32,7 @@ pub struct Store {
     inotify: Option<Arc<OwnedFd>>,
     index: Mutex<Index>,
     contents: Arc<Budget>,
+    memory: Memory,
     descriptors: Arc<Budget>,
     /// How often something was let go to make room. Relaxed: a hint to the cores to let go of it too.
     evictions: AtomicU64,
@@ -57,6 +59,7 @@ impl Store {
             draining: index.draining(),
             index: Mutex::new(index),
             contents: Budget::new(options.content_bytes_max),
+            memory: Memory::new(options.pages, options.content_bytes_max),
             descriptors: Budget::new(options.descriptors_max),
             options,
             inotify,
@@ -80,6 +83,11 @@ impl Store {
     ) -> Result<Arc<Site>, SiteError> {
         let id = SiteId(self.sites.fetch_add(1, Ordering::Relaxed));
         Site::open(self.clone(), id, root, options, cache).map(Arc::new)
+    }
+
+    /// The memory of contents.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The bounds it keeps.

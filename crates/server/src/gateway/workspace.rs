@@ -125,9 +125,10 @@ fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
     let ours = rustix::process::geteuid().as_raw();
     let removed = fs::read_dir(parent).into_iter().flatten().flatten().filter(|entry| {
         let path = entry.path();
-        let is_named = entry.file_name().to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|digits| {
-            digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
-        });
+        let is_named =
+            entry.file_name().to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|digits| {
+                digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+            });
         // Held until it is removed, so that two who start at once do not both.
         let Some(folder) = is_named.then(|| open_folder(&path).ok()).flatten() else { return false };
         let Ok(found) = fstat(&folder) else { return false };
@@ -138,7 +139,10 @@ fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
     });
     match removed.count() {
         0 => {}
-        1 => say(format_args!("removed a private folder that a killed server had left in {}", parent.display())),
+        1 => say(format_args!(
+            "removed a private folder that a killed server had left in {}",
+            parent.display()
+        )),
         count => say(format_args!(
             "removed {count} private folders that killed servers had left in {}",
             parent.display()

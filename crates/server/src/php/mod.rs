@@ -14,8 +14,8 @@ mod stream;
 
 pub(crate) use idle::{Idle, watch};
 pub use options::{
-    CHILDREN_PER_CORE, HOST_CHILDREN, IDLE_STOP, KEPT_IDLE, POOLS_MAX, PhpOptions, PhpSource, PoolOptions, PoolsOptions,
-    QUEUE_MAX, REQUESTS_PER_CHILD, kept_of,
+    CHILDREN_PER_CORE, HOST_CHILDREN, IDLE_STOP, KEPT_IDLE, POOLS_MAX, PhpOptions, PhpSource, PoolOptions,
+    PoolsOptions, QUEUE_MAX, REQUESTS_PER_CHILD, kept_of,
 };
 pub use own::PhpError;
 pub(crate) use own::{Pools, Prepared, PreparedPools, Supervisor, prepare, prepare_pools};

@@ -207,9 +207,7 @@ impl Run<'_> {
         let connecting = async {
             loop {
                 match PhpConnection::open(&self.php.address).await {
-                    Err(error) if self.php.is_ours() && is_absent(&error) => {
-                        sleep(RESTART_PAUSE).await
-                    }
+                    Err(error) if self.php.is_ours() && is_absent(&error) => sleep(RESTART_PAUSE).await,
                     result => return result,
                 }
             }

@@ -244,7 +244,7 @@ impl<'a> Look<'a> {
                 self.lasting = self.lasting.max(Lasting::Interim);
                 break;
             };
-            match read_whole(&file, &identity, self.cache) {
+            match read_whole(&file, &identity, self.cache, self.site.store.memory()) {
                 Ok(bytes) => return Ok(Ok((Content::Memory(bytes), identity, Some(charge)))),
                 Err(ReadFailure::WouldBlock) => return Err(WouldBlock),
                 Err(ReadFailure::Failed) => break,

@@ -1,0 +1,104 @@
+//! The memory that contents are in: the allocator's, or a piece of its own on pages that were asked for.
+//!
+//! What finds no place there is the allocator's after all, so a bound of the piece is never a bound of the cache. Tested
+//! below and through the binary (`crates/cli/tests/e2e/resources.rs`).
+
+use bytes::Bytes;
+use std::{ops::DerefMut, sync::Arc};
+use vermeil_io::{Got, Pages, Region, Slot, Slots};
+
+/// How much more is mapped than contents may have: what slots are larger than what is in them, on average an eighth, and as
+/// much for gaps. Only reserved pages are taken before they are used.
+const ROOM_PART: u64 = 4;
+
+/// Where contents are read into.
+pub(crate) struct Memory {
+    slots: Option<Arc<Slots>>,
+    described: Option<String>,
+}
+
+impl Memory {
+    /// For `bytes` of contents.
+    pub(super) fn new(asked: Pages, bytes: u64) -> Self {
+        let none = |described| Self { slots: None, described };
+        if asked == Pages::Small || bytes == 0 {
+            return none(None);
+        }
+        let mapped = usize::try_from(bytes + bytes / ROOM_PART).map_err(|error| error.to_string());
+        let mapped = mapped.and_then(|bytes| Region::map(bytes, asked).map_err(|error| error.to_string()));
+        let (region, why) = match mapped {
+            Ok(mapped) => mapped,
+            Err(why) => return none(Some(format!("small pages for files: {why}"))),
+        };
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        // Small ones the allocator divides better.
+        if region.got() == Got::Small {
+            return none(Some(format!("small pages for files{why}")));
+        }
+        let described = format!("{} MiB for files on {}{why}", region.bytes() >> 20, region.got());
+        Self { slots: Some(Slots::new(region)), described: Some(described) }
+    }
+
+    /// What was got, for a line at start; nothing if nothing was asked for.
+    pub(crate) fn describe(&self) -> Option<&str> {
+        self.described.as_deref()
+    }
+
+    /// Bytes of contents that are there, with what their slots are longer.
+    #[cfg(test)]
+    fn used(&self) -> u64 {
+        self.slots.as_ref().map_or(0, |slots| slots.used() as u64)
+    }
+
+    /// Room for `bytes`, to be filled.
+    pub(super) fn room(&self, bytes: usize) -> Room {
+        match self.slots.as_ref().and_then(|slots| slots.take(bytes)) {
+            Some(slot) => Room::Slot(slot),
+            None => Room::Allocated(vec![0; bytes]),
+        }
+    }
+}
+
+/// Room for a content.
+pub(super) enum Room {
+    Slot(Slot),
+    Allocated(Vec<u8>),
+}
+
+impl Room {
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Slot(slot) => slot.deref_mut(),
+            Self::Allocated(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Room> for Bytes {
+    fn from(room: Room) -> Self {
+        match room {
+            Room::Slot(slot) => Self::from_owner(slot),
+            Room::Allocated(bytes) => bytes.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_find_room_whatever_was_got() {
+        for pages in [Pages::Small, Pages::Transparent, Pages::Auto, Pages::Huge] {
+            let memory = Memory::new(pages, 1 << 20);
+            let mut rooms: Vec<Room> = (0..40).map(|_| memory.room(60_000)).collect();
+            rooms.iter_mut().zip(0..).for_each(|(room, mark)| room.bytes_mut().fill(mark));
+            assert_eq!(memory.used() > 0, memory.slots.is_some());
+            let contents: Vec<Bytes> = rooms.into_iter().map(Bytes::from).collect();
+            assert!(contents.iter().zip(0..).all(|(content, mark)| content.iter().all(|byte| *byte == mark)));
+            drop(contents);
+            assert_eq!(memory.used(), 0);
+            assert_eq!(memory.describe().is_some(), pages != Pages::Small);
+        }
+    }
+}
