@@ -5,6 +5,7 @@
 
 mod balancers;
 mod cgi;
+mod hosts;
 mod knet;
 mod load;
 mod overload;
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     /// Interleaved rounds. Default: what the bench says of itself.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, cgi, load and find-max: seconds under load of each run; tenths count. Default: what the bench says of itself.
+    /// Of bench serve, cgi, hosts, load and find-max: seconds under load of each run; tenths count. Default: what the bench says of itself.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -61,6 +62,8 @@ pub(crate) enum Name {
     Runtime,
     /// What starting a program costs a large process, and CGI whole servers.
     Cgi,
+    /// What thousands of virtual hosts take to load and to find, beside nginx.
+    Hosts,
     /// What is left of the good answers when more arrives than can be served, beside nginx.
     Overload,
     /// Where packets are handled, and what a flood of them leaves of a server.
@@ -77,10 +80,11 @@ pub(crate) enum Name {
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Serve,
         Self::Runtime,
         Self::Cgi,
+        Self::Hosts,
         Self::Overload,
         Self::Knet,
         Self::Balancers,
@@ -95,6 +99,7 @@ impl Name {
             Self::Serve => "bench serve, smoke",
             Self::Runtime => "bench runtime, smoke",
             Self::Cgi => "bench cgi, smoke",
+            Self::Hosts => "bench hosts, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",
             Self::Balancers => "bench balancers, smoke",
@@ -125,6 +130,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let duration = args.duration.map_or(vermeil_bench::cgi::DURATION, Duration::from_secs_f64);
             cgi::run(args.rounds.unwrap_or(vermeil_bench::cgi::ROUNDS), duration, &workspace)
         }
+        Name::Hosts => {
+            let duration = args.duration.map_or(vermeil_bench::hosts::DURATION, Duration::from_secs_f64);
+            hosts::run(args.rounds.unwrap_or(vermeil_bench::hosts::ROUNDS), duration, &workspace)
+        }
         Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
         Name::Knet => knet::run(args.rounds.unwrap_or(vermeil_bench::knet::ROUNDS), &workspace),
         Name::Balancers => {
@@ -149,6 +158,7 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
         Name::Serve => serve::smoke(servers, &workspace),
         Name::Runtime => runtime::smoke(&workspace),
         Name::Cgi => cgi::smoke(&workspace),
+        Name::Hosts => hosts::smoke(&workspace),
         Name::Overload => overload::smoke(&workspace),
         Name::Knet => knet::smoke(&workspace),
         Name::Balancers => balancers::smoke(&workspace),

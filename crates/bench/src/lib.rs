@@ -2,11 +2,13 @@
 //!
 //! A bench starts servers as child processes ([`peers`]), loads them ([`wrk`]), measures what they cost ([`measure`]),
 //! and turns rounds into medians with their spread ([`stats`]), printed ([`table`]), kept ([`rows`]), drawn ([`svg`]) and
-//! put into the documentation ([`markdown`]), mostly by one [`report`]. [`serve`] is the bench of the web server, [`runtime`] that of the runtime,
-//! [`cgi`] that of starting programs, [`overload`] that of more load than can be served,
-//! [`knet`] that of the receive path, [`balancers`] that of servers behind HAProxy, [`sim`] that of the simulator, [`load`] that of the load injector, [`findmax`] the search for the most users. Each bench
-//! has a smoke size that the tests run, so that it cannot rot, and that
-//! asserts nothing about time.
+//! put into the documentation ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that the tests run, so
+//! that it cannot rot, and that asserts nothing about time:
+//!
+//! - [`serve`]: the web server; [`hosts`]: many virtual hosts; [`overload`]: more load than can be served;
+//! - [`runtime`]: the runtime; [`sim`]: the simulator;
+//! - [`cgi`]: starting programs; [`knet`]: the receive path; [`balancers`]: servers behind HAProxy;
+//! - [`load`]: the load injector; [`findmax`]: the search for the most users.
 //!
 //! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
 //! can do. `unsafe` is needed there only.
@@ -14,6 +16,7 @@
 pub mod balancers;
 pub mod cgi;
 pub mod findmax;
+pub mod hosts;
 pub mod knet;
 pub mod load;
 pub mod overload;

@@ -154,7 +154,7 @@ impl Bench<'_> {
         let state = self.site.state_folder("load")?;
         let place = Place {
             address,
-            target: Target { path: path.into(), if_none_match: None },
+            target: Target::to(path),
             load: Load { connections: CONNECTIONS, duration: self.options.duration },
             cpu: self.cpus.client,
             vermeil: &self.options.vermeil,

@@ -84,6 +84,28 @@ impl CpuTime {
     }
 }
 
+/// The memory of every process in `group` in bytes, pages shared by several counted in parts (Pss of proc_pid_smaps(5)).
+///
+/// # Errors
+/// When a process's account cannot be read.
+pub fn memory_of_group(group: Pid) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir("/proc").map_err(Error::thing("read", "/proc"))?.flatten() {
+        let folder = entry.path();
+        if stat_of(&folder).is_none_or(|stat| stat.group != group.as_raw_pid()) {
+            continue;
+        }
+        let path = folder.join("smaps_rollup");
+        let Some(text) = unless_ended(fs::read_to_string(&path)).map_err(Error::path("read", &path))? else {
+            continue;
+        };
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        sum += 1024 * kb.ok_or_else(|| Error::form(path.display(), "no line `Pss: N kB`"))?;
+    }
+    Ok(sum)
+}
+
 struct Stat {
     group: i32,
     user: Duration,

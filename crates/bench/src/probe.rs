@@ -19,6 +19,15 @@ pub struct Target {
     pub path: String,
     /// `If-None-Match`, when the request is conditional.
     pub if_none_match: Option<String>,
+    /// `Host`, when it is not the address.
+    pub host: Option<String>,
+}
+
+impl Target {
+    /// A plain request for `path`.
+    pub fn to(path: &str) -> Self {
+        Self { path: path.into(), ..Self::default() }
+    }
 }
 
 /// What came back.
@@ -43,7 +52,8 @@ pub fn fetch(address: SocketAddr, target: &Target) -> io::Result<Answer> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     let condition =
         target.if_none_match.as_ref().map(|tag| format!("If-None-Match: {tag}\r\n")).unwrap_or_default();
-    let request = format!("GET {} HTTP/1.1\r\nHost: {address}\r\n{condition}\r\n", target.path);
+    let host = target.host.clone().unwrap_or_else(|| address.to_string());
+    let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n{condition}\r\n", target.path);
     stream.write_all(request.as_bytes())?;
     receive(&mut stream)
 }

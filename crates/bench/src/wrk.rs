@@ -131,6 +131,9 @@ impl Wrk {
         if let Some(tag) = &target.if_none_match {
             command.arg("--header").arg(format!("If-None-Match: {tag}"));
         }
+        if let Some(host) = &target.host {
+            command.arg("--header").arg(format!("Host: {host}"));
+        }
         command.arg(format!("http://{address}{}", target.path));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::thing("run", "wrk"))?;

@@ -192,7 +192,7 @@ impl Bench<'_> {
         if weight == Weight::Fat {
             self.fatten(server, &process)?;
         }
-        let target = Target { path: path.into(), if_none_match: None };
+        let target = Target::to(path);
         let drive = |duration| {
             let load = Load { connections: CONNECTIONS, duration };
             self.wrk.run(&network, address, &target, load, self.stop)

@@ -310,7 +310,7 @@ struct Running<'n> {
 impl Running<'_> {
     /// What is asked of `server` for `request`: with its own entity tag where the request is conditional.
     fn target(&self, server: Server, request: Request) -> Result<Target> {
-        let mut target = Target { path: format!("/{}", request.file().0), if_none_match: None };
+        let mut target = Target::to(&format!("/{}", request.file().0));
         if request == Request::NotModified {
             let tag = if server.is_floor() { Some(FLOOR_TAG.to_owned()) } else { self.fetch(&target)?.etag };
             target.if_none_match = Some(tag.ok_or_else(|| self.process.failure("sends no entity tag"))?);

@@ -1,0 +1,134 @@
+//! The bench of virtual hosts: what a server takes to load thousands of them, and what finding one costs.
+//!
+//! Vermeil and nginx are started with more and more hosts, each with a name and a folder of its own, on one cpu. Measured are
+//! the time until they answer, the memory they then hold, and the cpu time of a request to the first and to the last
+//! host of the file. What becomes of the numbers stands in `report`.
+
+mod report;
+pub mod servers;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::machine::Cpus;
+use crate::measure::{CpuTime, memory_of_group};
+use crate::network::Network;
+use crate::peers::find_program;
+use crate::peers::process::Process;
+use crate::points::{Key, Points};
+use crate::probe::{self, Target};
+use crate::report::Report;
+use crate::size::Size;
+use crate::stop::Stop;
+use crate::wrk::{Load, Wrk};
+use crate::{Error, Result};
+use servers::{Server, Sites};
+
+/// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
+pub const ROUNDS: usize = 3;
+/// Time under load of each request that is measured.
+pub const DURATION: Duration = Duration::from_secs(1);
+/// Connections of every run, as many as the benches of servers use.
+pub const CONNECTIONS: usize = 64;
+/// How many hosts there are in a full run: one site, a small hoster's machine, and a large one's.
+const COUNTS: [usize; 3] = [1, 10_000, 100_000];
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much of the bench.
+    pub size: Size,
+    /// Interleaved rounds.
+    pub rounds: usize,
+    /// Time under load of each request that is measured.
+    pub duration: Duration,
+    /// The binary `vermeil`.
+    pub vermeil: PathBuf,
+    /// The repository, for the commit's name.
+    pub repository: PathBuf,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// When a server does not start or answers wrongly, or the run is interrupted. Everything started has been stopped, in
+/// every case.
+pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
+    let counts = if options.size == Size::Full { &COUNTS[..] } else { &[1, 200] };
+    let servers = servers_here(options.size)?;
+    let mut points = Points::default();
+    for &count in counts {
+        let sites = Sites::new(count)?;
+        for round in 0..options.rounds {
+            let mut order = servers.clone();
+            order.rotate_left(round % servers.len());
+            for server in order {
+                stop.check()?;
+                sample(options, server, &sites, stop, &mut points)?;
+            }
+        }
+    }
+    Ok(report::report(options, &points))
+}
+
+/// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
+    let report = run(options, stop)?;
+    let metrics = ["load_ms", "memory_mb", "first_us", "last_us"];
+    report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
+    Ok(report)
+}
+
+/// The servers that are installed; in a full run all must be.
+fn servers_here(size: Size) -> Result<Vec<Server>> {
+    match find_program("nginx") {
+        Some(_) => Ok(Server::ALL.to_vec()),
+        None if size == Size::Full => Err(Error::Missing { program: "nginx", package: "nginx" }),
+        None => {
+            eprintln!("SKIPPED: nginx is not installed");
+            Ok(vec![Server::Vermeil])
+        }
+    }
+}
+
+/// One start of one server, and its requests.
+fn sample(options: &Options, server: Server, sites: &Sites, stop: &Stop, points: &mut Points) -> Result<()> {
+    let cpus = Cpus::allowed()?;
+    let (network, address) = (Network::Loopback, Network::Loopback.free_address()?);
+    let command = server.command(options, sites, address, cpus.server)?;
+    let start = Instant::now();
+    let process = Process::start(server.name(), command, sites.state())?;
+    process.wait_until_listening(&network, address)?;
+    let target = |host: usize| Target { host: Some(sites.name(host)), ..Target::to("/index.html") };
+    let last = sites.count() - 1;
+    let fetch = |host| {
+        let answer = probe::fetch(address, &target(host));
+        answer.map_err(|error| process.failure(&format!("asked for host {host}: {error}")))
+    };
+    fetch(last)?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let program = format!("{} hosts", sites.count());
+    let mut push = |metric, unit, value| {
+        let key = Key { program: program.clone(), variant: server.name().to_owned(), metric, unit };
+        points.push(key, value);
+    };
+    push("load_ms", "ms", load_ms);
+    push("memory_mb", "MB", memory_of_group(process.group())? as f64 / 1e6);
+    let wrk = Wrk::new(sites.state(), cpus.client)?;
+    let load = Load { connections: CONNECTIONS, duration: options.duration };
+    for (metric, host) in [("first_us", 0), ("last_us", last)] {
+        fetch(host)?;
+        let before = CpuTime::of_group(process.group())?;
+        let outcome = wrk.run(&network, address, &target(host), load, stop)?;
+        let spent = CpuTime::of_group(process.group())? - before;
+        if let Some(problem) = outcome.problem(200) {
+            return Err(process.failure(&format!("under load of host {host}: {problem}")));
+        }
+        push(metric, "us", spent.run.as_secs_f64() * 1e6 / outcome.requests as f64);
+    }
+    eprintln!("{program}  {}  {load_ms:.0} ms", server.name());
+    process.stop()
+}

@@ -1,0 +1,50 @@
+//! The table of the bench, and how to read it.
+
+use super::{CONNECTIONS, Options};
+use crate::machine;
+use crate::peers::find_program;
+use crate::points::Points;
+use crate::report::Report;
+use crate::table::Table;
+
+const HOW_TO_READ: &str = "\
+**How to read it.** *Loaded* is the time from the start of the process until it has answered a request for the last host of its \
+configuration. *Memory* is what all processes of the server then hold, pages that they share counted once. *First* and *last* \
+are the cpu time of a request for a small file of the first and of the last host of the file.
+
+**What it does not show.** A server that reads its files from a disk: all folders are in memory. A change of the \
+configuration: both servers read all of it again.";
+
+/// The finished bench.
+pub(super) fn report(options: &Options, points: &Points) -> Report {
+    let nginx = find_program("nginx").and_then(|path| machine::version(&path, "-v"));
+    let size = options.size.note();
+    let parameters = vec![
+        ("versions", nginx.unwrap_or_default().replace("nginx version: ", "")),
+        ("load", format!("wrk, {CONNECTIONS} keep-alive connections, {:?} a run{size}", options.duration)),
+        ("rounds", options.rounds.to_string()),
+        ("cpus", "the server on one, the load on the other".into()),
+    ];
+    Report::new("hosts", "what virtual hosts cost", &options.repository, parameters)
+        .with_points(points)
+        .with_table(table(points))
+        .with_how_to_read(HOW_TO_READ)
+}
+
+fn table(points: &Points) -> Table {
+    let head = ["hosts", "server", "loaded ms", "low – high", "memory MB", "first µs", "last µs"];
+    let mut table = Table::new(2, &head);
+    for (program, variant) in points.cells() {
+        let median = |metric| points.median(program, variant, metric);
+        table.push([
+            program.trim_end_matches(" hosts").into(),
+            variant.into(),
+            median("load_ms"),
+            points.spread(program, variant, "load_ms"),
+            median("memory_mb"),
+            median("first_us"),
+            median("last_us"),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,168 @@
+//! The sites and the servers that are configured for them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::Options;
+use crate::network::Network;
+use crate::peers::find_program;
+use crate::{Error, Result};
+
+/// Folders of sites, each with one page. As many as hosts would take minutes to make and say nothing about hosts, so they take
+/// turns.
+const FOLDERS: usize = 100;
+/// Bytes of the page.
+const PAGE_BYTES: usize = 1024;
+
+/// Hosts with their folders.
+#[derive(Debug)]
+pub struct Sites {
+    folder: TempDir,
+    count: usize,
+}
+
+impl Sites {
+    /// The folders of `count` hosts.
+    ///
+    /// # Errors
+    /// When they cannot be made.
+    pub fn new(count: usize) -> Result<Self> {
+        let folder = tempfile::tempdir().map_err(Error::thing("make", "a temporary folder"))?;
+        let sites = Self { folder, count };
+        for number in 0..count.min(FOLDERS) {
+            let root = sites.root(number);
+            fs::create_dir(&root).map_err(Error::path("make", &root))?;
+            let page = root.join("index.html");
+            fs::write(&page, vec![b'x'; PAGE_BYTES]).map_err(Error::path("write", &page))?;
+        }
+        // nginx gives up its rights and must be able to look inside.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(sites.state(), open).map_err(Error::path("open", sites.state()))?;
+        Ok(sites)
+    }
+
+    /// How many hosts there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The name of a host.
+    pub fn name(&self, number: usize) -> String {
+        format!("site-{number}.example")
+    }
+
+    /// The folder for configurations and logs.
+    pub fn state(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn root(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("root-{}", number % FOLDERS))
+    }
+}
+
+/// A server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Vermeil.
+    Vermeil,
+    /// nginx, as its documentation tunes it for static files and many names.
+    Nginx,
+}
+
+impl Server {
+    /// Every server, in the order of the tables.
+    pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vermeil => "vermeil",
+            Self::Nginx => "nginx",
+        }
+    }
+
+    /// The command that serves `sites` at `address` on `cpu`.
+    pub(super) fn command(
+        self,
+        options: &Options,
+        sites: &Sites,
+        address: SocketAddr,
+        cpu: usize,
+    ) -> Result<Command> {
+        let (file, text) = match self {
+            Self::Vermeil => ("vermeil.toml", vermeil(sites, address, cpu)),
+            Self::Nginx => ("nginx.conf", nginx(sites, address)),
+        };
+        let path = sites.state().join(file);
+        fs::write(&path, text).map_err(Error::path("write", &path))?;
+        Ok(match self {
+            Self::Vermeil => {
+                let mut command = Network::Loopback.server_command(&options.vermeil, cpu);
+                command.args(["serve", "--config"]).arg(path);
+                command
+            }
+            Self::Nginx => {
+                let program =
+                    find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
+                let mut command = Network::Loopback.server_command(program, cpu);
+                command.arg("-p").arg(sites.state()).arg("-c").arg(path);
+                command.arg("-e").arg(sites.state().join("error.log"));
+                command
+            }
+        })
+    }
+}
+
+fn vermeil(sites: &Sites, address: SocketAddr, cpu: usize) -> String {
+    let mut text =
+        format!("cores = \"{cpu}-{cpu}\"\nlog = \"off\"\n\n[[listener]]\naddress = \"{address}\"\n");
+    for number in 0..sites.count {
+        let (name, root) = (sites.name(number), sites.root(number));
+        let _infallible = write!(text, "\n[[host]]\nnames = [\"{name}\"]\nroot = \"{}\"\n", root.display());
+    }
+    text
+}
+
+fn nginx(sites: &Sites, address: SocketAddr) -> String {
+    let state = sites.state().display();
+    // Twice as many places as names, as its documentation asks.
+    let places = (2 * sites.count).next_power_of_two().max(1024);
+    let mut text = format!(
+        "daemon off;
+worker_processes 1;
+pid {state}/nginx.pid;
+error_log {state}/error.log crit;
+events {{
+    worker_connections 4096;
+    use epoll;
+}}
+http {{
+    access_log off;
+    keepalive_requests 1000000000;
+    open_file_cache max=10000 inactive=300s;
+    open_file_cache_valid 60s;
+    server_names_hash_max_size {places};
+    server_names_hash_bucket_size 128;
+    client_body_temp_path {state}/body;
+    proxy_temp_path {state}/proxy;
+    fastcgi_temp_path {state}/fastcgi;
+    uwsgi_temp_path {state}/uwsgi;
+    scgi_temp_path {state}/scgi;
+"
+    );
+    for number in 0..sites.count {
+        let (name, root) = (sites.name(number), sites.root(number));
+        let root = root.display();
+        // What concerns the socket may be said once only.
+        let backlog = if number == 0 { " backlog=4096" } else { "" };
+        let _infallible =
+            writeln!(text, "    server {{ listen {address}{backlog}; server_name {name}; root {root}; }}");
+    }
+    text + "}\n"
+}
