@@ -6,11 +6,20 @@
 #![allow(unsafe_code)]
 
 use crate::{
+    ColorId,
     canary::{Bug, planted},
+    resident::Resident,
     sync::{AtomicBool, Ordering},
 };
 // std's cell also under loom: the link must stay the first bytes of the event.
-use std::{cell::UnsafeCell, ptr::NonNull, sync::Arc};
+use std::{
+    cell::UnsafeCell,
+    mem::ManuallyDrop,
+    pin::Pin,
+    ptr::NonNull,
+    sync::Arc,
+    task::{Wake, Waker},
+};
 
 /// Code and data that run once, on a color.
 pub trait Run: Send + 'static {
@@ -20,11 +29,17 @@ pub trait Run: Send + 'static {
 
 /// What runs each time a [`Repeating`] event comes to its turn.
 pub trait Repeat: Send + Sync + Sized + 'static {
-    /// Runs to completion; must not block. Posts that arrive from now on queue the event again.
-    fn run(event: &Arc<Repeating<Self>>);
+    /// What lives on a color in the event's own memory; a task's future.
+    type Resident: Send + 'static;
 
-    /// Posts the event to its queue: what a [`std::task::Waker`] made of it does.
-    fn wake(event: &Arc<Repeating<Self>>);
+    /// Runs to completion; must not block. Posts that arrive from now on queue the event again.
+    fn run(event: &Pin<Arc<Repeating<Self>>>);
+
+    /// Posts the event to its queue: what a [`Waker`] made of it does.
+    fn wake(event: &Pin<Arc<Repeating<Self>>>);
+
+    /// It was posted, and is dropped instead of run: with its color, or with the runtime.
+    fn dropped(_: &Pin<Arc<Repeating<Self>>>) {}
 }
 
 /// What is known of an event without running it: the queue carries it, others give it a meaning.
@@ -142,16 +157,19 @@ impl<T: Run> Once<T> {
 
 /// An event that can be posted any number of times and stands in at most one queue.
 #[repr(C)]
-pub struct Repeating<T> {
+pub struct Repeating<T: Repeat> {
     header: UnsafeCell<Header>,
     /// Set by whoever posts, cleared by the run before it starts. While set, the event is queued and one strong count
     /// belongs to the queue.
     posted: AtomicBool,
     /// What the event runs on.
     pub body: T,
+    /// Pinned as long as the event lives: it is only ever made inside a `Pin<Arc<_>>`.
+    resident: Resident<T::Resident>,
 }
 
-// SAFETY: `header` is touched only by the one `Event` that the `posted` bit allows; `body` is Send + Sync by bound.
+// SAFETY: `header` is touched only by the one `Event` that the `posted` bit allows; `body` is Send + Sync by bound, and the
+// resident is Send by bound and reached only on its color.
 unsafe impl<T: Repeat> Send for Repeating<T> {}
 // SAFETY: as above.
 unsafe impl<T: Repeat> Sync for Repeating<T> {}
@@ -159,27 +177,52 @@ unsafe impl<T: Repeat> Sync for Repeating<T> {}
 impl<T: Repeat> Repeating<T> {
     const VTABLE: Vtable = Vtable { run: Self::run_raw, discard: Self::discard };
 
-    /// A new event, not posted yet.
-    pub fn new(body: T) -> Arc<Self> {
+    /// A new event, not posted yet, whose resident lives on `color`.
+    pub fn new(body: T, color: ColorId, resident: T::Resident) -> Pin<Arc<Self>> {
         let header = UnsafeCell::new(Header::new(&Self::VTABLE));
-        Arc::new(Self { header, posted: AtomicBool::new(false), body })
+        let resident = Resident::new(color, resident);
+        Arc::pin(Self { header, posted: AtomicBool::new(false), body, resident })
+    }
+
+    /// What lives in the event.
+    pub fn resident(self: Pin<&Self>) -> Pin<&Resident<T::Resident>> {
+        // SAFETY: a field of something pinned that is never moved out of it: there is no way to it but this.
+        unsafe { self.map_unchecked(|event| &event.resident) }
+    }
+
+    /// A waker of the event, without a share in its memory: for as long as `f` runs.
+    pub fn with_waker<R>(self: &Pin<Arc<Self>>, f: impl FnOnce(&Waker) -> R) -> R {
+        // SAFETY: `Pin` is `repr(transparent)`; nothing is moved out of what is shared.
+        let shared = unsafe { &*std::ptr::from_ref(self).cast::<Arc<Self>>() };
+        // SAFETY: the pointer is an `Arc`'s, whose count is not taken: the waker is never dropped. `self` outlives it.
+        let waker = ManuallyDrop::new(Waker::from(unsafe { Arc::from_raw(Arc::as_ptr(shared)) }));
+        f(&waker)
     }
 
     /// The event to push, unless it stands in a queue already: then its coming run will see what the caller did
     /// before this call.
-    pub fn post(self: &Arc<Self>) -> Option<Event> {
+    pub fn post(self: &Pin<Arc<Self>>) -> Option<Event> {
         // AcqRel pairs with the swap in `run_raw`: the run that follows sees what happened before any post.
         if self.posted.swap(true, Ordering::AcqRel) {
             return None;
         }
-        let raw = Arc::into_raw(Arc::clone(self)).cast_mut();
+        // SAFETY: it goes on as a raw pointer, of which nothing moves what it points to.
+        let shared = unsafe { Pin::into_inner_unchecked(self.clone()) };
+        let raw = Arc::into_raw(shared).cast_mut();
         // The header is the first field of a `repr(C)` struct. `into_raw` is never null.
         Some(Event(NonNull::new(raw.cast()).expect("an Arc is never null")))
     }
 
+    /// # Safety
+    /// `header` is what `post` gave to an event, which has not been made use of since.
+    unsafe fn posted(header: NonNull<Header>) -> Pin<Arc<Self>> {
+        // SAFETY: `post` made this pointer from `Arc::into_raw` and gave its count to the event. It was pinned then.
+        unsafe { Pin::new_unchecked(Arc::from_raw(header.cast::<Self>().as_ptr())) }
+    }
+
     unsafe fn run_raw(header: NonNull<Header>) {
-        // SAFETY: `post` made this pointer from `Arc::into_raw` and gave its count to the event.
-        let this = unsafe { Arc::from_raw(header.cast::<Self>().as_ptr()) };
+        // SAFETY: an event is run or discarded, once.
+        let this = unsafe { Self::posted(header) };
         // Acquire: see what was done before the posts that found the bit set. Release: a post that finds it clear
         // reuses the link, which was read before this point.
         if !planted(Bug::ClearAfterRun) {
@@ -193,17 +236,20 @@ impl<T: Repeat> Repeating<T> {
 
     unsafe fn discard(header: NonNull<Header>) {
         // SAFETY: as in `run_raw`.
-        let this = unsafe { Arc::from_raw(header.cast::<Self>().as_ptr()) };
+        let this = unsafe { Self::posted(header) };
         this.posted.swap(false, Ordering::AcqRel);
+        T::dropped(&this);
     }
 }
 
-impl<T: Repeat> std::task::Wake for Repeating<T> {
+impl<T: Repeat> Wake for Repeating<T> {
     fn wake(self: Arc<Self>) {
-        T::wake(&self);
+        // SAFETY: it was pinned when it was made, and only a waker has it unpinned.
+        T::wake(&unsafe { Pin::new_unchecked(self) });
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        T::wake(self);
+        // SAFETY: as in `wake`; `Pin` is `repr(transparent)`.
+        T::wake(unsafe { &*std::ptr::from_ref(self).cast::<Pin<Arc<Self>>>() });
     }
 }

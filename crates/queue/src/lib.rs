@@ -5,7 +5,7 @@
 //! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
 //! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
-//! Read in this order: `event`, `color` (the count-token protocol), `colored`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
+//! Read in this order: `event`, `color` (the count-token protocol), `colored`, `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`).
 
@@ -15,6 +15,7 @@ mod colored;
 mod event;
 mod parking;
 mod ready;
+mod resident;
 mod ring;
 mod sync;
 
@@ -28,4 +29,5 @@ pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Repeat, Repeating, Run};
 pub use parking::{Parking, Sleep};
 pub use ready::ReadyQueue;
+pub use resident::Resident;
 pub use ring::Ring;

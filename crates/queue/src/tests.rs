@@ -1,14 +1,15 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
 use crate::{
-    Activation, ColorQueue, Colored, Event, Held, Label, ReadyQueue, Repeat, Repeating, Ring, Run, Token,
-    current_color, hold, run_together,
+    Activation, ColorId, ColorQueue, Colored, Event, Held, Label, ReadyQueue, Repeat, Repeating, Ring, Run,
+    Token, current_color, hold, run_together,
 };
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{Arc, Mutex},
 };
 
@@ -104,27 +105,71 @@ fn an_event_may_push_to_its_own_color() {
     assert!(*ran.lock().unwrap());
 }
 
-struct Counted(Mutex<u32>);
+/// Runs, and drops without a run.
+#[derive(Default)]
+struct Counted {
+    runs: Mutex<u32>,
+    drops: Mutex<u32>,
+    _witness: Arc<()>,
+}
 
 impl Repeat for Counted {
-    fn run(event: &Arc<Repeating<Self>>) {
-        *event.body.0.lock().unwrap() += 1;
+    type Resident = Vec<ColorId>;
+
+    fn run(event: &Pin<Arc<Repeating<Self>>>) {
+        *event.body.runs.lock().unwrap() += 1;
+        event
+            .as_ref()
+            .resident()
+            .with(|colors| colors.get_mut().as_mut().unwrap().push(current_color().unwrap()));
     }
 
-    fn wake(_: &Arc<Repeating<Self>>) {}
+    fn wake(_: &Pin<Arc<Repeating<Self>>>) {}
+
+    fn dropped(event: &Pin<Arc<Repeating<Self>>>) {
+        *event.body.drops.lock().unwrap() += 1;
+    }
 }
 
 #[test]
 fn a_repeating_event_stands_in_one_queue() {
     let color = color();
-    let repeating = Repeating::new(Counted(Mutex::new(0)));
+    let witness = Arc::new(());
+    let counted = Counted { _witness: witness.clone(), ..Counted::default() };
+    let repeating = Repeating::new(counted, color.id(), Vec::new());
     let token = color.push(repeating.post().expect("not posted yet")).unwrap();
     assert!(repeating.post().is_none(), "already posted");
     assert!(matches!(run(token, 9).1, Activation::Empty));
     drop(repeating.post().expect("it ran, so it can be posted again"));
     assert!(repeating.post().is_some(), "a cancelled post can be repeated");
-    assert_eq!(*repeating.body.0.lock().unwrap(), 1);
-    assert_eq!(Arc::strong_count(&repeating), 1);
+    assert_eq!((*repeating.body.runs.lock().unwrap(), *repeating.body.drops.lock().unwrap()), (1, 2));
+    drop(repeating);
+    assert_eq!(Arc::strong_count(&witness), 1, "no count is left over");
+}
+
+/// What lives in an event stays in its place, and is reached on its color only, also after it was given to another.
+#[test]
+fn a_resident_stays_where_it_is_and_moves_to_another_color() {
+    let (from, to) = (color(), color());
+    let repeating = Repeating::new(Counted::default(), from.id(), Vec::new());
+    let address = || {
+        let (place, seen) = (Arc::new(Mutex::new(0)), repeating.clone());
+        let found = place.clone();
+        let look = move || {
+            seen.as_ref().resident().with(|colors| *found.lock().unwrap() = &raw const *colors as usize)
+        };
+        (place, look)
+    };
+    let (here, look) = address();
+    assert_eq!(run(from.push(event(look)).unwrap(), 1).0.panics, 0);
+    let (moved, id) = (repeating.clone(), to.id());
+    assert_eq!(run(from.push(event(move || moved.as_ref().resident().move_to(id))).unwrap(), 1).0.panics, 0);
+    let (_, look) = address();
+    assert_eq!(run(from.push(event(look)).unwrap(), 1).0.panics, 1, "it is not here any more");
+    let (there, look) = address();
+    assert_eq!(run(to.push(event(look)).unwrap(), 1).0.panics, 0);
+    assert_eq!(*here.lock().unwrap(), *there.lock().unwrap());
+    assert_eq!(repeating.as_ref().resident().color(), to.id());
 }
 
 #[test]

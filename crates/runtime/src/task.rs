@@ -1,30 +1,30 @@
 //! Tasks: futures that live on a color.
 //!
 //! A task is a repeating event: a wake-up posts "poll me" to its color, so polls of all tasks and runs of all handlers of
-//! a color never overlap, and a wake-up during a poll queues it again at the tail. Also owns the registry through which
-//! a core cancels what is left when the runtime stops. Tested in `tests/task.rs`.
+//! a color never overlap, and a wake-up during a poll queues it again at the tail. It is one piece of memory: the event, the
+//! future, and the result for whoever waits. Also owns the registry through which a core cancels what is left when the
+//! runtime stops. Tested in `tests/task.rs`.
 
 use crate::{Color, core::current, error::TaskError, shared::Handle};
 use slab::Slab;
 use std::{
     future::{Future, poll_fn},
+    marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
-use vermeil_queue::{Colored, Repeat, Repeating, current_color};
+use vermeil_queue::{Repeat, Repeating, current_color};
 use vermeil_sched::HandlerIndex;
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
-    outcome: Arc<Outcome<T>>,
-    /// Nothing for what cannot be cancelled.
-    cancel: Option<Weak<dyn Cancel>>,
+    awaited: Pin<Arc<dyn Awaited<T>>>,
 }
 
 /// What a task leaves for whoever waits for it.
@@ -46,19 +46,29 @@ struct Body<F: Future> {
     /// Where it has hopped to, if it is not at home.
     away: Mutex<Option<Color>>,
     is_away: AtomicBool,
-    /// Nothing once it has ended.
-    future: Colored<Option<Pin<Box<F>>>>,
     cancelled: AtomicBool,
-    outcome: Arc<Outcome<F::Output>>,
+    outcome: Outcome<F::Output>,
     /// The core whose registry keeps it, wherever its color goes.
     registered: u32,
     /// Its place in that registry; written once, before anybody can find it there.
     slot: AtomicUsize,
+    /// The future is the event's resident: nothing once it has ended.
+    future: PhantomData<fn() -> F>,
 }
 
+/// Something that can be made to end; what cannot does nothing.
 trait Cancel: Send + Sync {
-    fn cancel(self: Arc<Self>);
-    fn wake(self: Arc<Self>);
+    fn cancel(self: Pin<Arc<Self>>) {}
+
+    fn wake(self: Pin<Arc<Self>>) {}
+
+    /// Its runtime has ended, and will not run it.
+    fn abandon(self: Pin<Arc<Self>>) {}
+}
+
+/// Something that has a result some day.
+trait Awaited<T>: Cancel {
+    fn outcome(&self) -> &Outcome<T>;
 }
 
 impl Handle {
@@ -72,28 +82,26 @@ impl Handle {
         F::Output: Send + 'static,
     {
         assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
-        let outcome = Outcome::new();
         let registered = color.core().0;
-        let task = Repeating::new(Body {
+        let body = Body {
             color: color.clone(),
             away: Mutex::default(),
             is_away: AtomicBool::new(false),
-            future: Colored::new(color.id(), Some(Box::pin(future))),
             cancelled: AtomicBool::new(false),
-            outcome: outcome.clone(),
+            outcome: Outcome::default(),
             registered,
             slot: AtomicUsize::new(0),
-        });
-        let cancel: Arc<dyn Cancel> = task.clone();
-        let weak = Arc::downgrade(&cancel);
+            future: PhantomData,
+        };
+        let task = Repeating::new(body, color.id(), future);
         let registry = &self.shared.core(registered).tasks;
-        registry.insert(cancel, &task.body.slot);
+        registry.insert(task.clone(), &task.body.slot);
         if self.shared.ended.load(Ordering::Relaxed) {
             // Nobody else will let go of it. If it is not seen here, whoever ends the runtime finds the task.
             registry.clear();
         }
         Body::wake(&task);
-        Task { outcome, cancel: Some(weak) }
+        Task { awaited: task }
     }
 }
 
@@ -102,13 +110,15 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn run(task: &Arc<Repeating<Self>>) {
-        let body = &task.body;
-        if current_color() != Some(body.future.color()) {
+    type Resident = F;
+
+    fn run(task: &Pin<Arc<Repeating<Self>>>) {
+        let (body, future) = (&task.body, task.as_ref().resident());
+        if current_color() != Some(future.color()) {
             // Posted here before the task hopped away: follow it.
             return Self::wake(task);
         }
-        let (result, panic) = body.future.with(|future| body.poll(task, future));
+        let (result, panic) = future.with(|future| body.poll(task, future));
         let hop = current(|core| core.hop.borrow_mut().take()).flatten();
         match (result, hop) {
             (Some(result), _) => {
@@ -116,6 +126,7 @@ where
                 body.outcome.complete(result);
             }
             (None, Some(color)) => {
+                future.move_to(color.id());
                 body.go_to(color);
                 Self::wake(task);
             }
@@ -127,7 +138,7 @@ where
         }
     }
 
-    fn wake(task: &Arc<Repeating<Self>>) {
+    fn wake(task: &Pin<Arc<Repeating<Self>>>) {
         let Some(event) = task.post() else { return };
         let body = &task.body;
         // Acquire pairs with the store in `go_to`; a waker that comes earlier posts at home, and the task is followed.
@@ -136,6 +147,14 @@ where
         } else {
             body.color.push(TASKS, event);
         }
+    }
+
+    fn dropped(task: &Pin<Arc<Repeating<Self>>>) {
+        let future = task.as_ref().resident();
+        if current_color() == Some(future.color()) {
+            future.with(drop_contained);
+        }
+        task.body.outcome.complete(Err(TaskError::Cancelled));
     }
 }
 
@@ -147,14 +166,13 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn poll(&self, task: &Arc<Repeating<Self>>, future: &mut Option<Pin<Box<F>>>) -> Polled<F::Output> {
-        let Some(alive) = future.as_mut() else { return (None, None) };
+    fn poll(&self, task: &Pin<Arc<Repeating<Self>>>, mut future: Pin<&mut Option<F>>) -> Polled<F::Output> {
+        let Some(alive) = future.as_mut().as_pin_mut() else { return (None, None) };
         if self.cancelled.load(Ordering::Acquire) {
             return (Some(Err(TaskError::Cancelled)), drop_contained(future));
         }
-        let waker = Waker::from(task.clone());
-        let mut context = Context::from_waker(&waker);
-        match catch_unwind(AssertUnwindSafe(|| alive.as_mut().poll(&mut context))) {
+        let poll = || task.with_waker(|waker| alive.poll(&mut Context::from_waker(waker)));
+        match catch_unwind(AssertUnwindSafe(poll)) {
             Ok(Poll::Pending) => (None, None),
             Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
             Err(panic) => {
@@ -164,9 +182,8 @@ where
         }
     }
 
-    /// Leaves the color that runs for another.
+    /// Notes that the future has gone to another color.
     fn go_to(&self, color: Color) {
-        self.future.move_to(color.id());
         let home = color.id() == self.color.id();
         *self.away.lock().expect("nothing panics under this lock") = (!home).then_some(color);
         self.is_away.store(!home, Ordering::Release);
@@ -184,9 +201,8 @@ pub(crate) const TASKS: HandlerIndex = HandlerIndex(0);
 type Panic = Box<dyn std::any::Any + Send>;
 
 /// Drops a future on its color; a destructor that panics ends nothing but itself.
-fn drop_contained<F>(future: &mut Option<Pin<Box<F>>>) -> Option<Panic> {
-    let future = future.take();
-    catch_unwind(AssertUnwindSafe(|| drop(future))).err()
+fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Panic> {
+    catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
 }
 
 impl<F> Cancel for Repeating<Body<F>>
@@ -194,20 +210,38 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn cancel(self: Arc<Self>) {
+    fn cancel(self: Pin<Arc<Self>>) {
         self.body.cancelled.store(true, Ordering::Release);
         Body::wake(&self);
     }
 
-    fn wake(self: Arc<Self>) {
+    fn wake(self: Pin<Arc<Self>>) {
         Body::wake(&self);
+    }
+
+    fn abandon(self: Pin<Arc<Self>>) {
+        // What is posted to a runtime that has ended is dropped at once, on its color, and the future with it.
+        Body::wake(&self);
+        self.body.outcome.complete(Err(TaskError::Cancelled));
     }
 }
 
-impl<F: Future> Drop for Body<F> {
-    /// A task whose color was dropped with the runtime never ran to its end.
-    fn drop(&mut self) {
-        self.outcome.complete(Err(TaskError::Cancelled));
+impl<F> Awaited<F::Output> for Repeating<Body<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn outcome(&self) -> &Outcome<F::Output> {
+        &self.body.outcome
+    }
+}
+
+/// What is under way and cannot be cancelled.
+impl<T: Send> Cancel for Outcome<T> {}
+
+impl<T: Send> Awaited<T> for Outcome<T> {
+    fn outcome(&self) -> &Self {
+        self
     }
 }
 
@@ -216,11 +250,13 @@ pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError>
     catch_unwind(AssertUnwindSafe(body)).map_err(|_| TaskError::Panicked)
 }
 
-impl<T> Outcome<T> {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State::Running(None)) })
+impl<T> Default for Outcome<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State::Running(None)) }
     }
+}
 
+impl<T> Outcome<T> {
     pub(crate) fn complete(&self, result: Result<T, TaskError>) {
         let mut state = self.state.lock().expect("nothing panics under this lock");
         let State::Running(waker) = &mut *state else { return };
@@ -235,26 +271,21 @@ impl<T> Outcome<T> {
 
 impl<T> Task<T> {
     /// What is under way and cannot be cancelled.
-    pub(crate) fn of(outcome: Arc<Outcome<T>>) -> Self {
-        Self { outcome, cancel: None }
-    }
-
-    fn upgrade(&self) -> Option<Arc<dyn Cancel>> {
-        self.cancel.as_ref()?.upgrade()
+    pub(crate) fn of(outcome: Pin<Arc<Outcome<T>>>) -> Self
+    where
+        T: Send + 'static,
+    {
+        Self { awaited: outcome }
     }
 
     /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
     pub fn cancel(&self) {
-        if let Some(task) = self.upgrade() {
-            task.cancel();
-        }
+        self.awaited.clone().cancel();
     }
 
     /// Has the future polled once more, soon: for whoever changed something that it looks at but cannot wait for.
     pub fn wake(&self) {
-        if let Some(task) = self.upgrade() {
-            task.wake();
-        }
+        self.awaited.clone().wake();
     }
 
     /// Blocks this thread until the task has ended. Not for use on a core: nothing else would run there.
@@ -290,7 +321,7 @@ impl Wake for Unpark {
 impl<T> Drop for Task<T> {
     /// The result goes with the last who could have asked for it, however long a waker keeps the task's memory.
     fn drop(&mut self) {
-        let mut state = self.outcome.state.lock().expect("nothing panics under this lock");
+        let mut state = self.awaited.outcome().state.lock().expect("nothing panics under this lock");
         let result = std::mem::replace(&mut *state, State::Taken);
         drop(state);
         drop(result);
@@ -301,7 +332,7 @@ impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.outcome.state.lock().expect("nothing panics under this lock");
+        let mut state = self.awaited.outcome().state.lock().expect("nothing panics under this lock");
         match std::mem::replace(&mut *state, State::Taken) {
             State::Done(result) => Poll::Ready(result),
             State::Taken => panic!("a task was polled after it ended"),
@@ -332,14 +363,14 @@ pub async fn yield_now() {
 /// dropped on its color: by its end, or when the runtime stops.
 #[derive(Default)]
 pub(crate) struct Registry {
-    tasks: Mutex<Slab<Arc<dyn Cancel>>>,
+    tasks: Mutex<Slab<Pin<Arc<dyn Cancel>>>>,
     alive: AtomicUsize,
 }
 
 impl Registry {
     /// Keeps `task` and writes its place to `slot`: under the lock, since a core that stops cancels, and so removes, what
     /// it finds here before the spawning thread may have come further.
-    fn insert(&self, task: Arc<dyn Cancel>, slot: &AtomicUsize) {
+    fn insert(&self, task: Pin<Arc<dyn Cancel>>, slot: &AtomicUsize) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
         slot.store(tasks.insert(task), Ordering::Relaxed);
         self.alive.store(tasks.len(), Ordering::Release);
@@ -373,6 +404,6 @@ impl Registry {
     /// Lets go of what is left once the cores have stopped.
     pub(crate) fn clear(&self) {
         let left = std::mem::take(&mut *self.tasks.lock().expect("nothing panics under this lock"));
-        drop(left);
+        left.into_iter().for_each(|(_, task)| task.abandon());
     }
 }

@@ -15,6 +15,7 @@ use crate::{
 };
 use std::{
     mem,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -43,7 +44,7 @@ impl Drop for Meeting {
 }
 
 /// Cancels what it was made for, unless that has ended before.
-struct Ends<T>(Arc<Outcome<T>>);
+struct Ends<T>(Pin<Arc<Outcome<T>>>);
 
 impl<T> Drop for Ends<T> {
     fn drop(&mut self) {
@@ -69,7 +70,7 @@ impl Handle {
         assert!(!colors.is_empty(), "`when` needs a color");
         let homes: Vec<_> = colors.iter().filter_map(|color| home(color)).collect();
         assert!(homes.windows(2).all(|pair| pair[0] == pair[1]), "colors tied to different cores never meet");
-        let outcome = Outcome::new();
+        let outcome: Pin<Arc<Outcome<T>>> = Arc::pin(Outcome::default());
         let done = Ends(outcome.clone());
         // Counted as a posted event: a runtime that drains waits for it.
         let counted = colors[0].core().0;

@@ -6,7 +6,7 @@ use loom::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 /// Like a task: a poster stores a flag and posts, the run looks at the flag.
 struct Flagged {
@@ -15,15 +15,17 @@ struct Flagged {
 }
 
 impl Repeat for Flagged {
-    fn run(event: &Arc<Repeating<Self>>) {
+    type Resident = ();
+
+    fn run(event: &Pin<Arc<Repeating<Self>>>) {
         let raised = event.body.raised.load(Ordering::Relaxed);
         event.body.seen.fetch_max(raised, Ordering::Relaxed);
     }
 
-    fn wake(_: &Arc<Repeating<Self>>) {}
+    fn wake(_: &Pin<Arc<Repeating<Self>>>) {}
 }
 
-fn post(color: &Arc<ColorQueue>, event: &Arc<Repeating<Flagged>>) {
+fn post(color: &Arc<ColorQueue>, event: &Pin<Arc<Repeating<Flagged>>>) {
     event.body.raised.fetch_add(1, Ordering::Relaxed);
     let Some(queued) = event.post() else { return };
     let mut next: Option<Token> = color.push(queued);
@@ -39,12 +41,14 @@ fn post(color: &Arc<ColorQueue>, event: &Arc<Repeating<Flagged>>) {
 fn a_post_during_the_run_is_not_lost() {
     loom::model(|| {
         let color = color();
-        let event = Repeating::new(Flagged { raised: AtomicUsize::new(0), seen: AtomicUsize::new(0) });
+        let flagged = Flagged { raised: AtomicUsize::new(0), seen: AtomicUsize::new(0) };
+        let event = Repeating::new(flagged, color.id(), ());
         let (other_color, other_event) = (color.clone(), event.clone());
         let thread = thread::spawn(move || post(&other_color, &other_event));
         post(&color, &event);
         thread.join().unwrap();
         assert_eq!(event.body.seen.load(Ordering::Relaxed), 2, "the last run saw every post");
-        assert_eq!(Arc::strong_count(&event), 1);
+        // SAFETY: nothing is moved out of it.
+        assert_eq!(Arc::strong_count(&unsafe { Pin::into_inner_unchecked(event) }), 1);
     });
 }
