@@ -5,6 +5,8 @@ kernel=$1 initramfs=$2 console=$3
 ip link set lo up
 ip tuntap add dev tap0 mode tap multi_queue
 ip addr add 10.9.0.1/24 dev tap0
+# Clients have addresses of their own: one of the modes goes by them.
+for client in $(seq 16); do ip addr add 10.9.0.$((100 + client))/24 dev tap0; done
 ip link set tap0 up
 set -- -machine q35 -accel tcg,thread=multi -cpu max -smp 16,sockets=4,cores=4 -m 4096
 for node in 0 1 2 3; do
@@ -25,20 +27,20 @@ qemu-system-x86_64 "$@" \
     -kernel "$kernel" -initrd "$initramfs" -append "console=ttyS0 quiet panic=-1" \
     -display none -monitor none -serial "file:$console" -no-reboot &
 machine=$!
-trap 'kill $machine 2> /dev/null' EXIT
+trap 'kill $machine $clients 2> /dev/null' EXIT
 asked=0
 while kill -0 $machine 2> /dev/null; do
     count=$(grep -c "VERMEIL ASK" "$console" 2> /dev/null)
-    if [ "${count:-0}" -gt "$asked" ]; then
+    while [ "${count:-0}" -gt "$asked" ]; do
         asked=$((asked + 1))
-        # Eight clients, each request on a connection of its own.
-        for client in 1 2 3 4 5 6 7 8; do
-            (for _ in $(seq 25); do curl -s -m 60 -o /dev/null http://10.9.0.2/page; done) &
+        # ASK CLIENTS REQUESTS-OF-EACH FILE: clients at once, each request on a connection of its own.
+        set -- $(grep "VERMEIL ASK" "$console" | sed -n "${asked}s/.*ASK //p" | tr -d '\r')
+        for client in $(seq "$1"); do
+            curl -s -m 120 -o /dev/null --interface 10.9.0.$((100 + client)) -H 'Connection: close' \
+                "http://10.9.0.2/$3?[1-$2]" &
             clients="$clients $!"
         done
-        for client in $clients; do wait "$client"; done
-        clients=
-    fi
+    done
     sleep 0.2
 done
 wait $machine
