@@ -1,6 +1,6 @@
 # The modes compared where one node is slowed, as in Apache-NUMA's tables: the cores of node 2 get two thousandths of their
-# cpus' time, as if others had the rest. A table and no verdict: a core that is held up where it waits for its sockets, as
-# io_uring has it do most of its work, looks idle to the program that chooses.
+# cpus' time, as if others had the rest. A table and no verdict: a core that is not let run where it waits for its sockets
+# looks idle to the program that chooses.
 
 slowed=/sys/fs/cgroup/slowed
 echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
