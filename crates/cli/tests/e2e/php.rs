@@ -3,6 +3,7 @@
 //! Here is what all of these tests need: finding PHP, sites that its user may read, reading an answer however it is framed.
 //! Where PHP is not installed the tests say so loudly and pass.
 
+mod apache;
 mod content;
 mod crashes;
 mod instances;

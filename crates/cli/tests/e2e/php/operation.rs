@@ -157,10 +157,15 @@ fn who_waits_too_long_is_told(io: Io) {
 }
 
 /// A php-fpm that the test runs.
-struct Fpm(Child);
+pub(super) struct Fpm(Child);
 
 impl Fpm {
+    /// With the setting under which php-fpm would run the file that PATH_TRANSLATED names.
     fn start(site: &Site, listen: &str, children: u32) -> Option<Self> {
+        Self::start_with(site, listen, children, "cgi.fix_pathinfo=0")
+    }
+
+    pub(super) fn start_with(site: &Site, listen: &str, children: u32, setting: &str) -> Option<Self> {
         let program = installed("php-fpm")?;
         let file = site.outside("fpm.conf");
         let user =
@@ -171,8 +176,7 @@ impl Fpm {
         );
         fs::write(&file, text).expect("a file");
         let mut command = Command::new(program);
-        // The setting under which php-fpm would run the file that PATH_TRANSLATED names.
-        command.args(["--nodaemonize", "-d", "cgi.fix_pathinfo=0", "--fpm-config"]).arg(file);
+        command.args(["--nodaemonize", "-d", setting, "--fpm-config"]).arg(file);
         Some(Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("php-fpm starts")))
     }
 }
