@@ -263,6 +263,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
             [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
             [CompletionResult]::new('calibrate', 'calibrate', [CompletionResultType]::ParameterValue, 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events')
+            [CompletionResult]::new('parity', 'parity', [CompletionResultType]::ParameterValue, 'Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -320,6 +321,16 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'vermeil;sim;parity' {
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'This machine as `vermeil sim calibrate` described it')
+            [CompletionResult]::new('--machine', '--machine', [CompletionResultType]::ParameterName, 'This machine as `vermeil sim calibrate` described it')
+            [CompletionResult]::new('--rounds', '--rounds', [CompletionResultType]::ParameterName, 'Real runs of each program under each policy')
+            [CompletionResult]::new('--quick', '--quick', [CompletionResultType]::ParameterName, 'Take a moment only, to see that it works: the numbers mean nothing, and it ends with 0')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'vermeil;sim;help' {
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
             [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the machines that ship, or print the description of one, to start your own from')
@@ -327,6 +338,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
             [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
             [CompletionResult]::new('calibrate', 'calibrate', [CompletionResultType]::ParameterValue, 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events')
+            [CompletionResult]::new('parity', 'parity', [CompletionResultType]::ParameterValue, 'Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -346,6 +358,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;sim;help;calibrate' {
+            break
+        }
+        'vermeil;sim;help;parity' {
             break
         }
         'vermeil;sim;help;help' {
@@ -425,6 +440,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted')
             [CompletionResult]::new('swarm', 'swarm', [CompletionResultType]::ParameterValue, 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken')
             [CompletionResult]::new('calibrate', 'calibrate', [CompletionResultType]::ParameterValue, 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events')
+            [CompletionResult]::new('parity', 'parity', [CompletionResultType]::ParameterValue, 'Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike')
             break
         }
         'vermeil;help;sim;run' {
@@ -443,6 +459,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;sim;calibrate' {
+            break
+        }
+        'vermeil;help;sim;parity' {
             break
         }
         'vermeil;help;instance' {

@@ -106,6 +106,9 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__sim,machines)
                 cmd="vermeil__subcmd__help__subcmd__sim__subcmd__machines"
                 ;;
+            vermeil__subcmd__help__subcmd__sim,parity)
+                cmd="vermeil__subcmd__help__subcmd__sim__subcmd__parity"
+                ;;
             vermeil__subcmd__help__subcmd__sim,reproduce)
                 cmd="vermeil__subcmd__help__subcmd__sim__subcmd__reproduce"
                 ;;
@@ -157,6 +160,9 @@ _vermeil() {
             vermeil__subcmd__sim,machines)
                 cmd="vermeil__subcmd__sim__subcmd__machines"
                 ;;
+            vermeil__subcmd__sim,parity)
+                cmd="vermeil__subcmd__sim__subcmd__parity"
+                ;;
             vermeil__subcmd__sim,reproduce)
                 cmd="vermeil__subcmd__sim__subcmd__reproduce"
                 ;;
@@ -177,6 +183,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__sim__subcmd__help,machines)
                 cmd="vermeil__subcmd__sim__subcmd__help__subcmd__machines"
+                ;;
+            vermeil__subcmd__sim__subcmd__help,parity)
+                cmd="vermeil__subcmd__sim__subcmd__help__subcmd__parity"
                 ;;
             vermeil__subcmd__sim__subcmd__help,reproduce)
                 cmd="vermeil__subcmd__sim__subcmd__help__subcmd__reproduce"
@@ -451,7 +460,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__sim)
-            opts="run machines workloads reproduce swarm calibrate"
+            opts="run machines workloads reproduce swarm calibrate parity"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -479,6 +488,20 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__sim__subcmd__machines)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__sim__subcmd__parity)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1319,7 +1342,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim)
-            opts="-h --help run machines workloads reproduce swarm calibrate help"
+            opts="-h --help run machines workloads reproduce swarm calibrate parity help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1377,7 +1400,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim__subcmd__help)
-            opts="run machines workloads reproduce swarm calibrate help"
+            opts="run machines workloads reproduce swarm calibrate parity help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1419,6 +1442,20 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim__subcmd__help__subcmd__machines)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__sim__subcmd__help__subcmd__parity)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1495,6 +1532,54 @@ _vermeil() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__sim__subcmd__parity)
+            opts="-m -h --machine --rounds --quick --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --machine)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -m)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

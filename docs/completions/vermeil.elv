@@ -242,6 +242,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
             cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
             cand calibrate 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events'
+            cand parity 'Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;sim;run'= {
@@ -292,6 +293,15 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'vermeil;sim;parity'= {
+            cand -m 'This machine as `vermeil sim calibrate` described it'
+            cand --machine 'This machine as `vermeil sim calibrate` described it'
+            cand --rounds 'Real runs of each program under each policy'
+            cand --quick 'Take a moment only, to see that it works: the numbers mean nothing, and it ends with 0'
+            cand --json 'Write JSON instead of text'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'vermeil;sim;help'= {
             cand run 'Simulate a workload on a machine'
             cand machines 'List the machines that ship, or print the description of one, to start your own from'
@@ -299,6 +309,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
             cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
             cand calibrate 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events'
+            cand parity 'Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;sim;help;run'= {
@@ -312,6 +323,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;sim;help;swarm'= {
         }
         &'vermeil;sim;help;calibrate'= {
+        }
+        &'vermeil;sim;help;parity'= {
         }
         &'vermeil;sim;help;help'= {
         }
@@ -374,6 +387,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand reproduce 'Run published experiments again: the documents'' figures, ours, the difference, what was fitted and what is predicted'
             cand swarm 'Draw machines, workloads, policies and faults from seeds, run them, and check that no rule of the scheduler is broken'
             cand calibrate 'Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the runtime''s events'
+            cand parity 'Run the same programs under the same policies for real and simulated, and say whether both rank the policies alike'
         }
         &'vermeil;help;sim;run'= {
         }
@@ -386,6 +400,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;help;sim;swarm'= {
         }
         &'vermeil;help;sim;calibrate'= {
+        }
+        &'vermeil;help;sim;parity'= {
         }
         &'vermeil;help;instance'= {
         }

@@ -6,6 +6,7 @@
 mod calibrate;
 mod given;
 mod list;
+mod parity;
 mod reproduce;
 mod run;
 mod swarm;
@@ -20,6 +21,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil sim run sfs --timeline sfs.svg --trace sfs.json",
     "vermeil sim run server.toml --machine 'node:4 l3:2(size=32MiB) core:8 pu:1' --policy mely",
     "vermeil sim calibrate --out here.toml",
+    "vermeil sim run server.ndjson --working-set 4K --machine numa-4x32 --compare all",
+    "vermeil sim parity",
     "vermeil sim machines",
     "vermeil sim workloads support",
     "vermeil sim reproduce mely-web",
@@ -45,6 +48,7 @@ enum What {
     Reproduce(reproduce::ReproduceArgs),
     Swarm(swarm::SwarmArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Parity(parity::ParityArgs),
 }
 
 impl SimArgs {
@@ -57,6 +61,7 @@ impl SimArgs {
             What::Reproduce(args) => args.run(),
             What::Swarm(args) => args.run(),
             What::Calibrate(args) => args.run(),
+            What::Parity(args) => args.run(),
         }
     }
 }

@@ -128,10 +128,13 @@ fn workloads_are_shipped_written_and_recorded_and_plans_are_read() {
     let placed = format!("placed:{plan}");
     let run = json(&["sim", "run", &written, "-m", "xeon5100-2x2", "--policy", &placed, "--json"]);
     assert_eq!(run["policy"], Value::from(placed));
-    let line = |start: u32| {
-        format!("{{\"handler\":\"work\",\"color\":{start},\"start_ns\":{start},\"run_ns\":900}}\n")
+    let line = |at: u32| {
+        format!(
+            "{{\"handler\":\"work\",\"color\":{at},\"core\":0,\"posted_ns\":{at},\"start_ns\":{at},\"run_ns\":900}}\n"
+        )
     };
-    let recorded = file("day.ndjson", &(0..50).map(line).collect::<String>());
+    let header = "{\"recording\":1,\"policy\":\"none\",\"cpus\":[0],\"lost\":0}\n";
+    let recorded = file("day.ndjson", &(0..50).map(line).fold(header.to_owned(), |text, line| text + &line));
     let run = json(&["sim", "run", &recorded, "--working-set", "4K", "--json"]);
     assert_eq!((run["workload"].as_str(), run["events"].as_u64()), (Some("day"), Some(50)));
 }
@@ -191,5 +194,19 @@ fn what_is_wrong_is_said_with_its_place() {
         let output = vermeil(words);
         assert!(text(&output.stderr).contains(said), "{words:?}: {}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{words:?}");
+    }
+}
+
+#[test]
+fn the_real_runtime_and_the_simulator_stand_side_by_side() {
+    let output = vermeil(&["sim", "parity", "--quick", "--rounds", "1"]);
+    let (text, error) = (text(&output.stdout), text(&output.stderr));
+    if error.contains("topology") || error.contains("this process may use") {
+        // A machine without a regular tree, or of which this process has a part only.
+        return;
+    }
+    assert_eq!((output.status.code(), error), (Some(0), ""));
+    for word in ["sqrt_pipeline", "mixed_jobs", "keyed_stream", "adaptive", "simulated", "pairs told apart"] {
+        assert!(text.contains(word), "{word}: {text}");
     }
 }

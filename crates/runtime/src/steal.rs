@@ -11,10 +11,7 @@ use crate::{
     shared::{NOBODY, add},
 };
 use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, Hint, Stealing, Stolen};
-
-/// Most colors taken in one visit: the victim's lock is held meanwhile, for some 20 ns a color.
-const HAUL_MAX: usize = 32;
+use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, Stealing, Stolen};
 
 /// What one visit to a victim brought.
 #[derive(Default)]

@@ -33,5 +33,5 @@ pub use observe::{Observe, Stamps, UnknownObserve};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{Order, Ready, Slot, Stolen, WorthClass};
-pub use steal::{Candidate, Stealing, WATCH_NS};
+pub use steal::{Candidate, HAUL_MAX, Stealing, WATCH_NS};
 pub use turn::{Seen, Step, Turn, TurnLimits};

@@ -36,14 +36,9 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: String,
     },
-    /// A recorded trace that cannot be replayed.
-    #[error("trace, line {line}: {problem}")]
-    Trace {
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong and what would be right.
-        problem: String,
-    },
+    /// A recording in which nothing ran.
+    #[error("the recording has no events")]
+    Empty,
     /// A name that nothing has.
     #[error("no {kind} is called {name:?}; there are: {known}")]
     Unknown {

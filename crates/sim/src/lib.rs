@@ -37,6 +37,6 @@ pub use swarm::{Case, Outcome};
 pub use watch::{Note, Watch};
 pub use workload::{
     Choice, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program, ShiftSpec, SourceKind,
-    SourceSpec, TouchSpec, Trace, TraceEvent, WorkloadSpec, workload, workload_text, workloads,
+    SourceSpec, TouchSpec, Trace, WorkloadSpec, workload, workload_text, workloads,
 };
 pub use world::{CoreCounts, simulate, simulate_watched};

@@ -185,6 +185,13 @@ impl Results {
         self.cores.iter().map(|core| core.events).sum()
     }
 
+    /// The time from posting to start that so many of 1,000 events do not exceed; of the counted part.
+    pub fn waits_permille_ns(&self, permille: u64) -> u64 {
+        let mut all = Histogram::default();
+        self.cores.iter().for_each(|core| all.merge(&core.waits));
+        all.permille_ns(permille)
+    }
+
     /// The sum of something over all cores.
     pub fn sum(&self, of: impl Fn(&CoreCounts) -> u64) -> u64 {
         self.cores.iter().map(of).sum()

@@ -19,4 +19,4 @@ pub use spec::{
     Choice, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, ShiftSpec, SourceKind, SourceSpec,
     TouchSpec, WorkloadSpec,
 };
-pub use trace::{Trace, TraceEvent};
+pub use trace::Trace;

@@ -349,12 +349,15 @@ fn active_nodes(machine: &Machine) -> Vec<u16> {
 /// What handlers' authors say of them, if the policy is to know.
 fn priors(machine: &Machine, program: &Program, options: &Options) -> Vec<Prior> {
     let known = options.annotated.unwrap_or(options.policy == Policy::Mely);
-    let prior = |handler: &crate::workload::Handler| {
-        let cost_ns = machine.cycles_ps(handler.annotated_cycles) / PS_PER_NS;
+    let prior = |(index, handler): (usize, &crate::workload::Handler)| {
+        let cost_ns = match &program.trace {
+            Some(trace) => trace.mean_ns(index),
+            None => machine.cycles_ps(handler.annotated_cycles) / PS_PER_NS,
+        };
         let cost_ns = cost_ns.clamp(1, u64::from(u32::MAX)) as u32;
         if known { Prior { cost_ns, penalty: handler.annotated_penalty } } else { Prior::default() }
     };
-    program.handlers.iter().map(prior).collect()
+    program.handlers.iter().enumerate().map(prior).collect()
 }
 
 /// One event at a time where handlers are placed and where every event stands in the queue by itself.

@@ -25,6 +25,8 @@ pub(super) enum Wrong {
     Topology(#[from] vermeil_topology::Error),
     #[error("measuring this machine: {0}")]
     Calibrate(#[from] vermeil_calibrate::Error),
+    #[error("{0}")]
+    Parity(#[from] vermeil_parity::Error),
 }
 
 impl Wrong {
@@ -33,8 +35,9 @@ impl Wrong {
         match self {
             Self::File { action: "read", .. } | Self::Calibrate(_) => Exit::CannotStart,
             Self::Topology(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
+            Self::Parity(vermeil_parity::Error::Runtime(_)) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,
-            Self::Inside { .. } | Self::Sim(_) | Self::Topology(_) => Exit::Usage,
+            Self::Parity(_) | Self::Inside { .. } | Self::Sim(_) | Self::Topology(_) => Exit::Usage,
         }
     }
 
@@ -62,11 +65,10 @@ impl MachineArgs {
     pub(super) fn read(&self) -> Result<Machine, Wrong> {
         let (word, path) = (self.machine.as_str(), Path::new(&self.machine));
         if word == "here" {
-            return Ok(Machine::from_toml(&super::calibrate::here(Effort::Full)?)?);
+            return here(None, Effort::Full);
         }
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => Machine::from_toml(&read("--machine", path)?)
-                .map_err(|error| Wrong::inside(path)(error.into())),
+            Some("toml") => here(Some(path), Effort::Full),
             Some("xml") => {
                 let text = read("--machine", path)?;
                 let tree = xml::parse(&text).map_err(|error| Wrong::inside(path)(error.into()))?;
@@ -86,6 +88,16 @@ impl MachineArgs {
             _ => MachineSpec::from_toml(vermeil_sim::profile_text(&self.costs)?)?,
         };
         Ok(Machine::described(name, tree, &spec)?)
+    }
+}
+
+/// This machine, from a file that `vermeil sim calibrate` wrote, or measured now.
+pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<Machine, Wrong> {
+    match path {
+        None => Ok(Machine::from_toml(&super::calibrate::here(effort)?)?),
+        Some(path) => {
+            Machine::from_toml(&read("--machine", path)?).map_err(|error| Wrong::inside(path)(error.into()))
+        }
     }
 }
 

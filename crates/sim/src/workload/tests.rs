@@ -43,14 +43,18 @@ fn popular_instances_are_popular() {
 #[test]
 fn a_recording_names_its_posters() {
     let text = concat!(
-        "{\"handler\":\"read\",\"color\":7,\"start_ns\":100,\"run_ns\":50}\n",
-        "{\"handler\":\"write\",\"color\":7,\"start_ns\":160,\"run_ns\":30,\"by\":0}\n",
+        "{\"recording\":1,\"policy\":\"none\",\"cpus\":[0,1],\"lost\":0}\n",
+        "{\"handler\":\"read\",\"color\":7,\"core\":0,\"posted_ns\":90,\"start_ns\":100,\"run_ns\":50}\n",
+        "{\"handler\":\"write\",\"color\":5,\"core\":1,\"posted_ns\":150,\"start_ns\":160,\"run_ns\":30,\"by\":0}\n",
     );
     let program = Program::from_trace("small", text, 0).unwrap();
     assert_eq!(program.handlers().collect::<Vec<_>>(), ["read", "write"]);
-    assert_eq!(program.trace.as_ref().unwrap().children(0), [1]);
+    let trace = program.trace.as_ref().unwrap();
+    assert_eq!((trace.children(0), trace.mean_ns(1)), (&[1][..], 30));
+    let of = |index: usize| (trace.events[index].color, trace.events[index].posted_ns);
+    assert_eq!((of(0), of(1)), ((1, 0), (0, 60)), "colors by number, times from the first");
     let broken = text.replace("\"by\":0", "\"by\":1");
-    assert!(Program::from_trace("small", &broken, 0).unwrap_err().to_string().contains("line 2"));
+    assert!(Program::from_trace("small", &broken, 0).unwrap_err().to_string().contains("line 3"));
     assert!(Program::from_trace("small", "nonsense", 0).unwrap_err().to_string().contains("line 1"));
     assert!(Program::from_trace("small", "", 0).is_err());
 }

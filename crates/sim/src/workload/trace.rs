@@ -1,31 +1,13 @@
 //! A recorded run of the real runtime, to be run again on another machine.
 //!
-//! One event per line, as a JSON object: `{"handler":"read","color":17,"start_ns":1200,"run_ns":3400,"by":5}`. `by` is the
-//! line (from 0) of the event that posted this one, left out for what came from outside. Events stand in the order of
-//! their starts. In a replay, what came from outside comes when it started; what was posted comes when its poster has run,
-//! however long that takes there. Owns the format. Tested in `workload/tests.rs`.
+//! In a replay, what came from outside comes when it was posted; what an event posted comes when that event has run, however long
+//! that takes there. Colors are made in the order of their numbers, which is that of their making. Owns the index; the form is
+//! [`vermeil_sched::recording`]'s. Leaves out where events ran when they were recorded. Tested in `workload/tests.rs`.
 
-use serde::{Deserialize, Serialize};
+use vermeil_sched::recording::Recording;
 
 use super::compile::{Coloring, Handler, Program};
 use crate::Error;
-
-/// One recorded event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TraceEvent {
-    /// The handler's name.
-    pub handler: String,
-    /// The color's number.
-    pub color: u64,
-    /// When it started, in nanoseconds from the start of the recording.
-    pub start_ns: u64,
-    /// How long it ran.
-    pub run_ns: u64,
-    /// The line of the event that posted it, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<u32>,
-}
 
 /// A recorded run, indexed.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +17,8 @@ pub struct Trace {
     first: Vec<u32>,
     children: Vec<u32>,
     pub(crate) colors: u32,
+    /// By handler, the mean time of its events: what an author would have annotated.
+    mean_ns: Vec<u64>,
 }
 
 /// One event of a [`Trace`].
@@ -42,7 +26,7 @@ pub struct Trace {
 pub(crate) struct Recorded {
     pub(crate) handler: u16,
     pub(crate) color: u32,
-    pub(crate) start_ns: u64,
+    pub(crate) posted_ns: u64,
     pub(crate) run_ns: u64,
     pub(crate) is_root: bool,
 }
@@ -53,6 +37,11 @@ impl Trace {
         let (from, to) = (self.first[event as usize], self.first[event as usize + 1]);
         &self.children[from as usize..to as usize]
     }
+
+    /// The mean time of a handler's events.
+    pub(crate) fn mean_ns(&self, handler: usize) -> u64 {
+        self.mean_ns[handler]
+    }
 }
 
 impl Program {
@@ -60,52 +49,61 @@ impl Program {
     /// since recordings do not tell; 0 for nothing.
     ///
     /// # Errors
-    /// A line is not as described, or a poster comes after what it posted.
+    /// The text is not a recording, or an empty one.
     pub fn from_trace(name: &str, text: &str, working_set_bytes: u64) -> Result<Self, Error> {
-        let mut events = Vec::new();
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let event: TraceEvent = serde_json::from_str(line)
-                .map_err(|error| Error::Trace { line: index + 1, problem: error.to_string() })?;
-            if event.by.is_some_and(|by| by as usize >= events.len()) {
-                let problem = "was posted by an event that comes later; sort by start".to_owned();
-                return Err(Error::Trace { line: index + 1, problem });
-            }
-            events.push(event);
+        let recording = Recording::parse(text)?;
+        if recording.events.is_empty() {
+            return Err(Error::Empty);
         }
-        if events.is_empty() {
-            return Err(Error::Trace { line: 1, problem: "the recording is empty".to_owned() });
-        }
-        Ok(Self::of_events(name, &events, working_set_bytes))
+        Ok(Self::from_recording(name, &recording, working_set_bytes))
     }
 
-    fn of_events(name: &str, events: &[TraceEvent], working_set_bytes: u64) -> Self {
+    /// As [`Program::from_trace`], of a recording that has been read.
+    pub fn from_recording(name: &str, recording: &Recording, working_set_bytes: u64) -> Self {
+        let events = &recording.events;
         let mut handlers: Vec<&str> = Vec::new();
-        let mut colors = std::collections::BTreeMap::new();
-        let mut trace = Trace::default();
+        let mut colors: Vec<u64> = events.iter().map(|event| event.color).collect();
+        colors.sort_unstable();
+        colors.dedup();
+        let mut trace = Trace { colors: colors.len() as u32, ..Trace::default() };
+        let mut runs: Vec<(u64, u64)> = Vec::new();
         let mut kids: Vec<Vec<u32>> = vec![Vec::new(); events.len()];
+        // A recording of a server is as long as it ran: it begins with its first event here.
+        let first_ns = events.iter().map(|event| event.posted_ns).min().unwrap_or(0);
         for (index, event) in events.iter().enumerate() {
             let handler = handlers.iter().position(|&known| known == event.handler).unwrap_or_else(|| {
                 handlers.push(&event.handler);
+                runs.push((0, 0));
                 handlers.len() - 1
             });
-            let count = colors.len() as u32;
-            let color = *colors.entry(event.color).or_insert(count);
+            runs[handler] = (runs[handler].0 + 1, runs[handler].1 + event.run_ns);
+            let color = colors.partition_point(|&number| number < event.color) as u32;
             if let Some(by) = event.by {
                 kids[by as usize].push(index as u32);
             }
-            let (start_ns, run_ns, is_root) = (event.start_ns, event.run_ns, event.by.is_none());
-            trace.events.push(Recorded { handler: handler as u16, color, start_ns, run_ns, is_root });
+            let (posted_ns, is_root) = (event.posted_ns - first_ns, event.by.is_none());
+            trace.events.push(Recorded {
+                handler: handler as u16,
+                color,
+                posted_ns,
+                run_ns: event.run_ns,
+                is_root,
+            });
         }
-        trace.colors = colors.len() as u32;
+        trace.mean_ns = runs.into_iter().map(|(count, sum_ns)| sum_ns / count.max(1)).collect();
         for list in kids {
             trace.first.push(trace.children.len() as u32);
             trace.children.extend(list);
         }
         trace.first.push(trace.children.len() as u32);
+        let lost = match recording.header.lost {
+            0 => String::new(),
+            lost => format!("; {lost} more are not in the recording"),
+        };
         let handler = |name: &&str| recorded_handler(name, working_set_bytes);
         Self {
             name: name.to_owned(),
-            about: format!("{} recorded events of {} colors", events.len(), colors.len()),
+            about: format!("{} recorded events of {} colors{lost}", events.len(), colors.len()),
             run_ns: 0,
             warm_up_ns: 0,
             objects: super::compile::trace_objects(trace.colors, working_set_bytes),

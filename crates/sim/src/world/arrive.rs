@@ -308,19 +308,17 @@ impl<W: Watch> World<W> {
     /// What a recording got from outside comes when it came then.
     fn begin_recording(&mut self) {
         let Some(trace) = self.program.trace.clone() else { return };
-        self.instance_colors = vec![vec![NONE; trace.colors as usize]];
+        let colors = (0..trace.colors).map(|_| self.make_color(None, Placement::Any, None)).collect();
+        self.instance_colors = vec![colors];
         for (index, recorded) in trace.events.iter().enumerate().filter(|(_, recorded)| recorded.is_root) {
             let event = self.prepare_recorded(index as u32);
-            self.clock.at(recorded.start_ns, Moment::Deliver { event });
+            self.clock.at(recorded.posted_ns, Moment::Deliver { event });
         }
     }
 
     /// An event of a recording, ready to be posted.
     pub(super) fn prepare_recorded(&mut self, index: u32) -> u32 {
         let recorded = self.program.trace.as_ref().expect("a recording runs").events[index as usize];
-        if self.instance_colors[0][recorded.color as usize] == NONE {
-            self.instance_colors[0][recorded.color as usize] = self.make_color(None, Placement::Any, None);
-        }
         let color = self.instance_colors[0][recorded.color as usize];
         self.outstanding += 1;
         self.colors.prepare(recorded.handler, color, NONE, index)

@@ -5,7 +5,7 @@
 //! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
 //! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
 
-use vermeil_sched::{CoreIndex, Order, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, Order, Stealing, Stolen};
 
 use super::World;
 use super::colors::Token;
@@ -14,6 +14,8 @@ use crate::watch::{Note, Watch};
 
 /// Between two looks of a core that goes on looking, at least and at most; in between, 64 looks in all.
 const SPIN_STEP_NS: (u64, u64) = (1_000, 100_000);
+/// What a color costs that is taken under a lock already held, in thousandths of a cache line: its own two lines.
+const FURTHER_LINES_MILLI: u64 = 2_000;
 
 impl<W: Watch> World<W> {
     /// Looks for something to steal; what is found is in the core's own queue.
@@ -123,44 +125,74 @@ impl<W: Watch> World<W> {
         if hint.stealable == 0 {
             return false;
         }
-        let (mut colors, mut worth_ns) = (0, 0);
-        while let Some(color) = self.take_one(thief, victim, at_ns) {
-            colors += 1;
-            worth_ns += self.colors.color(color).worth_ns;
-            if worth_ns >= self.stealing.amount_ns(hint.backlog_ns(), worth_ns) {
-                break;
-            }
+        let began_ns = *at_ns;
+        let haul = self.take(thief, victim, &hint, at_ns);
+        if haul.is_empty() {
+            return false;
         }
-        colors > 0
+        let colors = haul.len() as u64;
+        self.lock(thief, thief, 0, at_ns);
+        for Stolen { token: color, entries } in haul {
+            self.receive(thief, victim, color, entries, began_ns, *at_ns);
+        }
+        self.gauge(thief);
+        let took_ns = *at_ns - began_ns;
+        let counts = &mut self.core(thief).counts;
+        counts.steals += colors;
+        counts.steal_ns += took_ns;
+        let distance = self.machine.layout().distance(thief, victim);
+        self.learned.moves(thief).observe(distance, took_ns / colors);
+        true
     }
 
-    /// Takes the victim's best color that pays, if its queue is free.
-    fn take_one(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> Option<u32> {
+    /// Takes the victim's best colors that pay, as many as are due, under one lock, if its queue is free.
+    fn take(
+        &mut self,
+        thief: CoreIndex,
+        victim: CoreIndex,
+        hint: &Hint,
+        at_ns: &mut u64,
+    ) -> Vec<Stolen<u32>> {
         let began_ns = *at_ns;
         let distance = self.machine.layout().distance(thief, victim);
         let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
         if is_busy && !self.options.waits_for_locks {
             *at_ns += self.move_lines(thief, 1_000, distance);
-            return None;
+            return Vec::new();
         }
         let scanned = self.cores[victim.0 as usize].entries as u64;
-        let stolen = self.take_from(thief, victim, began_ns);
+        let (mut haul, mut worth_ns) = (Vec::new(), 0u64);
+        while haul.len() < HAUL_MAX
+            && let Some(stolen) = self.take_from(thief, victim, hint, began_ns)
+        {
+            self.core(victim).entries -= stolen.entries;
+            worth_ns += self.colors.color(stolen.token).worth_ns;
+            haul.push(stolen);
+            if worth_ns >= self.stealing.amount_ns(hint.backlog_ns(), worth_ns) {
+                break;
+            }
+        }
+        self.gauge(victim);
         let costs = &self.machine.costs;
         let looked =
             if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
-        let moved = if stolen.is_some() { costs.steal_lines_milli } else { 0 };
+        let moved = match haul.len() as u64 {
+            0 => 0,
+            colors => costs.steal_lines_milli + (colors - 1) * FURTHER_LINES_MILLI,
+        };
         let held_ns = self.move_lines(thief, looked + moved, distance);
         self.lock(thief, victim, held_ns, at_ns);
-        let Stolen { token: color, entries } = stolen?;
-        self.core(victim).entries -= entries;
-        self.receive(thief, victim, color, entries, began_ns, at_ns);
-        self.learned.moves(thief).observe(distance, *at_ns - began_ns);
-        Some(color)
+        haul
     }
 
     /// The victim's best color that pays.
-    fn take_from(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: u64) -> Option<Stolen<u32>> {
-        let owner = self.hint_of(victim, at_ns);
+    fn take_from(
+        &mut self,
+        thief: CoreIndex,
+        victim: CoreIndex,
+        owner: &Hint,
+        at_ns: u64,
+    ) -> Option<Stolen<u32>> {
         let distance = self.machine.layout().distance(victim, thief);
         let steal_ns = self.learned.moves(thief).estimate_ns(distance);
         let stealing: Stealing = self.stealing;
@@ -168,14 +200,13 @@ impl<W: Watch> World<W> {
         let empty = vermeil_sched::Ready::new(stealing.order());
         let mut ready = std::mem::replace(&mut self.core(victim).ready, empty);
         let stolen = ready.steal(|&color| {
-            let candidate = self.candidate(color, &owner, distance, at_ns);
+            let candidate = self.candidate(color, owner, distance, at_ns);
             self.may_run(color, thief)
                 && self.leaves_enough(color, victim)
                 && (stealing.pays(&candidate, steal_ns)
                     || self.learned.exploration(thief).due(stealing, &candidate, steal_ns))
         });
         self.core(victim).ready = ready;
-        self.gauge(victim);
         let stolen = stolen?;
         self.core(victim).waiting_events -= u64::from(self.colors.color(stolen.token).len);
         Some(stolen)
@@ -195,7 +226,7 @@ impl<W: Watch> World<W> {
         color: u32,
         entries: usize,
         began_ns: u64,
-        at_ns: &mut u64,
+        until_ns: u64,
     ) {
         let taken = self.colors.color_mut(color);
         debug_assert_eq!(taken.token, Token::Ready);
@@ -203,19 +234,14 @@ impl<W: Watch> World<W> {
         taken.moved_ns = Some(began_ns);
         taken.stolen = taken.len;
         let (number, len) = (taken.number, u64::from(taken.len));
-        self.lock(thief, thief, 0, at_ns);
         let class = self.class_of(color);
-        let took_ns = *at_ns - began_ns;
         let state = self.core(thief);
         state.ready.post(number, entries);
         state.entries += entries;
         let slot = state.ready.push(number, color, class);
         state.waiting_events += len;
-        state.counts.steals += 1;
-        state.counts.steal_ns += took_ns;
-        self.gauge(thief);
         self.colors.color_mut(color).slot = slot;
-        let note = Note::Stole { at_ns: began_ns, until_ns: *at_ns, thief, victim, color: number };
+        let note = Note::Stole { at_ns: began_ns, until_ns, thief, victim, color: number };
         self.watch.note(note);
     }
 

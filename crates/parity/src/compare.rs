@@ -1,0 +1,125 @@
+//! The runs: every program under every policy, on the runtime some times and in the simulator once.
+//!
+//! Owns the order: rounds over all policies, so that whatever else the machine does meanwhile does not meet one policy alone.
+//! Tested below at smoke size, where the numbers mean nothing.
+
+use std::time::Duration;
+
+use vermeil::Runtime;
+use vermeil_sched::Policy;
+use vermeil_sim::{Machine, simulate};
+
+use crate::finding::{Finding, Line};
+use crate::script::{Pieces, Reading, Script, Size};
+use crate::{Error, finding::Better};
+
+/// The policies that both ways run: those that need no plan and no second node.
+pub const POLICIES: [Policy; 4] = [Policy::None, Policy::Libasync, Policy::Mely, Policy::Adaptive];
+
+/// How long a runtime whose program has ended may take to stop.
+const STOP: Duration = Duration::from_secs(10);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cpus of the real runs, as many as the machine described has cores.
+    pub cpus: Vec<usize>,
+    /// How much of each program.
+    pub size: Size,
+    /// Real runs of each.
+    pub rounds: usize,
+}
+
+/// Runs all programs both ways; `done` is told after each real run.
+///
+/// # Errors
+/// The description is of another machine, or the runtime does not start.
+pub fn compare(machine: &Machine, options: &Options, done: impl Fn()) -> Result<Vec<Finding>, Error> {
+    let here = options.cpus.len();
+    if machine.cores() != here {
+        return Err(Error::OtherMachine { described: machine.cores(), here });
+    }
+    let pieces = Pieces::measure();
+    let mut findings = Vec::new();
+    for script in Script::ALL {
+        let mut real = vec![Vec::new(); POLICIES.len()];
+        for _ in 0..options.rounds.max(1) {
+            for (policy, readings) in POLICIES.iter().zip(&mut real) {
+                readings.push(real_run(script, policy, options, pieces)?);
+                done();
+            }
+        }
+        let program = script.simulated(machine, options.size, pieces)?;
+        let simulated = POLICIES.iter().map(|policy| {
+            let results = simulate(machine, &program, &vermeil_sim::Options::new(policy.clone()));
+            let waits = results.waits_permille_ns(990);
+            let rate = script.counted(options.size) as f64 * 1e9 / results.counted_ns as f64;
+            Reading { rate, wait_us: Some(waits as f64 / 1e3) }
+        });
+        let simulated: Vec<Reading> = simulated.collect();
+        for &(measure, better) in script.measures() {
+            findings.push(finding(script, measure, better, &real, &simulated));
+        }
+    }
+    Ok(findings)
+}
+
+fn real_run(script: Script, policy: &Policy, options: &Options, pieces: Pieces) -> Result<Reading, Error> {
+    let runtime = Runtime::builder().cpus(options.cpus.iter().copied()).policy(policy.clone()).build();
+    let runtime = runtime.map_err(|error| Error::Runtime(error.to_string()))?;
+    let reading = script.real(&runtime.handle(), options.size, pieces);
+    runtime.shutdown(STOP);
+    Ok(reading)
+}
+
+fn finding(
+    script: Script,
+    measure: &'static str,
+    better: Better,
+    real: &[Vec<Reading>],
+    simulated: &[Reading],
+) -> Finding {
+    let value = |reading: &Reading| match better {
+        Better::More => reading.rate,
+        Better::Less => reading.wait_us.unwrap_or_default(),
+    };
+    let line = |((policy, real), simulated): ((&Policy, &Vec<Reading>), &Reading)| {
+        let mut real: Vec<f64> = real.iter().map(value).collect();
+        real.sort_by(f64::total_cmp);
+        Line { policy: policy.to_string(), real, simulated: value(simulated) }
+    };
+    let lines = POLICIES.iter().zip(real).zip(simulated).map(line).collect();
+    Finding { program: script.name(), measure, better, lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn every_program_runs_both_ways() {
+        let machine = vermeil_sim::MachineSpec::from_toml(vermeil_sim::profile_text("epyc-2x64").unwrap());
+        let cpus: Vec<usize> = vermeil_io::current_affinity().into_iter().take(2).collect();
+        let tree = format!("node:1 l3:1 core:{} pu:1", cpus.len());
+        let tree = vermeil_topology::synthetic::parse(&tree).unwrap();
+        let machine = Machine::described("two", &tree, &machine.unwrap()).unwrap();
+        let options = Options { cpus, size: Size::Smoke, rounds: 1 };
+        let runs = Cell::new(0);
+        let findings = compare(&machine, &options, || runs.set(runs.get() + 1)).unwrap();
+        assert_eq!((findings.len(), runs.get()), (4, Script::ALL.len() * POLICIES.len()));
+        for finding in &findings {
+            let text = finding.to_string();
+            assert!(finding.lines.iter().all(|line| line.median() > 0.0 && line.simulated > 0.0), "{text}");
+            assert!(text.contains("pairs told apart"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_description_of_another_machine_is_refused() {
+        let machine = vermeil_sim::profile("epyc-2x64").unwrap();
+        let options = Options { cpus: vec![0], size: Size::Smoke, rounds: 1 };
+        let error = compare(&machine, &options, || ()).unwrap_err().to_string();
+        assert!(error.contains("128 cores") && error.contains("1 cpus"), "{error}");
+    }
+}

@@ -1,0 +1,159 @@
+//! What the runs of one program come to: a line for each policy, and whether both ways rank them alike.
+//!
+//! Owns the rule: two policies are told apart if no run of one was as good as any run of the other; otherwise they are a tie, about
+//! which neither way says anything. Tested below on invented numbers.
+
+use std::fmt;
+
+use vermeil_sim::report::Table;
+
+/// Which end of a measure is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Rates.
+    More,
+    /// Times.
+    Less,
+}
+
+/// One policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name.
+    pub policy: String,
+    /// What the real runs measured, ascending; at least one.
+    pub real: Vec<f64>,
+    /// What the simulator says.
+    pub simulated: f64,
+}
+
+/// One measure of one program under all policies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The program.
+    pub program: &'static str,
+    /// What was measured, with its unit.
+    pub measure: &'static str,
+    /// What is good.
+    pub better: Better,
+    /// By policy.
+    pub lines: Vec<Line>,
+}
+
+impl Line {
+    /// The middle one of the real runs.
+    pub fn median(&self) -> f64 {
+        self.real[self.real.len() / 2]
+    }
+
+    /// How much more the simulator says than the middle run, as a share.
+    pub fn error(&self) -> f64 {
+        self.simulated / self.median() - 1.0
+    }
+
+    fn lowest(&self) -> f64 {
+        self.real[0]
+    }
+
+    fn highest(&self) -> f64 {
+        self.real[self.real.len() - 1]
+    }
+}
+
+impl Finding {
+    /// Pairs of policies that the real runs tell apart, the higher one first.
+    pub fn apart(&self) -> Vec<(&Line, &Line)> {
+        let pairs = self.lines.iter().flat_map(|a| self.lines.iter().map(move |b| (a, b)));
+        pairs.filter(|(a, b)| a.lowest() > b.highest()).collect()
+    }
+
+    /// Those of them that the simulator has the other way around, or as equals.
+    pub fn reversed(&self) -> Vec<(&Line, &Line)> {
+        self.apart().into_iter().filter(|(high, low)| high.simulated <= low.simulated).collect()
+    }
+
+    /// The largest error, as a share.
+    pub fn worst_error(&self) -> f64 {
+        self.lines.iter().map(|line| line.error().abs()).fold(0.0, f64::max)
+    }
+
+    /// The finding as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        let line = |line: &Line| {
+            serde_json::json!({
+                "policy": line.policy, "real": line.real, "simulated": line.simulated, "error": line.error(),
+            })
+        };
+        serde_json::json!({
+            "program": self.program,
+            "measure": self.measure,
+            "policies": self.lines.iter().map(line).collect::<Vec<_>>(),
+            "pairs_apart": self.apart().len(),
+            "pairs_reversed": self.reversed().len(),
+        })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.program, self.measure)?;
+        let mut table = Table::new(&["policy", "real", "lowest", "highest", "simulated", "error"]);
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by(|a, b| match self.better {
+            Better::More => b.median().total_cmp(&a.median()),
+            Better::Less => a.median().total_cmp(&b.median()),
+        });
+        for line in lines {
+            let number = |number: f64| format!("{number:.0}");
+            let error = format!("{:+.0} %", 100.0 * line.error());
+            let [real, low, high] = [line.median(), line.lowest(), line.highest()].map(number);
+            table.row([line.policy.clone(), real, low, high, number(line.simulated), error]);
+        }
+        let (apart, reversed) = (self.apart().len(), self.reversed());
+        write!(
+            f,
+            "{table}{apart} pairs told apart by the real runs, {} ranked alike",
+            apart - reversed.len()
+        )?;
+        for (high, low) in reversed {
+            write!(f, "; not {} above {}", high.policy, low.policy)?;
+        }
+        writeln!(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(lines: [(&str, [f64; 3], f64); 3]) -> Finding {
+        let line = |(policy, real, simulated): (&str, [f64; 3], f64)| Line {
+            policy: policy.to_owned(),
+            real: real.to_vec(),
+            simulated,
+        };
+        Finding { program: "p", measure: "m", better: Better::More, lines: lines.map(line).to_vec() }
+    }
+
+    #[test]
+    fn what_overlaps_is_a_tie() {
+        let overlap = [("a", [1.0, 2.0, 5.0], 9.0), ("b", [4.0, 4.5, 6.0], 8.0), ("c", [1.0, 1.5, 2.0], 1.0)];
+        let found = finding(overlap);
+        assert_eq!(found.apart().len(), 1);
+        assert!(found.reversed().is_empty(), "{found}");
+    }
+
+    #[test]
+    fn a_rank_that_is_reversed_is_named() {
+        let found = finding([
+            ("a", [9.0, 10.0, 11.0], 5.0),
+            ("b", [4.0, 5.0, 6.0], 5.0),
+            ("c", [1.0, 2.0, 3.0], 4.0),
+        ]);
+        assert_eq!((found.apart().len(), found.reversed().len()), (3, 1));
+        let text = found.to_string();
+        assert!(text.contains("2 ranked alike; not a above b") && text.contains("-50 %"), "{text}");
+        assert_eq!(found.worst_error(), 1.0);
+        assert_eq!(found.to_json()["pairs_reversed"], 1);
+    }
+}

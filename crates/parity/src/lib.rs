@@ -1,0 +1,36 @@
+//! The simulator beside the real runtime: the same programs under the same policies, on this machine and on its description.
+//!
+//! Owns which programs are compared (`script`), the runs (`compare`) and what may be said about them (`finding`): policies whose
+//! real runs overlap are ties, and only those that the real runs tell apart say whether the simulator ranks alike. Leaves out the
+//! programs (`vermeil_programs`), the description (`vermeil_calibrate`) and both schedulers. Tested in `finding.rs` on
+//! invented numbers and in `compare.rs` at smoke size; no test asserts a time.
+
+mod compare;
+mod finding;
+mod script;
+
+pub use compare::{Options, POLICIES, compare};
+pub use finding::{Better, Finding, Line};
+pub use script::{Script, Size};
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The runtime does not start on these cpus.
+    #[error("cannot start the runtime: {0}")]
+    Runtime(String),
+    /// The description is of another machine.
+    #[error(
+        "the machine described has {described} cores, and this process may use {here} cpus; describe this one with `vermeil sim calibrate`"
+    )]
+    OtherMachine {
+        /// Cores of the description.
+        described: usize,
+        /// Cpus of this process.
+        here: usize,
+    },
+    /// A program of the simulator does not compile.
+    #[error("{0}")]
+    Sim(#[from] vermeil_sim::Error),
+}

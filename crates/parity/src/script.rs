@@ -1,0 +1,219 @@
+//! The programs that run both ways: as they stand in `vermeil_programs`, and event by event for the simulator.
+//!
+//! Owns the second form. What an event takes is what its work takes on this machine, measured just before; what posting,
+//! queueing, stealing and waking cost is the description's affair. Leaves out what the programs touch: they touch little.
+
+use std::time::{Duration, Instant};
+
+use vermeil::Handle;
+use vermeil_programs::kernel::{Pace, square_roots, zipf::Zipf};
+use vermeil_programs::{Outcome, keyed_stream, mixed_jobs, sqrt_pipeline};
+use vermeil_sched::recording::{Header, Recorded, Recording, VERSION};
+use vermeil_sim::{Error, Machine, Program};
+
+use crate::finding::Better;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// About half a second of each, for numbers.
+    Full,
+    /// A moment of each, to see that it works.
+    Smoke,
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// Sixteen handlers in a row, each taking 10,000 square roots.
+    Roots,
+    /// Short steps beside long jobs.
+    Mixed,
+    /// Records under keys of which a few are very common.
+    Keyed,
+}
+
+/// What this machine takes for the programs' work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    /// How fast it mixes.
+    pub(crate) pace: Pace,
+    /// One handler of the row of square roots.
+    pub(crate) roots_ns: u64,
+}
+
+/// What one run measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// Events in a second.
+    pub(crate) rate: f64,
+    /// 99 of 100 events waited no longer, where that is measured.
+    pub(crate) wait_us: Option<f64>,
+}
+
+/// Square roots of one handler.
+const ROOTS: u32 = 10_000;
+/// What a producer does for one record beside posting it: reads a key. Guess.
+const DRAW_NS: u64 = 5;
+
+impl Pieces {
+    /// Measures for some ten milliseconds; the fastest of several tries.
+    pub(crate) fn measure() -> Self {
+        let one = |number: u32| {
+            let start = Instant::now();
+            std::hint::black_box(square_roots(ROOTS, std::hint::black_box(f64::from(number))));
+            start.elapsed()
+        };
+        let fastest = (0..32).map(one).min().unwrap_or_default();
+        Self { pace: Pace::measure(), roots_ns: nanoseconds(fastest) }
+    }
+}
+
+impl Script {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Roots, Self::Mixed, Self::Keyed];
+
+    /// As the examples call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Roots => "sqrt_pipeline",
+            Self::Mixed => "mixed_jobs",
+            Self::Keyed => "keyed_stream",
+        }
+    }
+
+    /// What is measured of it.
+    pub(crate) fn measures(self) -> &'static [(&'static str, Better)] {
+        match self {
+            Self::Mixed => &[
+                ("events a second", Better::More),
+                ("us that 99 of 100 short steps wait at most", Better::Less),
+            ],
+            Self::Roots | Self::Keyed => &[("events a second", Better::More)],
+        }
+    }
+
+    /// Runs it on the runtime.
+    pub(crate) fn real(self, handle: &Handle, size: Size, pieces: Pieces) -> Reading {
+        let rate = |outcome: Outcome| Reading { rate: outcome.throughput(), wait_us: None };
+        match self {
+            Self::Roots => rate(sqrt_pipeline::run(handle, roots(size))),
+            Self::Keyed => rate(keyed_stream::run(handle, keyed(size), pieces.pace)),
+            Self::Mixed => {
+                let (outcome, delays) = mixed_jobs::run(handle, mixed(size), pieces.pace);
+                let wait_us = Some(delays.value_at_quantile(0.99) as f64 / 1e3);
+                Reading { rate: outcome.throughput(), wait_us }
+            }
+        }
+    }
+
+    /// Events that the rate counts.
+    pub(crate) fn counted(self, size: Size) -> u64 {
+        match self {
+            Self::Roots => u64::from(roots(size).events) * roots(size).stages as u64,
+            Self::Mixed => mixed(size).events(),
+            Self::Keyed => u64::from(keyed(size).producers) * u64::from(keyed(size).records),
+        }
+    }
+
+    /// The same for the simulator.
+    pub(crate) fn simulated(self, machine: &Machine, size: Size, pieces: Pieces) -> Result<Program, Error> {
+        match self {
+            Self::Roots => Program::from_toml(&roots_text(machine, size, pieces)),
+            Self::Mixed => Ok(Program::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0)),
+            Self::Keyed => Ok(Program::from_recording(self.name(), &stream(keyed(size)), 0)),
+        }
+    }
+}
+
+fn roots(size: Size) -> sqrt_pipeline::Size {
+    let events = if size == Size::Full { 1_000 } else { 20 };
+    sqrt_pipeline::Size { stages: 16, roots: ROOTS, events }
+}
+
+fn mixed(size: Size) -> mixed_jobs::Size {
+    let (short_steps, long_steps) = if size == Size::Full { (5_000, 16) } else { (50, 1) };
+    mixed_jobs::Size {
+        short_chains: 64,
+        short_steps,
+        short_us: 2,
+        long_chains: 2,
+        long_steps,
+        long_us: 20_000,
+    }
+}
+
+fn keyed(size: Size) -> keyed_stream::Size {
+    let (keys, records) = if size == Size::Full { (10_000, 100_000) } else { (100, 1_000) };
+    keyed_stream::Size { keys, skew: 1.0, producers: 4, records, record_ns: 500 }
+}
+
+/// The row of handlers, each with a color of its own, so that they are placed as the real ones are.
+fn roots_text(machine: &Machine, size: Size, pieces: Pieces) -> String {
+    let cycles = machine.cycles(pieces.roots_ns);
+    let sqrt_pipeline::Size { stages, events, .. } = roots(size);
+    format!(
+        "name = \"sqrt_pipeline\"\nabout = \"handlers in a row\"\n[[handler]]\nname = \"roots\"\nrepeat = {stages}\ncycles = {cycles}\ncolor = \"handler\"\n\
+         [[source]]\nload = {{ start = {{ count = {events} }} }}\nentry = \"roots\"\n"
+    )
+}
+
+/// Each chain is a color; each of its steps posts the next.
+fn chains(size: mixed_jobs::Size, pace: Pace) -> Recording {
+    let mut events = Vec::new();
+    for (color, chain) in (0..).zip(size.chains(pace)) {
+        let (handler, us) = if chain.is_short { ("short", size.short_us) } else { ("long", size.long_us) };
+        let mut by = None;
+        for _ in 0..chain.steps {
+            by = Some(event(&mut events, handler, color, us * 1_000, by));
+        }
+    }
+    recording(events)
+}
+
+/// Producers post batches of records and then themselves; at the end every key is told so by every producer.
+fn stream(size: keyed_stream::Size) -> Recording {
+    let zipf = Zipf::new(size.keys, size.skew);
+    let mut events = Vec::new();
+    for producer in 0..size.producers {
+        let keys: Vec<u32> = size.keys_of(&zipf, producer).into_iter().chain(0..size.keys).collect();
+        let color = u64::from(size.keys + producer);
+        let mut by = None;
+        for (batch, keys) in keys.chunks(keyed_stream::BATCH).enumerate() {
+            let produce_ns = DRAW_NS * keys.len() as u64;
+            let produce = event(&mut events, "produce", color, produce_ns, by);
+            by = Some(produce);
+            for (at, &key) in keys.iter().enumerate() {
+                let is_record = batch * keyed_stream::BATCH + at < size.records as usize;
+                let run_ns = if is_record { size.record_ns } else { DRAW_NS };
+                event(&mut events, "update", key.into(), run_ns, Some(produce));
+            }
+        }
+    }
+    recording(events)
+}
+
+/// One event more; gives its position.
+fn event(events: &mut Vec<Recorded>, handler: &str, color: u64, run_ns: u64, by: Option<u32>) -> u32 {
+    let handler = handler.to_owned();
+    events.push(Recorded {
+        handler,
+        color,
+        core: 0,
+        posted_ns: 0,
+        start_ns: 0,
+        run_ns,
+        by,
+        moved_from: None,
+    });
+    events.len() as u32 - 1
+}
+
+fn recording(events: Vec<Recorded>) -> Recording {
+    let header = Header { recording: VERSION, policy: "none".to_owned(), cpus: vec![0], lost: 0 };
+    Recording { header, events }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
