@@ -173,6 +173,7 @@ fn the_generated_files() {
             "vermeil-serve.1",
             "vermeil-sim-calibrate.1",
             "vermeil-sim-machines.1",
+            "vermeil-sim-parity.1",
             "vermeil-sim-reproduce.1",
             "vermeil-sim-run.1",
             "vermeil-sim-swarm.1",
