@@ -9,6 +9,7 @@ mod hosts;
 mod knet;
 mod load;
 mod overload;
+mod php;
 mod runtime;
 mod serve;
 mod sim;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     /// Interleaved rounds. Default: what the bench says of itself.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, cgi, hosts, load and find-max: seconds under load of each run; tenths count. Default: what the bench says of itself.
+    /// Of bench serve, cgi, php, hosts, load and find-max: seconds under load of each run; tenths count. Default: what the bench says of itself.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -62,6 +63,8 @@ pub(crate) enum Name {
     Runtime,
     /// What starting a program costs a large process, and CGI whole servers.
     Cgi,
+    /// What passing a request to PHP costs, beside nginx and Apache on the same pool.
+    Php,
     /// What thousands of virtual hosts take to load and to find, beside nginx.
     Hosts,
     /// What is left of the good answers when more arrives than can be served, beside nginx.
@@ -80,10 +83,11 @@ pub(crate) enum Name {
 
 impl Name {
     /// Every bench.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Serve,
         Self::Runtime,
         Self::Cgi,
+        Self::Php,
         Self::Hosts,
         Self::Overload,
         Self::Knet,
@@ -99,6 +103,7 @@ impl Name {
             Self::Serve => "bench serve, smoke",
             Self::Runtime => "bench runtime, smoke",
             Self::Cgi => "bench cgi, smoke",
+            Self::Php => "bench php, smoke",
             Self::Hosts => "bench hosts, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",
@@ -130,6 +135,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let duration = args.duration.map_or(vermeil_bench::cgi::DURATION, Duration::from_secs_f64);
             cgi::run(args.rounds.unwrap_or(vermeil_bench::cgi::ROUNDS), duration, &workspace)
         }
+        Name::Php => {
+            let duration = args.duration.map_or(vermeil_bench::php::DURATION, Duration::from_secs_f64);
+            php::run(args.rounds.unwrap_or(vermeil_bench::php::ROUNDS), duration, &workspace)
+        }
         Name::Hosts => {
             let duration = args.duration.map_or(vermeil_bench::hosts::DURATION, Duration::from_secs_f64);
             hosts::run(args.rounds.unwrap_or(vermeil_bench::hosts::ROUNDS), duration, &workspace)
@@ -158,6 +167,7 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
         Name::Serve => serve::smoke(servers, &workspace),
         Name::Runtime => runtime::smoke(&workspace),
         Name::Cgi => cgi::smoke(&workspace),
+        Name::Php => php::smoke(&workspace),
         Name::Hosts => hosts::smoke(&workspace),
         Name::Overload => overload::smoke(&workspace),
         Name::Knet => knet::smoke(&workspace),

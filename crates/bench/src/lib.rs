@@ -7,7 +7,7 @@
 //!
 //! - [`serve`]: the web server; [`hosts`]: many virtual hosts; [`overload`]: more load than can be served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
-//! - [`cgi`]: starting programs; [`knet`]: the receive path; [`balancers`]: servers behind HAProxy;
+//! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path; [`balancers`]: servers behind HAProxy;
 //! - [`load`]: the load injector; [`findmax`]: the search for the most users.
 //!
 //! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
@@ -20,6 +20,7 @@ pub mod hosts;
 pub mod knet;
 pub mod load;
 pub mod overload;
+pub mod php;
 pub mod runtime;
 pub mod serve;
 pub mod sim;

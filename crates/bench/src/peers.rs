@@ -5,6 +5,7 @@
 
 pub mod apache;
 pub mod floor;
+pub mod fpm;
 pub mod nginx;
 pub mod process;
 pub mod vermeil;

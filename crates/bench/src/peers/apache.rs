@@ -51,35 +51,59 @@ impl fmt::Display for Sending {
 /// # Errors
 /// When Apache is not installed or the configuration cannot be written.
 pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
+    start(setting, &["mpm_event", "authz_core"], &configuration(setting, sending))
+}
+
+/// The command for Apache with the PHP pool at `socket`, whose connections it uses again, as many as `children`.
+///
+/// # Errors
+/// When Apache is not installed or the configuration cannot be written.
+pub fn php_command(setting: Setting<'_>, socket: &Path, children: usize) -> Result<Command> {
+    let socket = socket.display();
+    let modules = ["mpm_event", "authz_core", "proxy", "proxy_fcgi"];
+    let php = format!(
+        "<Proxy \"unix:{socket}|fcgi://php/\">
+    ProxySet enablereuse=on max={children}
+</Proxy>
+<FilesMatch \"\\.php$\">
+    SetHandler \"proxy:unix:{socket}|fcgi://php/\"
+</FilesMatch>
+"
+    );
+    start(setting, &modules, &(configuration(setting, Sending::Copy) + &php))
+}
+
+/// The command that starts Apache with these modules and this configuration.
+fn start(setting: Setting<'_>, modules: &[&str], configuration: &str) -> Result<Command> {
     let missing = || Error::Missing { program: "apache2", package: "apache2-bin" };
     let program = find_program("apache2").or_else(|| find_program("httpd")).ok_or_else(missing)?;
-    let modules = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(missing)?;
+    let folder = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(missing)?;
+    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display());
+    let mut loads: String = modules.iter().copied().map(load).collect();
+    // The module does not start without its list of types.
+    if Path::new(TYPES).is_file() {
+        loads += &format!("{}TypesConfig {TYPES}\n", load("mime"));
+    }
     let path = setting.state.join("apache.conf");
-    fs::write(&path, configuration(setting, sending, modules)).map_err(Error::path("write", &path))?;
+    fs::write(&path, loads + configuration).map_err(Error::path("write", &path))?;
     let mut command = setting.network.server_command(program, setting.cpu);
     command.arg("-f").arg(path).arg("-D").arg("FOREGROUND");
     Ok(command)
 }
 
-fn configuration(setting: Setting<'_>, sending: Sending, modules: &Path) -> String {
+fn configuration(setting: Setting<'_>, sending: Sending) -> String {
     let (mmap, sendfile) = match sending {
         Sending::Mmap => ("On", "Off"),
         Sending::Sendfile => ("Off", "On"),
         Sending::Copy => ("Off", "Off"),
     };
-    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", modules.display());
-    let mut loads: String = ["mpm_event", "authz_core"].map(load).concat();
-    // The module does not start without its list of types.
-    if Path::new(TYPES).is_file() {
-        loads += &format!("{}TypesConfig {TYPES}\n", load("mime"));
-    }
     let state = setting.state.display();
     let root = setting.root.display();
     let address = setting.address;
     // Only root may change the user, and Apache refuses to serve as root.
     let user = if rustix::process::geteuid().is_root() { "User nobody\nGroup nogroup\n" } else { "" };
     format!(
-        "{loads}{user}ServerRoot {state}
+        "{user}ServerRoot {state}
 DefaultRuntimeDir {state}
 PidFile {state}/apache.pid
 ServerName localhost

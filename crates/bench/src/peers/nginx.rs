@@ -46,9 +46,61 @@ impl fmt::Display for Sending {
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
 pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
+    start(setting, configuration(setting, sending))
+}
+
+/// The command for nginx with the PHP pool at `socket`, of whose connections it keeps `kept`.
+///
+/// # Errors
+/// When nginx is not installed or the configuration cannot be written.
+pub fn php_command(setting: Setting<'_>, socket: &Path, kept: usize) -> Result<Command> {
+    let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
+    let socket = socket.display();
+    let text = format!(
+        "daemon off;
+worker_processes 1;
+pid {state}/nginx.pid;
+error_log {state}/error.log crit;
+events {{ worker_connections 4096; multi_accept on; }}
+http {{
+    include /etc/nginx/mime.types;
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout 65;
+    keepalive_requests 1000000000;
+    open_file_cache max=10000 inactive=300s;
+    open_file_cache_valid 60s;
+    client_body_temp_path {state}/body;
+    proxy_temp_path {state}/proxy;
+    fastcgi_temp_path {state}/fastcgi;
+    uwsgi_temp_path {state}/uwsgi;
+    scgi_temp_path {state}/scgi;
+    upstream php {{ server unix:{socket}; keepalive {kept}; }}
+    server {{
+        listen {address} backlog=4096;
+        root {root};
+        index index.html index.php;
+        location ~ \\.php$ {{
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+            fastcgi_keep_conn on;
+            fastcgi_buffer_size 16k;
+            fastcgi_buffers 32 16k;
+            fastcgi_pass php;
+        }}
+    }}
+}}
+"
+    );
+    start(setting, text)
+}
+
+/// The command that starts nginx with this configuration.
+fn start(setting: Setting<'_>, configuration: String) -> Result<Command> {
     let program = find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
     let path = setting.state.join("nginx.conf");
-    fs::write(&path, configuration(setting, sending)).map_err(Error::path("write", &path))?;
+    fs::write(&path, configuration).map_err(Error::path("write", &path))?;
     let mut command = setting.network.server_command(program, setting.cpu);
     command.arg("-p").arg(setting.state).arg("-c").arg(path).arg("-e").arg(setting.state.join("error.log"));
     Ok(command)

@@ -1,9 +1,11 @@
 //! Vermeil itself, as a stranger would start it, on one core and without a log.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::peers::Setting;
+use crate::{Error, Result};
 
 /// Which of Vermeil's drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,4 +33,41 @@ pub fn command(setting: Setting<'_>, program: &Path, io: Io) -> Command {
     // A number alone would be a count.
     command.arg("--cores").arg(format!("{0}-{0}", setting.cpu)).args(["--log", "off", "--io", io.name()]);
     command
+}
+
+/// The command that starts the binary at `program` with the PHP pool at `socket`, of whose connections it keeps `kept`.
+///
+/// # Errors
+/// When the configuration cannot be written.
+pub fn php_command(
+    setting: Setting<'_>,
+    program: &Path,
+    io: Io,
+    socket: &Path,
+    kept: usize,
+) -> Result<Command> {
+    let (address, cpu, root, socket) =
+        (setting.address, setting.cpu, setting.root.display(), socket.display());
+    let io = io.name();
+    let text = format!(
+        "cores = \"{cpu}-{cpu}\"
+io = \"{io}\"
+log = \"off\"
+[[listener]]
+address = \"{address}\"
+[php]
+source = \"unix:{socket}\"
+children = {kept}
+kept_max = {kept}
+[[host]]
+default = true
+root = \"{root}\"
+php = true
+"
+    );
+    let path = setting.state.join("vermeil.toml");
+    fs::write(&path, text).map_err(Error::path("write", &path))?;
+    let mut command = setting.network.server_command(program, cpu);
+    command.args(["serve", "--config"]).arg(path);
+    Ok(command)
 }

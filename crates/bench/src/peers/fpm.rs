@@ -1,0 +1,69 @@
+//! php-fpm: a pool of children that stay, as Vermeil starts its own.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::network::Network;
+use crate::peers::find_program;
+use crate::peers::process::Process;
+use crate::{Error, Result};
+
+/// The program, as Debian names it, and its package.
+pub const FPM: (&str, &str) = ("php-fpm8.2", "php-fpm");
+
+/// A pool that does not listen by then has failed; it takes some 50 ms.
+const START_MAX: Duration = Duration::from_secs(10);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Where a pool that keeps its files in the folder `pool` listens.
+pub fn socket(pool: &Path) -> PathBuf {
+    pool.join("socket")
+}
+
+/// Starts that many `children` on `cpu`, with all their files in the folder `pool`, and waits until they listen.
+///
+/// # Errors
+/// When php-fpm is not installed, the configuration cannot be written, or nobody listens in time.
+pub fn start(network: &Network, cpu: usize, pool: &Path, children: usize) -> Result<Process> {
+    let process = Process::start(FPM.0, command(network, cpu, pool, children)?, pool)?;
+    let deadline = Instant::now() + START_MAX;
+    while UnixStream::connect(socket(pool)).is_err() {
+        if Instant::now() >= deadline {
+            return Err(process.failure(&format!("does not listen after {START_MAX:?}")));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(process)
+}
+
+fn command(network: &Network, cpu: usize, pool: &Path, children: usize) -> Result<Command> {
+    let (program, package) = FPM;
+    let found = find_program(program).ok_or(Error::Missing { program, package })?;
+    let path = pool.join("fpm.conf");
+    let (folder, socket) = (pool.display(), socket(pool));
+    let text = format!(
+        "[global]
+pid = {folder}/pid
+error_log = {folder}/error.log
+daemonize = no
+[www]
+user = www-data
+group = www-data
+listen = {}
+listen.mode = 0666
+listen.backlog = 4096
+pm = static
+pm.max_children = {children}
+",
+        socket.display()
+    );
+    fs::write(&path, text).map_err(Error::path("write", &path))?;
+    let mut command = network.server_command(found, cpu);
+    command.arg("--nodaemonize").arg("--fpm-config").arg(path);
+    Ok(command)
+}

@@ -1,0 +1,61 @@
+//! The table of the bench, and how to read it.
+
+use super::{CHILDREN, CONNECTIONS, Options};
+use crate::machine;
+use crate::peers::{find_program, fpm};
+use crate::points::Points;
+use crate::report::Report;
+use crate::svg::number;
+use crate::table::Table;
+
+const HOW_TO_READ: &str = "\
+**How to read it.** *Server* is the cpu time that the server itself takes for a request, *PHP* that of the pool, which is the same for \
+all. *× nginx* compares medians. All run on one cpu, so requests per second are what both together leave. Each server may keep as \
+many connections as there are children.
+
+**What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
+
+/// The finished bench.
+pub(super) fn report(options: &Options, points: &Points) -> Report {
+    let version = |program: &str| machine::version(&find_program(program)?, "-v");
+    let versions = [
+        version("nginx").map(|said| said.replace("nginx version: ", "")),
+        version("apache2").map(|said| said.replace("Server version: ", "")),
+        version(fpm::FPM.0).map(|said| said.split(" (").next().unwrap_or_default().to_owned()),
+    ];
+    let size = options.size.note();
+    let parameters = vec![
+        ("versions", versions.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+        ("load", format!("wrk, {CONNECTIONS} keep-alive connections, {:?} a run{size}", options.duration)),
+        ("pool", format!("php-fpm, {CHILDREN} children, one unix socket")),
+        ("rounds", options.rounds.to_string()),
+        ("cpus", "server and PHP on one, the load on the other".into()),
+    ];
+    Report::new("php", "what passing a request to PHP costs", &options.repository, parameters)
+        .with_points(points)
+        .with_table(table(points))
+        .with_how_to_read(HOW_TO_READ)
+}
+
+fn table(points: &Points) -> Table {
+    let head =
+        ["program", "server", "server µs", "low – high", "× nginx", "PHP µs", "req/s", "p50 µs", "p99 µs"];
+    let mut table = Table::new(2, &head);
+    for (program, variant) in points.cells() {
+        let median = |metric| points.median(program, variant, metric);
+        let cost = |variant| points.summary(program, variant, "server_us").map(|found| found.median);
+        let ratio = cost(variant).zip(cost("nginx")).map(|(ours, nginx)| number(ours / nginx));
+        table.push([
+            program.into(),
+            variant.into(),
+            median("server_us"),
+            points.spread(program, variant, "server_us"),
+            ratio.unwrap_or_default(),
+            median("php_us"),
+            median("per_s"),
+            median("p50_us"),
+            median("p99_us"),
+        ]);
+    }
+    table
+}
