@@ -18,7 +18,7 @@ const MOST_AGAIN: usize = 3;
 /// What cargo says before the arguments of a test program that failed.
 const TARGET: &str = "error: test failed, to rerun pass `";
 
-/// Tests that failed and the cargo arguments of the programs they are in.
+/// Tests that failed and the kinds of programs they are in, as cargo's arguments: `--lib`, `--test NAME`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Failed {
     tests: Vec<String>,
@@ -32,7 +32,9 @@ impl Failed {
             self.tests.push(name.to_owned());
         }
         if let Some(target) = line.strip_prefix(TARGET).and_then(|rest| rest.strip_suffix('`')) {
-            self.targets.push(target.to_owned());
+            // Without the package: built by itself it would have other features, and much would be built anew.
+            let kind = target.split_once(' ').and_then(|(_p, rest)| rest.split_once(' '));
+            self.targets.extend(kind.map(|(_package, kind)| kind.to_owned()));
         }
     }
 
@@ -57,7 +59,8 @@ pub(crate) fn run_tests(
     println!("\n── again, alone: {names}");
     let mut second = Tally::default();
     for target in &failed.targets {
-        let mut alone: Vec<&str> = target.split(' ').collect();
+        let mut alone = vec!["--workspace"];
+        alone.extend(target.split(' '));
         alone.extend(["--", "--exact", "--test-threads=1"]);
         alone.extend(failed.tests.iter().map(String::as_str));
         let before = second.passed;
@@ -159,7 +162,7 @@ mod tests {
     fn many_failures_and_crashes_are_no_coincidence() {
         let of = |tests: usize, targets: usize| Failed {
             tests: vec!["a".to_owned(); tests],
-            targets: vec!["-p b --lib".to_owned(); targets],
+            targets: vec!["--lib".to_owned(); targets],
         };
         assert!(of(1, 1).may_run_again() && of(3, 2).may_run_again());
         assert!(!of(4, 1).may_run_again() && !of(0, 1).may_run_again() && !of(1, 2).may_run_again());

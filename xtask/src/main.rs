@@ -11,6 +11,7 @@ mod bpf;
 mod check;
 mod docs;
 mod error;
+mod fuzz;
 mod invariants;
 mod leftovers;
 mod numa;
@@ -43,6 +44,8 @@ enum Command {
     Test(test::Args),
     /// The runtime's tests under the thread sanitizer.
     Tsan,
+    /// The parsers, fed with bytes that a coverage-guided search invents.
+    Fuzz(fuzz::Args),
     /// Measure against real servers and floors.
     Bench(bench::Args),
     /// Write the kernel programs' instructions from their C sources.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Test(args) => test::run(args),
         Command::Tsan => tsan::run(),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Bpf(args) => bpf::run(&args),
         Command::Docs(args) => docs::run(&args),

@@ -1,0 +1,21 @@
+//! Configurations: whatever the bytes, a plan or errors that name a place; never a panic.
+#![no_main]
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use vermeil_server::config::{Surroundings, parse};
+
+static SURROUNDINGS: LazyLock<Surroundings> = LazyLock::new(|| {
+    let mut surroundings = Surroundings::here().expect("this machine has cpus");
+    // No name server is asked.
+    surroundings.look_up = |_, _| Ok(Vec::new());
+    surroundings
+});
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = parse(Path::new("vermeil.toml"), text, &SURROUNDINGS) {
+        assert!(!error.to_string().is_empty());
+    }
+});

@@ -1,0 +1,20 @@
+//! Requests on a connection: however the bytes are cut, the same requests and the same refusals, and whatever is accepted,
+//! httparse reads the same way.
+#![no_main]
+
+#[path = "../../crates/http/tests/corpus/converse.rs"]
+#[allow(dead_code, reason = "the corpus uses all of it")]
+mod converse;
+
+use converse::{check_against_httparse, check_prefixes, converse};
+use libfuzzer_sys::fuzz_target;
+use vermeil_http::Limits;
+
+fuzz_target!(|data: (u16, &[u8])| {
+    let (cut, bytes) = data;
+    let limits = Limits::default();
+    let (front, back) = bytes.split_at(usize::from(cut).min(bytes.len()));
+    assert_eq!(converse([bytes], &limits), converse([front, back], &limits));
+    check_prefixes(bytes, &limits);
+    check_against_httparse(bytes, &limits);
+});

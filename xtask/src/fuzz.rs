@@ -1,0 +1,88 @@
+//! `cargo xtask fuzz [TARGET]`: the parsers fed with bytes that a coverage-guided search invents.
+//!
+//! The targets stand in `fuzz/targets`, with inputs to begin with in `fuzz/seeds`; what the search finds interesting is kept
+//! below the target folder, so that the next run goes on from there. The compiler's coverage counters are stable
+//! options, given to everything that is built, so nothing but a C++ compiler is needed beside Rust. An input that fails
+//! is written to `fuzz/failures`, with the command that runs it again. Not part of `cargo xtask test`, whose tests mutate
+//! the same inputs without a search.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result};
+use crate::steps::run_command;
+use crate::workspace::{Workspace, cargo};
+
+/// What makes the compiler count which branches run and note what is compared: the options of LLVM's SanitizerCoverage
+/// that libFuzzer reads.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+/// Longest input. Heads of requests end at 16 KB; shorter inputs search faster.
+const INPUT_BYTES_MAX: u32 = 4096;
+/// The most memory of a search: several times what one takes.
+const MEMORY_MB_MAX: u32 = 1024;
+
+/// What is to be fuzzed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this target: the name of a file in fuzz/targets, with - for _.
+    target: Option<String>,
+    /// How long each target is searched.
+    #[arg(long, value_name = "S", default_value_t = 20)]
+    seconds: u32,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::load()?;
+    let folder = workspace.root.join("fuzz");
+    let all = targets(&folder.join("targets"))?;
+    let chosen: Vec<String> = match &args.target {
+        None => all,
+        Some(name) if all.contains(name) => vec![name.clone()],
+        Some(name) => return Err(Error::form(name, format!("not a target; there are {}", all.join(", ")))),
+    };
+    let binaries = build(&workspace, &folder)?;
+    for target in &chosen {
+        println!("\n── {target}");
+        search(&binaries.join(target), target, &folder, &workspace, args.seconds)?;
+    }
+    println!("\n{} targets, {} s each: nothing found", chosen.len(), args.seconds);
+    Ok(())
+}
+
+/// The names of the targets.
+fn targets(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).map_err(Error::path("read", folder))?;
+    let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.replace('_', "-"));
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| stem(entry.path())).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds all targets; gives the folder of the binaries.
+fn build(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
+    // Named, so that build scripts and macros go without counters.
+    let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = workspace.target.join("fuzz");
+    let mut command = cargo();
+    command.args(["build", "--release", "--bins", "--target", &machine]).current_dir(folder);
+    command.env("CARGO_TARGET_DIR", &output).env("RUSTFLAGS", COVERAGE);
+    run_command(&mut command)?;
+    Ok(output.join(machine).join("release"))
+}
+
+fn search(binary: &Path, target: &str, folder: &Path, workspace: &Workspace, seconds: u32) -> Result<()> {
+    let (kept, failures) = (workspace.target.join("fuzz/corpus").join(target), folder.join("failures"));
+    for folder in [&kept, &failures] {
+        fs::create_dir_all(folder).map_err(Error::path("make", folder))?;
+    }
+    let mut command = Command::new(binary);
+    command.arg(&kept).arg(folder.join("seeds").join(target));
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    command.arg(format!("-rss_limit_mb={MEMORY_MB_MAX}")).args(["-timeout=10", "-print_final_stats=1"]);
+    command.arg(format!("-artifact_prefix={}/{target}-", failures.display()));
+    run_command(&mut command)
+}
