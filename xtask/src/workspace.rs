@@ -66,9 +66,16 @@ impl Workspace {
     }
 }
 
-/// The cargo that runs us.
+/// The cargo that runs us, without what it says to us of this package: build scripts that look at that would have what
+/// depends on them built anew, each time that `cargo` and `cargo xtask` take turns.
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let is_ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for name in names.filter(|name| name.to_str().is_some_and(is_ours)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// The folder of this package: known at compile time, because `cargo xtask` may be typed anywhere in the workspace.

@@ -4,7 +4,7 @@ use vermeil_bench::sim::{self, Options};
 use vermeil_bench::size::Size;
 use vermeil_bench::stop::Stop;
 
-use super::{Profile, build_some, keep, show};
+use super::{Profile, build, keep, show};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -22,7 +22,6 @@ pub(super) fn smoke(workspace: &Workspace) -> Result<()> {
 }
 
 fn options(workspace: &Workspace, profile: Profile, size: Size, rounds: usize) -> Result<Options> {
-    let binaries = build_some(workspace, profile, &["--package", "vermeil-bench", "--bin", "vermeil-sims"])?;
-    let sims = binaries.join("vermeil-sims");
+    let sims = build(workspace, profile)?.join("vermeil-sims");
     Ok(Options { size, rounds, sims, repository: workspace.root.clone() })
 }
