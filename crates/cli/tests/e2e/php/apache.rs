@@ -4,6 +4,7 @@
 
 use super::{installed, operation::Fpm, site, writable, write};
 use crate::support::{Io, Process, Server, on_both, until};
+use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
     fs,
@@ -188,8 +189,20 @@ fn read_by_php(addr: SocketAddr, (what, line, fields, content): Shape) -> BTreeM
     read
 }
 
+/// Apache, which ends its workers only when it is asked to end.
+struct Apache(Process);
+
+impl Drop for Apache {
+    fn drop(&mut self) {
+        if !self.0.has_ended() {
+            self.0.signal(Signal::TERM);
+            self.0.wait();
+        }
+    }
+}
+
 /// Apache with the pool at `socket`, and where it listens.
-fn start_apache(program: &Path, root: &Path, socket: &Path, state: &Path) -> (Process, SocketAddr) {
+fn start_apache(program: &Path, root: &Path, socket: &Path, state: &Path) -> (Apache, SocketAddr) {
     let addr = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
     let load = |name: &str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
     let loads = ["mpm_event", "authz_core", "proxy", "proxy_fcgi"].map(load).concat();
@@ -205,10 +218,10 @@ fn start_apache(program: &Path, root: &Path, socket: &Path, state: &Path) -> (Pr
     fs::write(&file, text).expect("a file");
     let mut command = Command::new(program);
     command.args(["-D", "FOREGROUND", "-f", &file]);
-    let process = Process::spawn(command);
+    let apache = Apache(Process::spawn(command));
     until("Apache listens", || {
-        assert!(!process.has_ended(), "Apache: {}", process.stderr());
+        assert!(!apache.0.has_ended(), "Apache: {}", apache.0.stderr());
         TcpStream::connect(addr).ok()
     });
-    (process, addr)
+    (apache, addr)
 }
