@@ -3,24 +3,18 @@
 //! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
 //! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
 
-mod balancers;
-mod cgi;
-mod hosts;
-mod knet;
-mod load;
-mod overload;
-mod php;
+mod plain;
 mod runtime;
 mod serve;
-mod sim;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use vermeil_bench::report::Report;
 use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::serve::plan::Server;
+
+use plain::Plain;
 
 use crate::error::Result;
 use crate::steps::run_command;
@@ -121,41 +115,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return smoke(args.name, &args.servers);
     }
     let workspace = Workspace::load()?;
-    match args.name {
-        Name::Serve => {
-            let duration = args.duration.map_or(vermeil_bench::serve::DURATION, Duration::from_secs_f64);
-            let rounds = args.rounds.unwrap_or(vermeil_bench::serve::ROUNDS);
-            serve::run(rounds, duration, &args.servers, &workspace)
-        }
-        Name::Runtime => {
+    let duration = args.duration.map(Duration::from_secs_f64);
+    match (args.name, Plain::of(args.name)) {
+        (_, Some(plain)) => plain.full(args.rounds, duration, &workspace),
+        (Name::Runtime, None) => {
             let rounds = args.rounds.unwrap_or(vermeil_bench::runtime::ROUNDS);
             runtime::run(rounds, &args.programs, &args.variants, &workspace)
         }
-        Name::Cgi => {
-            let duration = args.duration.map_or(vermeil_bench::cgi::DURATION, Duration::from_secs_f64);
-            cgi::run(args.rounds.unwrap_or(vermeil_bench::cgi::ROUNDS), duration, &workspace)
-        }
-        Name::Php => {
-            let duration = args.duration.map_or(vermeil_bench::php::DURATION, Duration::from_secs_f64);
-            php::run(args.rounds.unwrap_or(vermeil_bench::php::ROUNDS), duration, &workspace)
-        }
-        Name::Hosts => {
-            let duration = args.duration.map_or(vermeil_bench::hosts::DURATION, Duration::from_secs_f64);
-            hosts::run(args.rounds.unwrap_or(vermeil_bench::hosts::ROUNDS), duration, &workspace)
-        }
-        Name::Overload => overload::run(args.rounds.unwrap_or(vermeil_bench::overload::ROUNDS), &workspace),
-        Name::Knet => knet::run(args.rounds.unwrap_or(vermeil_bench::knet::ROUNDS), &workspace),
-        Name::Balancers => {
-            balancers::run(args.rounds.unwrap_or(vermeil_bench::balancers::ROUNDS), &workspace)
-        }
-        Name::Sim => sim::run(args.rounds.unwrap_or(vermeil_bench::sim::ROUNDS), &workspace),
-        Name::Load => {
-            let duration = args.duration.map_or(vermeil_bench::load::DURATION, Duration::from_secs_f64);
-            load::run(args.rounds.unwrap_or(vermeil_bench::load::ROUNDS), duration, &workspace)
-        }
-        Name::FindMax => {
-            let window = args.duration.map_or(vermeil_bench::findmax::WINDOW, Duration::from_secs_f64);
-            load::find_max(window, &workspace)
+        (_, None) => {
+            let rounds = args.rounds.unwrap_or(vermeil_bench::serve::ROUNDS);
+            let duration = duration.unwrap_or(vermeil_bench::serve::DURATION);
+            serve::run(rounds, duration, &args.servers, &workspace)
         }
     }
 }
@@ -163,32 +133,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Runs the smoke size of one bench.
 pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
     let workspace = Workspace::load()?;
-    match name {
-        Name::Serve => serve::smoke(servers, &workspace),
-        Name::Runtime => runtime::smoke(&workspace),
-        Name::Cgi => cgi::smoke(&workspace),
-        Name::Php => php::smoke(&workspace),
-        Name::Hosts => hosts::smoke(&workspace),
-        Name::Overload => overload::smoke(&workspace),
-        Name::Knet => knet::smoke(&workspace),
-        Name::Balancers => balancers::smoke(&workspace),
-        Name::Sim => sim::smoke(&workspace),
-        Name::Load => load::smoke(&workspace),
-        Name::FindMax => load::find_max_smoke(&workspace),
+    match (name, Plain::of(name)) {
+        (_, Some(plain)) => plain.smoke(&workspace),
+        (Name::Runtime, None) => runtime::smoke(&workspace),
+        (_, None) => serve::smoke(servers, &workspace),
     }
-}
-
-/// Prints a finished bench.
-fn show(report: &Report) {
-    println!("\n{}", report.to_text());
-}
-
-/// Prints a finished bench and keeps its results.
-fn keep(report: &Report, workspace: &Workspace) -> Result<()> {
-    show(report);
-    let outputs = report.write(&workspace.root)?;
-    kept(&outputs.rows, &outputs.page);
-    Ok(())
 }
 
 /// Says where results are kept.

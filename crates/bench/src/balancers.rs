@@ -6,12 +6,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::machine::Cpus;
 use crate::network::Network;
+use crate::options::Options;
 use crate::overload::quota::Quota;
 use crate::peers::process::Process;
 use crate::peers::{Setting, find_program, vermeil};
@@ -41,19 +41,6 @@ const HOW_TO_READ: &str = "\
 the part of it that `--agent` answers, asked for twice a second. *Predicted* is what both can do together, compared with twice \
 what the slower one can. The first seconds, in which weights settle, are not counted.";
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// The binary `vermeil`, servers and load.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
-
 /// What HAProxy goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
@@ -72,13 +59,11 @@ impl By {
     }
 }
 
-impl Options {
-    /// How long weights settle, and how long is measured then.
-    fn phases(&self) -> (Duration, Duration) {
-        match self.size {
-            Size::Full => (Duration::from_secs(8), Duration::from_secs(6)),
-            Size::Smoke => (Duration::from_millis(300), Duration::from_millis(300)),
-        }
+/// How long weights settle, and how long is measured then.
+fn phases(size: Size) -> (Duration, Duration) {
+    match size {
+        Size::Full => (Duration::from_secs(8), Duration::from_secs(6)),
+        Size::Smoke => (Duration::from_millis(300), Duration::from_millis(300)),
     }
 }
 
@@ -194,7 +179,7 @@ fn configuration(address: SocketAddr, behind: &[Behind], by: By) -> String {
 }
 
 fn load(options: &Options, cpus: Cpus, site: &Site, address: SocketAddr) -> Result<f64> {
-    let (settles, lasts) = options.phases();
+    let (settles, lasts) = phases(options.size);
     let file = site.state_folder("load")?.join("record.json");
     let mut command = Command::new(&options.vermeil);
     command.args(["load", "--cores"]).arg(format!("{0}-{0}", cpus.client)).args(["-c", CONNECTIONS]);

@@ -10,13 +10,12 @@ mod report;
 pub mod servers;
 pub mod starts;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Result;
+use crate::options::Options;
 use crate::points::Points;
 use crate::report::Report;
-use crate::size::Size;
 use crate::stop::Stop;
 use programs::Programs;
 
@@ -28,23 +27,6 @@ pub const DURATION: Duration = Duration::from_secs(3);
 /// Connections of every run of a server, each with one request in flight: as many as the programs of one core keep busy,
 /// and few enough that no server runs out of processes.
 pub const CONNECTIONS: usize = 4;
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// Time under load of each run of a server.
-    pub duration: Duration,
-    /// The binary `vermeil`.
-    pub vermeil: PathBuf,
-    /// The binary `vermeil-starts`.
-    pub starts: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
 
 /// Runs the bench.
 ///

@@ -7,7 +7,6 @@
 mod report;
 pub mod servers;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use vermeil_load::report::Record;
@@ -16,7 +15,8 @@ use crate::load::injectors::said_by;
 use crate::load::{only, vermeil_load};
 use crate::machine::Cpus;
 use crate::network::Network;
-use crate::peers::find_program;
+use crate::options::Options;
+use crate::peers::is_here;
 use crate::peers::process::Process;
 use crate::report::Report;
 use crate::site::Site;
@@ -30,22 +30,16 @@ const CHILDREN: usize = 4;
 /// How much faster users think and take than they would.
 const COMPRESS: &str = "10";
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// The part of each trial that counts.
-    pub window: Duration,
-    /// The binary `vermeil`.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
-
 /// The counted part of a trial, unless told otherwise: several times what a good page may take, or a queue that grows
 /// would not show in it.
-pub const WINDOW: Duration = Duration::from_secs(20);
+pub const DURATION: Duration = Duration::from_secs(20);
+
+/// The least there is: shorter trials are not trusted.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+
+fn window(options: &Options) -> Duration {
+    options.duration.max(WINDOW_MIN)
+}
 
 /// Runs the bench.
 ///
@@ -87,12 +81,9 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
 fn servers_here(size: Size) -> Result<Vec<Server>> {
     let mut here = Vec::new();
     for server in Server::ALL {
-        match server.needs().iter().find(|(program, _)| find_program(program).is_none()) {
-            None => here.push(server),
-            Some(&(program, package)) if size == Size::Full => {
-                return Err(Error::Missing { program, package });
-            }
-            Some((program, _)) => eprintln!("SKIPPED: {program} is not installed"),
+        let mut needs = server.needs().iter();
+        if needs.try_fold(true, |all, &needed| Ok::<_, Error>(all && is_here(size, needed)?))? {
+            here.push(server);
         }
     }
     Ok(here)
@@ -111,13 +102,13 @@ fn start_backend(options: &Options, site: &Site, cpus: Cpus) -> Result<(Process,
 fn search(options: &Options, cpus: Cpus, url: &str) -> Result<Record> {
     let mut command = vermeil_load(&options.vermeil, cpus.client);
     command.args(["support", url, "--find-max", "--compress", COMPRESS]);
-    command.args(["-d", &format!("{}ms", options.window.as_millis())]);
+    command.args(["-d", &format!("{}ms", window(options).as_millis())]);
     match options.size {
         // Fewer have too few pages in such a window to say anything.
         Size::Full => command.args(["--users-from", "64", "--precision", "10", "--confirm", "1"]),
         Size::Smoke => command.args(["--users-from", "1", "--users-max", "2", "--confirm", "0"]),
     };
-    let (ramp_up, warm_up) = (options.window / 6, options.window / 3);
+    let (ramp_up, warm_up) = (window(options) / 6, window(options) / 3);
     command.args(["--ramp-up", &format!("{}ms", ramp_up.as_millis())]);
     command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
     // 5: a trial could not be trusted, which the table says.

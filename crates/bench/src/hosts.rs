@@ -7,13 +7,14 @@
 mod report;
 pub mod servers;
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::Result;
 use crate::machine::Cpus;
 use crate::measure::{CpuTime, memory_of_group};
 use crate::network::Network;
-use crate::peers::find_program;
+use crate::options::Options;
+use crate::peers::Server;
 use crate::peers::process::Process;
 use crate::points::{Key, Points};
 use crate::probe::{self, Target};
@@ -21,8 +22,7 @@ use crate::report::Report;
 use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
-use crate::{Error, Result};
-use servers::{Server, Sites};
+use servers::Sites;
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 3;
@@ -33,21 +33,6 @@ pub const CONNECTIONS: usize = 64;
 /// How many hosts there are in a full run: one site, a small hoster's machine, and a large one's.
 const COUNTS: [usize; 3] = [1, 10_000, 100_000];
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// Time under load of each request that is measured.
-    pub duration: Duration,
-    /// The binary `vermeil`.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
-
 /// Runs the bench.
 ///
 /// # Errors
@@ -55,7 +40,7 @@ pub struct Options {
 /// every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let counts = if options.size == Size::Full { &COUNTS[..] } else { &[1, 200] };
-    let servers = servers_here(options.size)?;
+    let servers = Server::here(options.size)?;
     let mut points = Points::default();
     for &count in counts {
         let sites = Sites::new(count)?;
@@ -82,23 +67,11 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     Ok(report)
 }
 
-/// The servers that are installed; in a full run all must be.
-fn servers_here(size: Size) -> Result<Vec<Server>> {
-    match find_program("nginx") {
-        Some(_) => Ok(Server::ALL.to_vec()),
-        None if size == Size::Full => Err(Error::Missing { program: "nginx", package: "nginx" }),
-        None => {
-            eprintln!("SKIPPED: nginx is not installed");
-            Ok(vec![Server::Vermeil])
-        }
-    }
-}
-
 /// One start of one server, and its requests.
 fn sample(options: &Options, server: Server, sites: &Sites, stop: &Stop, points: &mut Points) -> Result<()> {
     let cpus = Cpus::allowed()?;
     let (network, address) = (Network::Loopback, Network::Loopback.free_address()?);
-    let command = server.command(options, sites, address, cpus.server)?;
+    let command = servers::command(server, options, sites, address, cpus.server)?;
     let start = Instant::now();
     let process = Process::start(server.name(), command, sites.state())?;
     process.wait_until_listening(&network, address)?;

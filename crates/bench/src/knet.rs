@@ -12,11 +12,11 @@ pub mod livelock;
 pub mod paths;
 mod report;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Result;
 use crate::machine::Cpus;
+use crate::options::Options;
 use crate::points::Points;
 use crate::report::Report;
 use crate::size::Size;
@@ -26,26 +26,11 @@ use bed::{Receiving, Urgency};
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 3;
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// The binary `vermeil`, server and load.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
-
-impl Options {
-    /// How long one load lasts.
-    fn lasts(&self) -> Duration {
-        match self.size {
-            Size::Full => Duration::from_secs(3),
-            Size::Smoke => Duration::from_millis(300),
-        }
+/// How long one load lasts.
+fn lasts(size: Size) -> Duration {
+    match size {
+        Size::Full => Duration::from_secs(3),
+        Size::Smoke => Duration::from_millis(300),
     }
 }
 

@@ -36,6 +36,7 @@ pub mod network;
 pub mod stop;
 
 pub mod markdown;
+pub mod options;
 pub mod points;
 pub mod report;
 pub mod rows;

@@ -12,7 +12,7 @@ pub mod users;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use vermeil_load::report::Record;
 
 use crate::machine::Cpus;
 use crate::network::Network;
+use crate::options::Options;
 use crate::peers::nginx::{self, Sending};
 use crate::peers::process::Process;
-use crate::peers::{Setting, find_program};
+use crate::peers::{Setting, is_here};
 use crate::points::{Key, Points};
 use crate::probe::Target;
 use crate::report::Report;
 use crate::site::Site;
-use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result};
@@ -44,21 +44,6 @@ pub const CONNECTIONS: usize = 64;
 const FILE: (&str, usize) = ("1k.html", 1024);
 /// How long the back end of the second part waits with each answer. A guess: far more than two busy cores add.
 const DELAY: Duration = Duration::from_millis(10);
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// Time under load of each run.
-    pub duration: Duration,
-    /// The binary `vermeil`.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
 
 /// Runs the bench.
 ///
@@ -99,14 +84,8 @@ pub(crate) struct Bench<'a> {
 impl Bench<'_> {
     /// As fast as it goes, against nginx.
     fn cost(&self, points: &mut Points) -> Result<()> {
-        if find_program("nginx").is_none() {
-            return match self.options.size {
-                Size::Full => Err(Error::Missing { program: "nginx", package: "nginx" }),
-                Size::Smoke => {
-                    eprintln!("SKIPPED: nginx is not installed");
-                    Ok(())
-                }
-            };
+        if !is_here(self.options.size, ("nginx", "nginx"))? {
+            return Ok(());
         }
         let (address, state) = (Network::Loopback.free_address()?, self.site.state_folder("nginx")?);
         let setting = Setting {

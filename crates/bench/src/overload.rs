@@ -9,15 +9,15 @@ pub mod quota;
 mod report;
 pub mod run;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::peers::find_program;
+use crate::Result;
+use crate::options::Options;
+use crate::peers::Server;
 use crate::points::Points;
 use crate::report::Report;
 use crate::size::Size;
 use crate::stop::Stop;
-use crate::{Error, Result};
 use run::Bench;
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
@@ -26,67 +26,19 @@ pub const ROUNDS: usize = 3;
 /// What is offered, in hundredths of the capacity that the server showed before.
 const OFFERED: [u32; 6] = [50, 90, 150, 200, 300, 400];
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// The binary `vermeil`, server and load.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
-
-/// A server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// Vermeil, as a stranger would start it.
-    Vermeil,
-    /// nginx, as its documentation tunes it.
-    Nginx,
-}
-
-impl Server {
-    /// Every server, in the order of the tables.
-    pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
-
-    /// The name in rows.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vermeil => "vermeil",
-            Self::Nginx => "nginx",
-        }
+/// The levels of overload of a size.
+fn offered(size: Size) -> &'static [u32] {
+    match size {
+        Size::Full => &OFFERED,
+        Size::Smoke => &OFFERED[3..4],
     }
 }
 
-impl Options {
-    /// The levels of overload of this size.
-    fn offered(&self) -> &'static [u32] {
-        match self.size {
-            Size::Full => &OFFERED,
-            Size::Smoke => &OFFERED[3..4],
-        }
-    }
-
-    /// How long too much is offered, and how long half of the capacity afterwards.
-    fn phases(&self) -> (Duration, Duration) {
-        match self.size {
-            Size::Full => (Duration::from_secs(4), Duration::from_secs(3)),
-            Size::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
-        }
-    }
-
-    fn servers(&self) -> Result<Vec<Server>> {
-        match find_program("nginx") {
-            Some(_) => Ok(Server::ALL.to_vec()),
-            None if self.size == Size::Full => Err(Error::Missing { program: "nginx", package: "nginx" }),
-            None => {
-                eprintln!("SKIPPED: nginx is not installed");
-                Ok(vec![Server::Vermeil])
-            }
-        }
+/// How long too much is offered, and how long half of the capacity afterwards.
+fn phases(size: Size) -> (Duration, Duration) {
+    match size {
+        Size::Full => (Duration::from_secs(4), Duration::from_secs(3)),
+        Size::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
     }
 }
 
@@ -96,7 +48,7 @@ impl Options {
 /// When a server does not start, or the run is interrupted. Everything started has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
-    let servers = options.servers()?;
+    let servers = Server::here(options.size)?;
     let bench = Bench::new(options, stop)?;
     for round in 0..options.rounds {
         let mut order = servers.clone();

@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::network::Network;
+use crate::size::Size;
+use crate::{Error, Result};
 
 /// Where and for what a peer is started.
 #[derive(Clone, Copy, Debug)]
@@ -38,4 +40,51 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
         .chain(sbin)
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
+}
+
+/// Whether the `program` of a Debian `package` is installed. Where it is not, a full run cannot be made, and one of the smoke
+/// size goes without it, loudly.
+///
+/// # Errors
+/// In a full run, when it is not.
+pub fn is_here(size: Size, (program, package): (&'static str, &'static str)) -> Result<bool> {
+    match size {
+        _ if find_program(program).is_some() => Ok(true),
+        Size::Full => Err(Error::Missing { program, package }),
+        Size::Smoke => {
+            eprintln!("SKIPPED: {program} is not installed");
+            Ok(false)
+        }
+    }
+}
+
+/// The servers of a bench of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Vermeil, as a stranger would start it.
+    Vermeil,
+    /// nginx, as its documentation tunes it.
+    Nginx,
+}
+
+impl Server {
+    /// Every server, in the order of the tables.
+    pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
+
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vermeil => "vermeil",
+            Self::Nginx => "nginx",
+        }
+    }
+
+    /// Those that are installed.
+    ///
+    /// # Errors
+    /// As [`is_here`].
+    pub fn here(size: Size) -> Result<Vec<Self>> {
+        let nginx = is_here(size, ("nginx", "nginx"))?;
+        Ok(Self::ALL.into_iter().filter(|server| nginx || *server == Self::Vermeil).collect())
+    }
 }

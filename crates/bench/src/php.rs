@@ -14,9 +14,10 @@ use std::time::Duration;
 use crate::machine::Cpus;
 use crate::measure::CpuTime;
 use crate::network::Network;
+use crate::options::Options;
 use crate::peers::process::Process;
 use crate::peers::vermeil::{self, Io};
-use crate::peers::{Setting, apache, find_program, fpm, nginx};
+use crate::peers::{Setting, apache, fpm, is_here, nginx};
 use crate::points::{Key, Points};
 use crate::probe::Target;
 use crate::report::Report;
@@ -36,21 +37,6 @@ const CONNECTIONS: usize = 16;
 const CHILDREN: usize = 4;
 /// Names of programs, and what they are.
 const PROGRAMS: [(&str, &str); 2] = [("hello", "<?php echo 'hello';"), ("phpinfo", "<?php phpinfo();")];
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// Time under load of each run.
-    pub duration: Duration,
-    /// The binary `vermeil`.
-    pub vermeil: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,21 +125,12 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
 
 /// The servers that are installed, none without PHP; in a full run all must be.
 fn servers_here(size: Size) -> Result<Vec<Server>> {
-    let missing = |(program, package): (&'static str, &'static str)| match size {
-        _ if find_program(program).is_some() => Ok(false),
-        Size::Full => Err(Error::Missing { program, package }),
-        Size::Smoke => {
-            eprintln!("SKIPPED: {program} is not installed");
-            Ok(true)
-        }
-    };
-    if missing(fpm::FPM)? {
-        return Ok(Vec::new());
-    }
     let mut here = Vec::new();
-    for server in Server::ALL {
-        if !server.needs().map_or(Ok(false), missing)? {
-            here.push(server);
+    if is_here(size, fpm::FPM)? {
+        for server in Server::ALL {
+            if server.needs().map_or(Ok(true), |needed| is_here(size, needed))? {
+                here.push(server);
+            }
         }
     }
     Ok(here)

@@ -7,9 +7,9 @@
 pub mod child;
 mod report;
 
-use std::path::PathBuf;
 use std::process::Command;
 
+use crate::options::Options;
 use crate::points::{Key, Points};
 use crate::report::Report;
 use crate::size::Size;
@@ -57,19 +57,6 @@ impl Case {
     }
 }
 
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How much of the bench.
-    pub size: Size,
-    /// Interleaved rounds.
-    pub rounds: usize,
-    /// The binary `vermeil-sims`.
-    pub sims: PathBuf,
-    /// The repository, for the commit's name.
-    pub repository: PathBuf,
-}
-
 /// Runs the bench.
 ///
 /// # Errors
@@ -92,10 +79,11 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 }
 
 fn simulate(options: &Options, case: Case) -> Result<Sample> {
-    let mut command = Command::new(&options.sims);
+    let program = options.binary("vermeil-sims");
+    let mut command = Command::new(&program);
     command.args([case.workload, case.machine, case.policy]);
     command.arg(case.virtual_ms(options.size).to_string());
-    let output = command.output().map_err(Error::path("run", &options.sims))?;
+    let output = command.output().map_err(Error::path("run", &program))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(Error::Command { command: format!("{command:?}"), output: said });

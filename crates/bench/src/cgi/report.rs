@@ -1,7 +1,8 @@
 //! The tables of the bench, and how to read them.
 
-use super::{CONNECTIONS, Options};
+use super::CONNECTIONS;
 use crate::machine;
+use crate::options::Options;
 use crate::peers::find_program;
 use crate::points::Points;
 use crate::report::Report;

@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
+use super::CONNECTIONS;
 use super::programs::Programs;
-use super::{CONNECTIONS, Options};
 use crate::machine::Cpus;
 use crate::measure::CoreTime;
 use crate::network::Network;
+use crate::options::Options;
 use crate::peers::find_program;
 use crate::peers::process::Process;
 use crate::points::{Key, Points};

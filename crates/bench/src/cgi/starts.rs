@@ -9,8 +9,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::Options;
 use super::programs::Programs;
+use crate::options::Options;
 use crate::points::{Key, Points};
 use crate::size::Size;
 use crate::stop::Stop;
@@ -147,11 +147,12 @@ pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &
 
 fn measure(options: &Options, programs: &Programs, holding: Holding) -> Result<Vec<Said>> {
     let numbers = starts(options.size, holding).map(|number| number.to_string());
-    let mut command = Command::new(&options.starts);
+    let program = options.binary("vermeil-starts");
+    let mut command = Command::new(&program);
     command.args(["--hold-mb", &holding.mb.to_string(), "--pages", holding.pages.name()]);
     command.args(["--descriptors", &holding.descriptors.to_string()]);
     command.args(["--ways", &WAYS.join(","), "--starts", &numbers.join(",")]).arg(programs.nothing());
-    let output = command.output().map_err(Error::path("run", &options.starts))?;
+    let output = command.output().map_err(Error::path("run", &program))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Error::Command {

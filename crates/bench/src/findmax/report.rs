@@ -5,7 +5,8 @@ use std::time::Duration;
 use vermeil_load::report::Record;
 
 use super::servers::Server;
-use super::{CHILDREN, COMPRESS, Options};
+use super::{CHILDREN, COMPRESS, window};
+use crate::options::Options;
 use crate::report::Report;
 use crate::rows::{Origin, Row};
 use crate::stats::Summary;
@@ -25,7 +26,7 @@ memory.";
 pub(super) fn report(options: &Options, found: &[(Server, Record)]) -> Report {
     let size = options.size.note();
     let parameters = vec![
-        ("workload", format!("support, {COMPRESS} times as fast, {:?} a trial{size}", options.window)),
+        ("workload", format!("support, {COMPRESS} times as fast, {:?} a trial{size}", window(options))),
         ("PHP", format!("php-fpm, {CHILDREN} children")),
         ("cpus", "server and PHP on one, injector and back end on the other".into()),
     ];

@@ -1,9 +1,10 @@
 //! The servers of the search, on one cpu with their PHP.
 
-use super::{CHILDREN, Options};
+use super::CHILDREN;
 use crate::Result;
 use crate::machine::Cpus;
 use crate::network::Network;
+use crate::options::Options;
 use crate::peers::fpm::{self, FPM};
 use crate::peers::process::Process;
 use crate::peers::{Setting, nginx, vermeil};

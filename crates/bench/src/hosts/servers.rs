@@ -8,9 +8,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::Options;
 use crate::network::Network;
-use crate::peers::find_program;
+use crate::options::Options;
+use crate::peers::{Server, find_program};
 use crate::{Error, Result};
 
 /// Folders of sites, each with one page. As many as hosts would take minutes to make and say nothing about hosts, so they take
@@ -66,59 +66,36 @@ impl Sites {
     }
 }
 
-/// A server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// Vermeil.
-    Vermeil,
-    /// nginx, as its documentation tunes it for static files and many names.
-    Nginx,
-}
-
-impl Server {
-    /// Every server, in the order of the tables.
-    pub const ALL: [Self; 2] = [Self::Vermeil, Self::Nginx];
-
-    /// The name in rows.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vermeil => "vermeil",
-            Self::Nginx => "nginx",
+/// The command that serves `sites` at `address` on `cpu`.
+pub(super) fn command(
+    server: Server,
+    options: &Options,
+    sites: &Sites,
+    address: SocketAddr,
+    cpu: usize,
+) -> Result<Command> {
+    let (file, text) = match server {
+        Server::Vermeil => ("vermeil.toml", vermeil(sites, address, cpu)),
+        Server::Nginx => ("nginx.conf", nginx(sites, address)),
+    };
+    let path = sites.state().join(file);
+    fs::write(&path, text).map_err(Error::path("write", &path))?;
+    Ok(match server {
+        Server::Vermeil => {
+            let mut command = Network::Loopback.server_command(&options.vermeil, cpu);
+            command.args(["serve", "--config"]).arg(path);
+            command
         }
-    }
-
-    /// The command that serves `sites` at `address` on `cpu`.
-    pub(super) fn command(
-        self,
-        options: &Options,
-        sites: &Sites,
-        address: SocketAddr,
-        cpu: usize,
-    ) -> Result<Command> {
-        let (file, text) = match self {
-            Self::Vermeil => ("vermeil.toml", vermeil(sites, address, cpu)),
-            Self::Nginx => ("nginx.conf", nginx(sites, address)),
-        };
-        let path = sites.state().join(file);
-        fs::write(&path, text).map_err(Error::path("write", &path))?;
-        Ok(match self {
-            Self::Vermeil => {
-                let mut command = Network::Loopback.server_command(&options.vermeil, cpu);
-                command.args(["serve", "--config"]).arg(path);
-                command
-            }
-            Self::Nginx => {
-                let program =
-                    find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
-                let mut command = Network::Loopback.server_command(program, cpu);
-                command.arg("-p").arg(sites.state()).arg("-c").arg(path);
-                command.arg("-e").arg(sites.state().join("error.log"));
-                command
-            }
-        })
-    }
+        Server::Nginx => {
+            let program =
+                find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
+            let mut command = Network::Loopback.server_command(program, cpu);
+            command.arg("-p").arg(sites.state()).arg("-c").arg(path);
+            command.arg("-e").arg(sites.state().join("error.log"));
+            command
+        }
+    })
 }
-
 fn vermeil(sites: &Sites, address: SocketAddr, cpu: usize) -> String {
     let mut text =
         format!("cores = \"{cpu}-{cpu}\"\nlog = \"off\"\n\n[[listener]]\naddress = \"{address}\"\n");

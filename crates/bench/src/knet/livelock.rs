@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::bed::{Bed, Receiving, Urgency};
-use super::{Options, paths};
+use super::paths;
 use crate::machine::Cpus;
+use crate::options::Options;
 use crate::peers::process::Process;
 use crate::points::{Key, Points};
 use crate::site::Site;
@@ -98,7 +99,7 @@ fn beside(
     let ends = AtomicBool::new(false);
     let (record, sent_per_s) = thread::scope(|scope| {
         let flood = scope.spawn(|| bed.client.enter(|| flood.run(&ends)));
-        let record = paths::load(options, bed, site, options.lasts(), &arguments);
+        let record = paths::load(options, bed, site, super::lasts(options.size), &arguments);
         // Relaxed: nothing is published with it.
         ends.store(true, Ordering::Relaxed);
         let sent = flood.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -107,7 +108,8 @@ fn beside(
     process.stop()?;
     let (record, sent_per_s) = (record?, sent_per_s??);
     // Those that were begun late are begun all the same; fewer than were to arrive are not taken for all.
-    let offered = (f64::from(REQUESTS_PER_S) * options.lasts().as_secs_f64()).max(record.begun as f64);
+    let offered =
+        (f64::from(REQUESTS_PER_S) * super::lasts(options.size).as_secs_f64()).max(record.begun as f64);
     let goodput = record.good as f64 / offered;
     let flooded = name(rate);
     eprintln!(

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::Options;
 use super::bed::{Bed, Receiving};
 use super::count::Count;
 use crate::load::recorded;
 use crate::machine::Cpus;
+use crate::options::Options;
 use crate::peers::process::Process;
 use crate::points::{Key, Points};
 use crate::site::Site;
@@ -105,7 +105,7 @@ impl Run<'_> {
 
     /// Starts counting where packets are handled, if there is time for it in a load this long.
     fn verify(&self) -> Result<Option<std::process::Child>> {
-        let time = self.options.lasts().mul_f64(0.6);
+        let time = super::lasts(self.options.size).mul_f64(0.6);
         let mut command = self.bed.server.command(&self.options.vermeil);
         command.args(["steer", "verify", "--json", "--port"]).arg(self.bed.address().port().to_string());
         command.args(["--time", &format!("{}ms", time.as_millis())]);
@@ -122,7 +122,7 @@ impl Run<'_> {
         };
         let mut arguments = vec!["-c".to_owned(), CONNECTIONS.to_owned()];
         arguments.extend(asked);
-        load(self.options, self.bed, self.site, self.options.lasts(), &arguments)
+        load(self.options, self.bed, self.site, super::lasts(self.options.size), &arguments)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tables of the bench, and how to read them.
 
-use super::Options;
 use super::bed::{Receiving, Urgency};
+use crate::options::Options;
 use crate::points::Points;
 use crate::report::Report;
 use crate::table::Table;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use vermeil_load::report::Record;
 
 use crate::network::Network;
-use crate::peers::find_program;
+use crate::peers::is_here;
 use crate::probe::Target;
 use crate::size::Size;
 use crate::stop::Stop;
@@ -41,12 +41,8 @@ pub enum Injector {
 pub(super) fn here(size: Size) -> Result<Vec<Injector>> {
     let mut here = Vec::new();
     for injector in Injector::ALL {
-        match injector.needs() {
-            Some((program, package)) if find_program(program).is_none() => match size {
-                Size::Full => return Err(Error::Missing { program, package }),
-                Size::Smoke => eprintln!("SKIPPED: {program} is not installed"),
-            },
-            _ => here.push(injector),
+        if injector.needs().map_or(Ok(true), |needs| is_here(size, needs))? {
+            here.push(injector);
         }
     }
     Ok(here)

@@ -1,8 +1,9 @@
 //! The tables of the bench, and how to read them.
 
+use super::CONNECTIONS;
 use super::injectors::Injector;
-use super::{CONNECTIONS, Options};
 use crate::machine;
+use crate::options::Options;
 use crate::peers::find_program;
 use crate::points::Points;
 use crate::report::Report;

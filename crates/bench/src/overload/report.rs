@@ -1,7 +1,7 @@
 //! The table of the bench, and how to read it.
 
-use super::Options;
 use crate::machine;
+use crate::options::Options;
 use crate::peers::find_program;
 use crate::points::Points;
 use crate::report::Report;

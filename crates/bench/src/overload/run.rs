@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
+use super::Server;
 use super::quota::Quota;
-use super::{Options, Server};
-use crate::Result;
 use crate::load::recorded;
 use crate::machine::Cpus;
 use crate::network::Network;
+use crate::options::Options;
 use crate::peers::process::Process;
 use crate::peers::{Setting, nginx, vermeil};
 use crate::points::{Key, Points};
 use crate::site::Site;
 use crate::size::Size;
 use crate::stop::Stop;
+use crate::{Error, Result};
 
 /// What is asked for.
 const FILE: (&str, usize) = ("1k.txt", 1024);
@@ -74,7 +75,7 @@ impl<'a> Bench<'a> {
 
     /// Every level of overload on one server, started afresh for each.
     pub(super) fn round(&self, server: Server, points: &mut Points) -> Result<()> {
-        for &offered in self.options.offered() {
+        for &offered in super::offered(self.options.size) {
             self.stop.check()?;
             self.level(server, offered, points)?;
         }
@@ -124,16 +125,17 @@ impl<'a> Bench<'a> {
 
     /// Good answers per second in a closed loop.
     fn capacity(&self, address: SocketAddr) -> Result<f64> {
-        let seconds = if self.options.size == Size::Full { "2s" } else { "300ms" };
+        let seconds = if self.options.size == Size::Full { "2s" } else { "1s" };
         let record = self.load(address, &["-c", CAPACITY_CONNECTIONS, "-d", seconds])?;
         match self.quota {
+            _ if record.rate < 1.0 => Err(Error::form("the measured capacity", "no requests")),
             Some(_) => Ok(record.rate),
             None => Ok(record.rate.min(SMOKE_RATE_MAX)),
         }
     }
 
     fn overload(&self, address: SocketAddr, capacity: f64, offered: u32) -> Result<Sample> {
-        let (over, after) = self.options.phases();
+        let (over, after) = super::phases(self.options.size);
         let rate = capacity * f64::from(offered) / 100.0;
         let half = capacity / 2.0;
         let steps = format!("steps:{}ms@{rate:.1},{}ms@{half:.1}", over.as_millis(), after.as_millis());

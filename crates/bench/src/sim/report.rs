@@ -1,6 +1,6 @@
 //! The table of the bench, and how to read it.
 
-use super::Options;
+use crate::options::Options;
 use crate::points::Points;
 use crate::report::Report;
 use crate::svg::number;

@@ -1,0 +1,86 @@
+//! The benches that need nothing but options: built, run, shown and kept all in the same way.
+
+use std::time::Duration;
+
+use vermeil_bench::options::Options;
+use vermeil_bench::report::Report;
+use vermeil_bench::size::Size;
+use vermeil_bench::stop::Stop;
+use vermeil_bench::{Result as Measured, balancers, cgi, findmax, hosts, knet, load, overload, php, sim};
+
+use super::{Name, Profile, SMOKE_DURATION, build, kept};
+use crate::error::Result;
+use crate::workspace::Workspace;
+
+/// Of a bench whose runs have a length of their own.
+const ITS_OWN: Duration = Duration::ZERO;
+
+/// A bench, and what it is asked for unless told otherwise.
+pub(super) struct Plain {
+    rounds: usize,
+    duration: Duration,
+    run: fn(&Options, &Stop) -> Measured<Report>,
+    /// Nothing where this machine cannot run it, which has been said.
+    smoke: fn(&Options, &Stop) -> Measured<Option<Report>>,
+}
+
+impl Plain {
+    /// The bench called `name`, if it is one of these.
+    pub(super) fn of(name: Name) -> Option<Self> {
+        let (rounds, duration, run, smoke): (_, _, fn(&_, &_) -> _, fn(&_, &_) -> _) = match name {
+            Name::Serve | Name::Runtime => return None,
+            Name::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
+            Name::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
+            Name::Hosts => (hosts::ROUNDS, hosts::DURATION, hosts::run, |o, s| hosts::smoke(o, s).map(Some)),
+            Name::Overload => {
+                (overload::ROUNDS, ITS_OWN, overload::run, |o, s| overload::smoke(o, s).map(Some))
+            }
+            Name::Knet => (knet::ROUNDS, ITS_OWN, knet::run, knet::smoke),
+            Name::Balancers => (balancers::ROUNDS, ITS_OWN, balancers::run, balancers::smoke),
+            Name::Sim => (sim::ROUNDS, ITS_OWN, sim::run, |o, s| sim::smoke(o, s).map(Some)),
+            Name::Load => (load::ROUNDS, load::DURATION, load::run, |o, s| load::smoke(o, s).map(Some)),
+            Name::FindMax => (1, findmax::DURATION, findmax::run, |o, s| findmax::smoke(o, s).map(Some)),
+        };
+        Some(Self { rounds, duration, run, smoke })
+    }
+
+    /// The full size, whose results are kept.
+    pub(super) fn full(
+        &self,
+        rounds: Option<usize>,
+        duration: Option<Duration>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        let options = Options {
+            size: Size::Full,
+            rounds: rounds.unwrap_or(self.rounds),
+            duration: duration.unwrap_or(self.duration),
+            ..smoke_options(workspace, Profile::Release)?
+        };
+        let report = (self.run)(&options, &Stop::on_signals()?)?;
+        println!("\n{}", report.to_text());
+        let outputs = report.write(&workspace.root)?;
+        kept(&outputs.rows, &outputs.page);
+        Ok(())
+    }
+
+    /// The smoke size.
+    pub(super) fn smoke(&self, workspace: &Workspace) -> Result<()> {
+        let options = smoke_options(workspace, Profile::Dev)?;
+        if let Some(report) = (self.smoke)(&options, &Stop::on_signals()?)? {
+            println!("\n{}", report.to_text());
+        }
+        Ok(())
+    }
+}
+
+/// The options of the smoke size, with binaries of `profile`.
+fn smoke_options(workspace: &Workspace, profile: Profile) -> Result<Options> {
+    Ok(Options {
+        size: Size::Smoke,
+        rounds: 1,
+        duration: SMOKE_DURATION,
+        vermeil: build(workspace, profile)?.join("vermeil"),
+        repository: workspace.root.clone(),
+    })
+}
