@@ -1,6 +1,6 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
 
-use crate::shared::Shared;
+use crate::{handler::Handlers, shared::Shared};
 use std::{
     fmt,
     sync::{
@@ -9,7 +9,7 @@ use std::{
     },
 };
 use vermeil_queue::{ColorId, ColorQueue, Event};
-use vermeil_sched::{CoreIndex, HandlerIndex, Placement};
+use vermeil_sched::{CoreIndex, HandlerIndex, Leader, Placement};
 
 /// A color's queue, as the cores share it.
 pub(crate) type Queue = ColorQueue<About>;
@@ -20,6 +20,7 @@ pub(crate) type Token = vermeil_queue::Token<About>;
 /// What the scheduler knows of a color. Written by the holder of its token, unless said otherwise; the others read hints.
 pub(crate) struct About {
     pub(crate) placement: Placement,
+    leader: Option<Leader>,
     /// Its place in its core's ready queue, written under that queue's lock.
     pub(crate) slot: AtomicU32,
     /// Handler of the event posted last, written by whoever posts: what a move is expected to cost.
@@ -38,9 +39,10 @@ pub(crate) struct About {
 const NOWHERE: u32 = u32::MAX;
 
 impl About {
-    fn new(placement: Placement) -> Self {
+    pub(crate) fn new(placement: Placement, leader: Option<Leader>) -> Self {
         Self {
             placement,
+            leader,
             slot: AtomicU32::new(NOWHERE),
             handler: AtomicU32::new(0),
             bound_to_driver: AtomicBool::new(false),
@@ -52,7 +54,14 @@ impl About {
 
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
-        !self.bound_to_driver.load(Ordering::Relaxed) && !self.placement.is_fixed()
+        !self.bound_to_driver.load(Ordering::Relaxed) && !self.placement.is_fixed() && self.leader.is_none()
+    }
+
+    /// Where the color goes if it follows somebody, now that `poster` has made its token.
+    #[inline]
+    fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
+        let there = self.leader?.core(poster, |leader| handlers.ran_on(leader))?;
+        (!self.bound_to_driver.load(Ordering::Relaxed)).then_some(there)
     }
 
     /// The color's next events need the driver of the core that it is on.
@@ -105,8 +114,8 @@ pub struct Color {
 }
 
 impl Color {
-    pub(crate) fn new(core: CoreIndex, placement: Placement, shared: Arc<Shared>) -> Self {
-        Self { queue: ColorQueue::new(core.0, About::new(placement)), shared }
+    pub(crate) fn new(core: CoreIndex, about: About, shared: Arc<Shared>) -> Self {
+        Self { queue: ColorQueue::new(core.0, about), shared }
     }
 
     /// The color's name, unique in the process.
@@ -139,7 +148,9 @@ impl Color {
         }
         match self.queue.push(event) {
             Some(token) => {
-                if let Some(here) = poster {
+                if let Some(core) = self.queue.about.follows(&self.shared.handlers, poster) {
+                    token.move_to(core.0);
+                } else if let Some(here) = poster {
                     self.shared.bring_to_poster(&token, here);
                 }
                 self.shared.schedule(token, 1);

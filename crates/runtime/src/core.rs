@@ -267,6 +267,7 @@ impl Core {
         let span = Cell::new(None);
         let before = |color: &Queue, label: Label| {
             span.set(shared.span(self.index, color.id(), label));
+            shared.handlers.begins_on(HandlerIndex(label.handler.into()), self.index);
             if label.posted != 0 {
                 let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
                 self.note_wait(label, start_ns);

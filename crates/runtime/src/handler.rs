@@ -5,7 +5,7 @@ use crate::{
     core::current,
     costs::Published,
     error::Full,
-    shared::{Handle, Shared, add},
+    shared::{Handle, NOBODY, Shared, add},
     spec::{Exclusion, Lanes, Place, Spec},
     times::ObservedTimes,
 };
@@ -14,11 +14,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use vermeil_queue::{Event, Run};
-use vermeil_sched::{HandlerIndex, Prior, Stealing};
+use vermeil_sched::{CoreIndex, HandlerIndex, Prior, Stealing};
 
 /// A handler's counters on one core, written by that core.
 #[derive(Default)]
@@ -33,16 +33,23 @@ pub(crate) struct Handlers {
     priors: Mutex<Vec<Prior>>,
     /// Per handler, most events of a color in one go; zero for the turn's.
     batches: Box<[AtomicUsize]>,
+    /// Per handler that others follow, the core on which it ran last; `UNFOLLOWED` for the others, `NOBODY` for one that has
+    /// not run.
+    leads: Box<[AtomicU32]>,
     published: Box<[Published]>,
     stealing: Stealing,
 }
+
+/// A handler that nobody follows: where it runs is not noted.
+const UNFOLLOWED: u32 = NOBODY - 1;
 
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing) -> Self {
         let published = (0..=bound).map(|_| Published::new()).collect();
         let batches = (0..=bound).map(|_| AtomicUsize::new(0)).collect();
-        let handlers =
-            Self { names: Mutex::default(), priors: Mutex::default(), batches, published, stealing };
+        let leads = (0..=bound).map(|_| AtomicU32::new(UNFOLLOWED)).collect();
+        let (names, priors) = (Mutex::default(), Mutex::default());
+        let handlers = Self { names, priors, batches, leads, published, stealing };
         handlers.register(&Spec::new("task"));
         handlers
     }
@@ -71,6 +78,32 @@ impl Handlers {
             0 => of_turn,
             batch => batch.min(of_turn),
         }
+    }
+
+    /// Somebody follows `handler`.
+    ///
+    /// # Panics
+    /// When there is no such handler.
+    pub(crate) fn lead(&self, handler: HandlerIndex) {
+        assert!((handler.0 as usize) < self.names().len(), "only a handler of this runtime can be followed");
+        let lead = &self.leads[handler.0 as usize];
+        let _ = lead.compare_exchange(UNFOLLOWED, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// An event of `handler` begins on `core`.
+    #[inline]
+    pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex) {
+        let lead = &self.leads[handler.0 as usize];
+        let before = lead.load(Ordering::Relaxed);
+        if before != UNFOLLOWED && before != core.0 {
+            lead.store(core.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Where a handler that is followed ran last.
+    pub(crate) fn ran_on(&self, handler: HandlerIndex) -> Option<CoreIndex> {
+        let core = self.leads[handler.0 as usize].load(Ordering::Relaxed);
+        (core < UNFOLLOWED).then_some(CoreIndex(core))
     }
 
     fn register(&self, spec: &Spec) -> HandlerIndex {
@@ -171,6 +204,11 @@ impl<E: Send + 'static> Handler<E> {
     /// As [`post`](Self::post).
     pub fn send(&self, event: E) -> Result<(), Full<E>> {
         self.post_on(&self.code.lanes.color(&self.code.handle, None), event)
+    }
+
+    /// Names the handler in its runtime, for [`Place::Follow`](crate::Place::Follow).
+    pub fn index(&self) -> HandlerIndex {
+        self.code.index
     }
 
     /// The one color that the handler's events go to whatever they are posted with, if there is one.

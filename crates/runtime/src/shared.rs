@@ -6,7 +6,7 @@
 use crate::{
     blocking::Pool,
     builder::Limits,
-    color::{Color, Queue, Token},
+    color::{About, Color, Queue, Token},
     control::Control,
     core::current_of,
     handler::{HandlerCounters, HandlerSnapshot, Handlers},
@@ -24,8 +24,8 @@ use std::sync::{
 use vermeil_io::{Board, Clock, Unparker};
 use vermeil_queue::{Parking, ReadyQueue, Ring};
 use vermeil_sched::{
-    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, StealCost,
-    Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
+    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Leader, Placement, Policy, Ready, Slot,
+    StealCost, Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
 };
 
 pub(crate) struct Shared {
@@ -435,12 +435,12 @@ impl Shared {
         }
     }
 
-    pub(crate) fn new_color(self: &Arc<Self>, placement: Placement) -> Color {
+    pub(crate) fn new_color(self: &Arc<Self>, placement: Placement, leader: Option<Leader>) -> Color {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
         let number = self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let maker = current_of(self, |core| core.index);
         let core = self.policy.place(number, &placement, maker, self.cores.len());
-        Color::new(core, placement, self.clone())
+        Color::new(core, About::new(placement, leader), self.clone())
     }
 }
 
@@ -474,7 +474,7 @@ pub struct Handle {
 impl Handle {
     /// A new color, placed by the policy.
     pub fn color(&self) -> Color {
-        self.shared.new_color(Placement::Any)
+        self.shared.new_color(Placement::Any, None)
     }
 
     /// A new color that lives on `core`.
@@ -482,7 +482,7 @@ impl Handle {
     /// # Panics
     /// When there is no such core.
     pub fn color_on(&self, core: CoreIndex) -> Color {
-        self.shared.new_color(Placement::Core(core))
+        self.shared.new_color(Placement::Core(core), None)
     }
 
     /// What each core shows of itself: since when it has not looked at its sockets, by the clock of

@@ -5,7 +5,7 @@
 
 use crate::{Color, CoreIndex, Distance, shared::Handle};
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
-use vermeil_sched::{CoreSet, Placement, Prior};
+use vermeil_sched::{CoreSet, HandlerIndex, Leader, Placement, Prior};
 
 /// A handler before it is registered. A `&str` is one that has nothing but a name.
 #[derive(Clone, Debug)]
@@ -47,6 +47,12 @@ pub enum Place {
     Cache(CoreIndex),
     /// On the cores of memory node `n`, counted in the order of the runtime's cores.
     Node(u32),
+    /// Where the handler ([`crate::Handler::index`]) ran last: what it left in that core's cache is found there. Chosen anew
+    /// whenever an event is posted on the empty color; until it has run all it has, nothing moves it.
+    Follow(HandlerIndex),
+    /// Where its events are posted: as [`Self::Follow`], with the poster as the one that is followed. What comes from
+    /// outside the cores stays where the color was last.
+    Producer,
 }
 
 impl Spec {
@@ -116,9 +122,9 @@ impl Handle {
     /// A new color that lives where `place` says.
     ///
     /// # Panics
-    /// When it names no core of this runtime.
+    /// When it names no core or no handler of this runtime.
     pub fn color_at(&self, place: &Place) -> Color {
-        self.shared.new_color(self.placement(place))
+        self.shared.new_color(self.placement(place), self.leader(place))
     }
 
     /// The color of events that nobody gave one: they run one after the other, so a program without colors is right.
@@ -139,6 +145,18 @@ impl Handle {
             Place::Cores(cores) => these(&|core| cores.contains(&core)),
             Place::Cache(near) => these(&|core| layout.distance(*near, core) <= Distance::L3),
             Place::Node(node) => these(&|core| layout.node(core) == *node),
+            Place::Follow(_) | Place::Producer => Placement::Any,
+        }
+    }
+
+    fn leader(&self, place: &Place) -> Option<Leader> {
+        match place {
+            Place::Any | Place::Core(_) | Place::Cores(_) | Place::Cache(_) | Place::Node(_) => None,
+            Place::Producer => Some(Leader::Producer),
+            Place::Follow(leader) => {
+                self.shared.handlers.lead(*leader);
+                Some(Leader::Handler(*leader))
+            }
         }
     }
 
@@ -148,7 +166,7 @@ impl Handle {
             Exclusion::Color => Lanes::Given,
             Exclusion::Handler => Lanes::One(self.color_at(&spec.place)),
             Exclusion::Group(color) => Lanes::One(color.clone()),
-            Exclusion::None => Lanes::Fresh(self.placement(&spec.place)),
+            Exclusion::None => Lanes::Fresh(self.placement(&spec.place), self.leader(&spec.place)),
             Exclusion::AtMost(most) => {
                 Lanes::Some((0..most.get()).map(|_| self.color_at(&spec.place)).collect())
             }
@@ -165,7 +183,7 @@ pub(crate) enum Lanes {
     /// To the shortest of these.
     Some(Box<[Color]>),
     /// To a new one each.
-    Fresh(Placement),
+    Fresh(Placement, Option<Leader>),
 }
 
 impl Lanes {
@@ -177,7 +195,7 @@ impl Lanes {
             Self::Some(lanes) => {
                 lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane").clone()
             }
-            Self::Fresh(placement) => handle.shared.new_color(placement.clone()),
+            Self::Fresh(placement, leader) => handle.shared.new_color(placement.clone(), *leader),
         }
     }
 }

@@ -127,7 +127,7 @@ impl Core {
         }
         match meeting.home {
             Some(home) if home != self.index => {
-                let there = meeting.handle.shared.new_color(Placement::Core(home));
+                let there = meeting.handle.shared.new_color(Placement::Core(home), None);
                 there.push(TASKS, Event::once(Meet(meeting)));
             }
             _ => self.meet(&meeting),

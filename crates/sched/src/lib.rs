@@ -30,7 +30,7 @@ pub use hint::Hint;
 pub use histogram::Classes;
 pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use observe::{Observe, Stamps, UnknownObserve};
-pub use place::{CoreIndex, CoreSet, HandlerIndex, Placement};
+pub use place::{CoreIndex, CoreSet, HandlerIndex, Leader, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{Order, Ready, Slot, Stolen, WorthClass};
 pub use steal::{Candidate, HAUL_MAX, Stealing, WATCH_NS};

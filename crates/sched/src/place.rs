@@ -1,4 +1,4 @@
-//! Cores by index, sets of them, and where a color may live.
+//! Cores by index, sets of them, where a color may live, and whom it follows.
 //!
 //! Leaves out where a color goes among the cores it may live on: `policy.rs`. Tested below.
 
@@ -90,6 +90,32 @@ impl Placement {
     }
 }
 
+/// Whom a color follows: whenever it was empty and something is posted to it, it goes where its leader ran, and stays until
+/// it has run all it has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Leader {
+    /// Whoever posts to the empty color.
+    Producer,
+    /// The handler, wherever an event of it began last.
+    Handler(HandlerIndex),
+}
+
+impl Leader {
+    /// Where a follower goes that was empty and is posted to by `poster`; `ran_on`: where a handler ran last. None when the
+    /// leader has been nowhere: the follower stays where it was.
+    #[inline]
+    pub fn core(
+        self,
+        poster: Option<CoreIndex>,
+        ran_on: impl FnOnce(HandlerIndex) -> Option<CoreIndex>,
+    ) -> Option<CoreIndex> {
+        match self {
+            Self::Producer => poster,
+            Self::Handler(leader) => ran_on(leader),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +134,15 @@ mod tests {
         let some = Placement::Cores(Arc::new([1, 2].map(CoreIndex).into_iter().collect()));
         assert!(some.allows(CoreIndex(2)) && !some.allows(CoreIndex(0)) && !some.is_fixed());
         assert!(Placement::Core(CoreIndex(1)).is_fixed() && Placement::Any.allows(CoreIndex(9)));
+    }
+
+    #[test]
+    fn a_follower_goes_where_its_leader_was() {
+        let ran_on = |handler: HandlerIndex| (handler.0 == 3).then_some(CoreIndex(7));
+        let poster = Some(CoreIndex(2));
+        assert_eq!(Leader::Producer.core(poster, ran_on), poster);
+        assert_eq!(Leader::Producer.core(None, ran_on), None);
+        assert_eq!(Leader::Handler(HandlerIndex(3)).core(poster, ran_on), Some(CoreIndex(7)));
+        assert_eq!(Leader::Handler(HandlerIndex(4)).core(poster, ran_on), None, "has been nowhere");
     }
 }

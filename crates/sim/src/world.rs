@@ -116,6 +116,8 @@ struct World<W> {
     shared: Vec<Vec<Option<ObjectId>>>,
     instance_colors: Vec<Vec<u32>>,
     handler_colors: Vec<u32>,
+    /// By handler, where it ran last.
+    ran_on: Vec<Option<CoreIndex>>,
     serial_color: u32,
     /// The ideal schedule's only queue.
     central: VecDeque<u32>,
@@ -183,6 +185,7 @@ impl<W: Watch> World<W> {
             shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
             instance_colors: vec![Vec::new(); program.objects.len()],
             handler_colors: vec![NONE; program.handlers.len()],
+            ran_on: vec![None; program.handlers.len()],
             serial_color: NONE,
             central: VecDeque::new(),
             is_searching: false,

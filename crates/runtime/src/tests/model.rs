@@ -133,6 +133,46 @@ fn places_are_kept_whatever_the_policy() {
     }
 }
 
+/// What a leader posts is posted during its run: its followers run on the core on which it ran.
+#[test]
+fn who_follows_runs_where_its_leader_ran() {
+    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::NCopy] {
+        let runtime = four_cores(policy);
+        let handle = runtime.handle();
+        let (ran, elsewhere) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let follower = |spec: Spec| {
+            let (ran, elsewhere) = (ran.clone(), elsewhere.clone());
+            handle.handler(spec, move |leader: CoreIndex| {
+                elsewhere.fetch_add(usize::from(core_index() != Some(leader)), Ordering::Relaxed);
+                ran.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        let beside = follower(Spec::new("beside").exclusion(Exclusion::None).place(Place::Producer));
+        let by_color = follower(Spec::new("by color"));
+        let color_of_producer = handle.color_at(&Place::Producer);
+        let followed = color_of_producer.clone();
+        let lead = handle.handler("lead", move |()| {
+            let here = core_index().expect("runs on a core");
+            beside.send(here).expect("below the bound");
+            by_color.post(&followed, here).expect("below the bound");
+        });
+        let after =
+            follower(Spec::new("after").exclusion(Exclusion::Handler).place(Place::Follow(lead.index())));
+        for round in 1..=60 {
+            let color = handle.color_on(CoreIndex(round as u32 % 4));
+            lead.post(&color, ()).expect("below the bound");
+            eventually("both have run", || ran.load(Ordering::Relaxed) == 3 * round - 1);
+            after.send(color.core()).expect("below the bound");
+            eventually("all have run", || ran.load(Ordering::Relaxed) == 3 * round);
+            // Only an empty color goes elsewhere.
+            let own = after.color().expect("a handler with a color of its own");
+            eventually("the colors are empty", || color_of_producer.is_empty() && own.is_empty());
+        }
+        runtime.shutdown(PATIENCE);
+        assert_eq!(elsewhere.load(Ordering::Relaxed), 0);
+    }
+}
+
 /// The cryptography of a connection leaves its color and comes back: state of either is reached on it and nowhere else.
 #[test]
 fn a_task_hops_to_another_color_and_back() {

@@ -158,7 +158,12 @@ fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) ->
         reply: index + 1 == count,
         annotated_cycles: draw.chance(200).then(|| log_between(draw, 100, 1_000_000)),
         annotated_penalty: 1 + draw.below(10) as u32,
+        follows: draw.chance(150).then(|| leader(draw, count)),
     }
+}
+
+fn leader(draw: &mut Stream, count: u64) -> String {
+    if draw.chance(500) { "producer".to_owned() } else { format!("handler-{}", draw.below(count)) }
 }
 
 /// On to the next, past it, or back, seldom enough that requests end.

@@ -3,7 +3,7 @@
 //! Owns what the words in colors and homes mean, and the checks that every name refers to something. Tested in
 //! `workload/tests.rs`.
 
-use vermeil_sched::Policy;
+use vermeil_sched::{HandlerIndex, Leader, Policy};
 
 use super::popularity::Popularity;
 use super::spec::{
@@ -89,6 +89,7 @@ pub(crate) struct Handler {
     pub(crate) tail_times: u32,
     pub(crate) code_bytes: u64,
     pub(crate) coloring: Coloring,
+    pub(crate) follows: Option<Leader>,
     pub(crate) placed_whole: bool,
     pub(crate) touches: Vec<Touch>,
     pub(crate) next: Vec<Next>,
@@ -223,6 +224,7 @@ impl Program {
         let whole = matches!(policy, Policy::Placed(_) | Policy::Trial);
         let is_unit =
             |handler: &Handler| handler.coloring == Coloring::Handler || whole && handler.placed_whole;
+        let is_unit = |handler: &Handler| handler.follows.is_none() && is_unit(handler);
         let all = (0..).zip(&self.handlers);
         all.filter(|(_, handler)| is_unit(handler)).map(|(index, _)| index).collect()
     }
@@ -313,6 +315,13 @@ impl Names<'_> {
         })
     }
 
+    fn leader(&self, name: &str) -> Result<Leader, Error> {
+        if name == "producer" {
+            return Ok(Leader::Producer);
+        }
+        self.handler_index(name).map(|handler| Leader::Handler(HandlerIndex(handler.into())))
+    }
+
     fn home(&self, object: &ObjectSpec) -> Result<Home, Error> {
         Ok(match object.home.as_str() {
             "touch" => Home::Touch,
@@ -357,6 +366,7 @@ impl Names<'_> {
             tail_times: handler.tail_times.max(1),
             code_bytes: handler.code_bytes,
             coloring: self.coloring(&handler.color)?,
+            follows: handler.follows.as_deref().map(|leader| self.leader(leader)).transpose()?,
             placed_whole: handler.placed_whole,
             touches: handler.touch.iter().map(|touch| self.touch(touch)).collect::<Result<_, _>>()?,
             weights: next.iter().map(|next| u64::from(next.weight)).sum(),

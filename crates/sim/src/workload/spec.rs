@@ -107,6 +107,9 @@ pub struct HandlerSpec {
     /// object (what is about the same one).
     #[serde(default = "color_request")]
     pub color: String,
+    /// Where its events run, if each has a color (`event`) or they have one (`handler`): `producer` (where they are posted),
+    /// or the name of a handler (where it ran last). Default: where the policy puts them.
+    pub follows: Option<String>,
     /// Under policies that place handlers, events of this handler exclude each other (true, as in the source document), or
     /// keep their color.
     #[serde(default = "yes")]

@@ -124,6 +124,7 @@ fn recorded_handler(name: &str, working_set_bytes: u64) -> Handler {
         tail_times: 1,
         code_bytes: 0,
         coloring: Coloring::Trace,
+        follows: None,
         placed_whole: false,
         touches: super::compile::trace_touches(working_set_bytes),
         next: Vec::new(),

@@ -4,7 +4,7 @@
 //! exist. Owns both stores and the sums kept with them. Leaves out where tokens go (`ready.rs`). Checked from outside by
 //! `check.rs`.
 
-use vermeil_sched::{CoreIndex, Placement, Slot};
+use vermeil_sched::{CoreIndex, Leader, Placement, Slot};
 
 /// Nothing: no event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -54,6 +54,7 @@ pub(crate) struct Color {
     /// Where it ran last.
     pub(crate) last: Option<CoreIndex>,
     pub(crate) placement: Placement,
+    pub(crate) leader: Option<Leader>,
     pub(crate) slot: Slot,
     pub(crate) moved_ns: Option<u64>,
     /// Sum over the queued events.
@@ -65,6 +66,13 @@ pub(crate) struct Color {
     pub(crate) users: u32,
     first: u32,
     last_event: u32,
+}
+
+impl Color {
+    /// Whether no thief may take it.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.placement.is_fixed() || self.leader.is_some()
+    }
 }
 
 /// All colors and events.
@@ -92,6 +100,7 @@ impl Colors {
             home,
             last: None,
             placement,
+            leader: None,
             slot: Slot(NONE),
             moved_ns: None,
             worth_ns: 0,

@@ -4,7 +4,8 @@
 //! that wakes. Whether somebody is woken is the scheduler's decision.
 
 use vermeil_sched::{
-    Candidate, CoreIndex, Distance, Hint, Order, Placement, StealCost, Stealing, WATCH_NS, WorthClass,
+    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Leader, Order, Placement, StealCost, Stealing,
+    WATCH_NS, WorthClass,
 };
 
 use super::World;
@@ -21,6 +22,7 @@ impl<W: Watch> World<W> {
         let posted = *self.colors.event(event);
         self.colors.push(event, *at_ns, self.learned.worth_ns(posted.handler), by);
         if self.colors.color(posted.color).token == Token::Absent {
+            self.follow_leader(posted.color, by);
             self.settle(posted.color);
         }
         let color = self.colors.color(posted.color);
@@ -52,10 +54,23 @@ impl<W: Watch> World<W> {
         }
     }
 
+    /// Where an empty color goes that follows somebody.
+    fn follow_leader(&mut self, color: u32, by: Option<CoreIndex>) {
+        let ran_on = |handler: HandlerIndex| self.ran_on[handler.0 as usize];
+        let follower = self.colors.color(color);
+        let from = follower.core;
+        let leader = follower.leader.and_then(|leader| leader.core(by, ran_on));
+        let may_go = |there: &CoreIndex| *there != from && follower.placement.allows(*there);
+        if let Some(there) = leader.filter(may_go) {
+            self.colors.color_mut(color).core = there;
+            self.note_moved(color, from, there);
+        }
+    }
+
     /// Moves a color to the core that has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
     fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
         let waiting = self.colors.color(color);
-        let (home, may_go) = (waiting.core, !waiting.placement.is_fixed());
+        let (home, may_go) = (waiting.core, !waiting.is_fixed());
         let Some(here) = by.filter(|by| *by != home) else { return };
         let stays = self.options.ideal || self.stealing != Stealing::Learned || !may_go;
         if stays || self.core(home).phase == Phase::Awake || self.wanted_core(color).is_some() {
@@ -158,7 +173,7 @@ impl<W: Watch> World<W> {
         let (slot, number, target, worth_ns) = (waiting.slot, waiting.number, waiting.core, waiting.worth_ns);
         let class = WorthClass::of(worth_ns);
         let was = WorthClass::of(worth_ns - self.colors.last_worth_ns(color));
-        if was == class || waiting.placement.is_fixed() {
+        if was == class || waiting.is_fixed() {
             return;
         }
         if let Some(by) = by {
@@ -172,7 +187,7 @@ impl<W: Watch> World<W> {
     /// What a color is worth to a thief; nothing if it must stay.
     pub(super) fn class_of(&self, color: u32) -> Option<WorthClass> {
         let color = self.colors.color(color);
-        if !self.stealing.is_on() || color.placement.is_fixed() {
+        if !self.stealing.is_on() || color.is_fixed() {
             return None;
         }
         let class = WorthClass::of(color.worth_ns);
@@ -338,11 +353,12 @@ impl<W: Watch> World<W> {
         use crate::workload::Coloring;
         let described = &self.program.handlers[usize::from(handler)];
         let placed = self.control.as_ref().is_some_and(|control| control.is_unit(handler));
+        let leader = described.follows;
         match if placed { Coloring::Handler } else { described.coloring } {
             Coloring::Handler => {
                 if self.handler_colors[usize::from(handler)] == NONE {
                     let core = self.control.as_ref().and_then(|control| control.core_of(handler));
-                    self.handler_colors[usize::from(handler)] = self.make_color(core, Placement::Any, by);
+                    self.handler_colors[usize::from(handler)] = self.make_follower(core, leader, by);
                 }
                 self.handler_colors[usize::from(handler)]
             }
@@ -353,7 +369,7 @@ impl<W: Watch> World<W> {
                 self.serial_color
             }
             Coloring::Event => {
-                let color = self.make_color(None, Placement::Any, by);
+                let color = self.make_follower(None, leader, by);
                 // Nobody names it: it ends with its event.
                 self.colors.color_mut(color).users = 0;
                 color
@@ -364,6 +380,17 @@ impl<W: Watch> World<W> {
             Coloring::Object(object) => self.instance_color(object, request, by),
             Coloring::Trace => unreachable!("recorded events bring their color"),
         }
+    }
+
+    fn make_follower(
+        &mut self,
+        core: Option<CoreIndex>,
+        leader: Option<Leader>,
+        by: Option<CoreIndex>,
+    ) -> u32 {
+        let color = self.make_color(core, Placement::Any, by);
+        self.colors.color_mut(color).leader = leader;
+        color
     }
 
     /// A new color, where the policy puts it or on `core`.

@@ -125,6 +125,7 @@ impl<W: Watch> World<W> {
         let took_ns = self.execute(core, event, found, at_ns);
         let posted = *self.colors.event(event);
         self.steps += 1;
+        self.ran_on[usize::from(posted.handler)] = Some(core);
         let number = self.colors.color(color).number;
         let (started_ns, ends_ns) = (at_ns, at_ns + took_ns);
         let note =

@@ -52,3 +52,67 @@ fn checked_runs_break_no_rule() {
         assert_eq!(checker.verdict(&results), None, "{policy}");
     }
 }
+
+/// Two handlers by turns; the second follows.
+fn leader_and_follower(color: &str, follows: &str) -> Program {
+    Program::from_toml(&format!(
+        r#"
+        name = "pair"
+        about = "one leads, one follows"
+        run_ms = 5
+        [[handler]]
+        name = "lead"
+        cycles = 3000
+        color = "client"
+        next = [{{ to = "follow" }}]
+        [[handler]]
+        name = "follow"
+        cycles = 1000
+        color = "{color}"
+        follows = "{follows}"
+        reply = true
+        [[source]]
+        entry = "lead"
+        load = {{ closed = {{ clients = 1, think_us = 10 }} }}
+        queues = 4
+        choice = "round-robin"
+        "#
+    ))
+    .expect("a workload")
+}
+
+/// Counts runs of the second handler elsewhere than where the first ran last.
+#[derive(Default)]
+struct Apart {
+    led_on: Option<vermeil_sched::CoreIndex>,
+    together: u64,
+    apart: u64,
+}
+
+impl Watch for Apart {
+    fn note(&mut self, note: crate::Note) {
+        let crate::Note::Started { core, handler, .. } = note else { return };
+        match handler {
+            0 => self.led_on = Some(core),
+            _ if self.led_on == Some(core) => self.together += 1,
+            _ => self.apart += 1,
+        }
+    }
+}
+
+#[test]
+fn who_follows_is_where_its_leader_was() {
+    let machine = profile("xeon-2x4-l2pairs").unwrap();
+    for (color, follows) in [("event", "producer"), ("event", "lead"), ("handler", "lead")] {
+        for policy in ["none", "mely", "adaptive", "placed:round-robin"] {
+            let pair = leader_and_follower(color, follows);
+            let (_, seen) = simulate_watched(&machine, &pair, &options(policy), Apart::default());
+            assert_eq!(seen.apart, 0, "{policy}, {color} follows {follows}");
+            assert!(seen.together > 50, "{policy}: {} runs", seen.together);
+        }
+    }
+    assert!(
+        leader_and_follower("handler", "lead").placed_handlers(&"adaptive".parse().unwrap()).is_empty(),
+        "plans leave alone what follows"
+    );
+}
