@@ -23,5 +23,6 @@ mod reload;
 mod requests;
 mod resources;
 mod status;
+mod strangers;
 mod support;
 mod user;
