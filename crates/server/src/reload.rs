@@ -7,6 +7,7 @@
 
 use crate::{
     balance::Balancing,
+    cgi::{self, CgiError},
     config::{self, ConfigError, Surroundings},
     control::{Overseer, StatusForm},
     cores::{self, Change, CoreError, NewLog},
@@ -49,6 +50,9 @@ pub(crate) enum ReloadError {
     /// A host has a pool of PHP that was not there.
     #[error("a host has a PHP pool with {0}, and there was none like it when the server started; restart it")]
     Pool(String),
+    /// A host's programs cannot be had as it says.
+    #[error(transparent)]
+    Cgi(#[from] CgiError),
     /// An instance refuses it, or cannot be asked.
     #[error("{0}")]
     Instance(String),
@@ -243,7 +247,9 @@ impl Running {
             true => None,
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
         };
-        Ok(Prepared { options, added, log })
+        let cgi = self.programs.as_ref().and_then(|programs| programs.cgi.as_ref());
+        let cgi_sites = cgi.map(|cgi| cgi.revise(&options.hosts)).transpose()?;
+        Ok(Prepared { options, added, log, cgi_sites })
     }
 
     /// Without what runs them, programs would be sent as files.
@@ -267,7 +273,7 @@ impl Running {
     }
 
     fn take(&self, present: &mut Present, prepared: Prepared) -> Vec<String> {
-        let Prepared { mut options, added, log } = prepared;
+        let Prepared { mut options, added, log, cgi_sites } = prepared;
         let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
         let server = Arc::new(present.server.with(&options, connections_max));
@@ -286,11 +292,18 @@ impl Running {
         present.bound.retain(|(asked, _)| !removed.contains(asked));
         present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
+        let cgi = self.programs.as_ref().and_then(|programs| programs.cgi.as_ref()).zip(cgi_sites);
+        if let Some((cgi, sites)) = &cgi {
+            cgi.add(sites);
+        }
         let change = Change { server: server.clone(), hosts: hosts.clone(), added, removed, log: new_log };
         if let Err(CoreError { core, source }) = cores::change(&self.handle, change) {
             said.push(format!("core {core} could not take all of it: {source}"));
         }
         server.sites.keep_only(&hosts);
+        if let Some((cgi, sites)) = cgi {
+            cgi.keep_only(sites);
+        }
         match log {
             None => self.reopen(present),
             Some(log) => {
@@ -331,6 +344,8 @@ pub(crate) struct Prepared {
     options: ServeOptions,
     added: Vec<Listening>,
     log: Option<Log>,
+    /// With CGI.
+    cgi_sites: Option<cgi::Sites>,
 }
 
 impl Overseer for Running {

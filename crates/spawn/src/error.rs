@@ -77,6 +77,18 @@ pub enum DefineError {
         /// Bytes of the message.
         bytes: usize,
     },
+    /// What there may be cannot be read anew.
+    #[error("cannot read anew what programs there may be: {0}")]
+    Unreadable(String),
+    /// It was not among what was read.
+    #[error(
+        "cannot use the programs of {root}: the keeper of the spawner has read nothing like it; was the file changed at \
+         this moment? Reload again"
+    )]
+    Unlisted {
+        /// The folder of the programs.
+        root: PathBuf,
+    },
     /// The keeper does not answer.
     #[error("cannot define programs: the keeper does not answer: {0}; start the server again")]
     Keeper(io::Error),
@@ -197,7 +209,7 @@ pub enum Step {
     Confinement,
     /// Making the process.
     Clone,
-    /// Becoming a session of its own.
+    /// Becoming a session or process group of its own.
     Session,
     /// Putting the descriptors in place.
     Descriptors,
@@ -252,7 +264,7 @@ impl Step {
             Self::Cgroup => "making or opening its cgroup",
             Self::Confinement => "preparing its confinement",
             Self::Clone => "making a process",
-            Self::Session => "starting a session",
+            Self::Session => "starting a session or process group",
             Self::Descriptors => "putting its descriptors in place",
             Self::Limits => "setting its limits",
             Self::Identity => "taking on its user and groups",

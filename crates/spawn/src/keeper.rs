@@ -1,7 +1,7 @@
 //! The keeper: takes profiles and channels, forks the spawner, and another when it is killed.
 //!
 //! It keeps the spawner's ends of the channels open, so that a channel outlives spawners: the next one continues it and
-//! says so. Orphans of programs come to the keeper (`PR_SET_CHILD_SUBREAPER`), not to init: when a spawner dies, and when
+//! says so. It has what programs there may be read anew when the server asks (`revise.rs`). Orphans of programs come to the keeper (`PR_SET_CHILD_SUBREAPER`), not to init: when a spawner dies, and when
 //! the server does, all that is left of what they started is killed. Tested with real processes (`tests/processes.rs`).
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     ready::Ready,
     reply::{read_fault, write_fault},
     request::REQUEST_BYTES_MAX,
+    revise::{self, ANSWER_PATIENCE, Numbers, PROFILES_MAX, Reviser, message},
     socket, spawner,
     stall::StallTimer,
     wire::{Malformed, Reader, Writer},
@@ -55,6 +56,10 @@ pub(crate) const DEFINE: u8 = b'D';
 pub(crate) const CHANNEL: u8 = b'C';
 /// Everything is said; fork the spawner.
 pub(crate) const SERVE: u8 = b'S';
+/// While the spawner serves: have the profiles read anew.
+pub(crate) const REVISE: u8 = b'R';
+/// While the spawner serves: the number of the profile that follows.
+pub(crate) const FIND: u8 = b'F';
 
 /// What the keeper says to a profile.
 #[derive(Debug)]
@@ -68,8 +73,17 @@ struct Keeper {
     signals: OwnedFd,
     stall: StallTimer,
     profiles: Vec<Profile>,
+    numbers: Numbers,
+    reviser: Option<Reviser>,
     channels: Vec<OwnedFd>,
     generation: u32,
+}
+
+/// The spawner that serves.
+struct Serving {
+    pid: Pid,
+    /// On which it is told of profiles.
+    line: OwnedFd,
 }
 
 /// Whose end was waited for.
@@ -80,13 +94,13 @@ enum Gone {
 }
 
 /// What the keeper's process does.
-pub(crate) fn run(control: OwnedFd) -> ! {
+pub(crate) fn run(control: OwnedFd, reviser: Option<Reviser>) -> ! {
     process::settle(c"vermeil-keeper");
-    let kept = keep(control);
+    let kept = keep(control, reviser);
     process::exit(kept.is_err().into())
 }
 
-fn keep(control: OwnedFd) -> Result<(), Errno> {
+fn keep(control: OwnedFd, reviser: Option<Reviser>) -> Result<(), Errno> {
     stand_alone(&control)?;
     let signals = process::child_signals().map_err(|error| errno(&error))?;
     let mut keeper = Keeper {
@@ -94,6 +108,8 @@ fn keep(control: OwnedFd) -> Result<(), Errno> {
         signals,
         stall: StallTimer::new()?,
         profiles: Vec::new(),
+        numbers: Numbers::default(),
+        reviser,
         channels: Vec::new(),
         generation: 0,
     };
@@ -147,11 +163,8 @@ impl Keeper {
         let Ok(profile) = Profile::read(&mut Reader::new(bytes)) else {
             return Verdict::Refused(DefineError::Keeper(Errno::INVAL.into()));
         };
-        if let Err(error) = permitted(&profile) {
+        if let Err(error) = judge(&profile) {
             return Verdict::Refused(error);
-        }
-        if let Err((path, fault)) = Ready::new(profile.clone()).verify() {
-            return Verdict::Refused(DefineError::Path { path, fault });
         }
         self.profiles.push(profile);
         Verdict::Defined(u32::try_from(self.profiles.len() - 1).expect("as many as fit memory"))
@@ -163,7 +176,7 @@ impl Keeper {
         let start = Instant::now();
         // Without room for a process now, there may be some after a pause.
         if let Ok(spawner) = self.fork_spawner() {
-            if self.watch(spawner)? == Gone::Server {
+            if self.watch(&spawner)? == Gone::Server {
                 return Ok(false);
             }
             self.kill_descendants();
@@ -174,42 +187,100 @@ impl Keeper {
         Ok(true)
     }
 
-    fn fork_spawner(&self) -> io::Result<Pid> {
+    fn fork_spawner(&self) -> io::Result<Serving> {
+        let (line, spawners) = socket::pair()?;
         match process::fork()? {
-            Forked::Parent(pid) => Ok(pid),
+            Forked::Parent(pid) => Ok(Serving { pid, line }),
             Forked::Child => {
                 process::settle(SPAWNER_NAME);
-                let served = self.be_spawner();
+                let served = self.be_spawner(spawners);
                 process::exit(served.is_err().into())
             }
         }
     }
 
-    fn be_spawner(&self) -> io::Result<()> {
+    fn be_spawner(&self, line: OwnedFd) -> io::Result<()> {
         let channels = self.channels.iter().map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>()?;
         // The keeper's own, whose values this process never drops.
-        process::close_all_but(channels.iter().chain([self.stall.descriptor()]))?;
-        Ok(spawner::run(self.profiles.clone(), channels, &self.stall, self.generation)?)
+        process::close_all_but(channels.iter().chain([self.stall.descriptor(), &line]))?;
+        Ok(spawner::run(self.profiles.clone(), channels, line, &self.stall, self.generation)?)
     }
 
     /// Waits until the spawner or the server has gone.
-    fn watch(&self, spawner: Pid) -> Result<Gone, Errno> {
+    fn watch(&mut self, spawner: &Serving) -> Result<Gone, Errno> {
+        let mut buffer = vec![0; REQUEST_BYTES_MAX];
         loop {
             wait_for(&[&self.control, &self.signals, self.stall.descriptor()], None)?;
-            self.stall.look(spawner, SPAWNER_NAME.to_str().expect("ASCII"));
-            // Nothing more is said: what can be read is the end.
-            let mut byte = [0];
-            match socket::receive(self.control.as_fd(), &mut byte) {
+            self.look(spawner);
+            match socket::receive(self.control.as_fd(), &mut buffer) {
                 Err(Errno::AGAIN) => {}
-                _ => return Ok(Gone::Server),
+                Ok(Some(received)) => {
+                    let verdict = self.answer(&buffer[..received.bytes], spawner);
+                    socket::say(self.control.as_fd(), &verdict.to_bytes(), &[], ANSWER_PATIENCE)?;
+                }
+                Ok(None) | Err(_) => return Ok(Gone::Server),
             }
             self.drain_signals();
             while let Ok(Some((ended, _))) = wait(WaitOptions::NOHANG) {
-                if ended == spawner {
+                if ended == spawner.pid {
                     return Ok(Gone::Spawner);
                 }
             }
         }
+    }
+
+    /// Kills what stands in the spawner's way.
+    fn look(&self, spawner: &Serving) {
+        self.stall.look(spawner.pid, SPAWNER_NAME.to_str().expect("ASCII"));
+    }
+
+    /// Answers a server that serves.
+    fn answer(&mut self, message: &[u8], spawner: &Serving) -> Verdict {
+        let answered = match message.split_first() {
+            Some((&REVISE, _)) => self.revise(spawner),
+            Some((&FIND, profile)) => self.find(profile),
+            _ => Err(DefineError::Keeper(Errno::INVAL.into())),
+        };
+        match answered {
+            Ok(number) => Verdict::Defined(number),
+            Err(error) => Verdict::Refused(error),
+        }
+    }
+
+    fn find(&mut self, profile: &[u8]) -> Result<u32, DefineError> {
+        let profile = Profile::read(&mut Reader::new(profile));
+        let profile = profile.map_err(|_| DefineError::Keeper(Errno::INVAL.into()))?;
+        self.numbers.learn(&self.profiles);
+        self.numbers.find(&profile).ok_or(DefineError::Unlisted { root: profile.root })
+    }
+
+    /// Adds the profiles there are now, all or none; gives how many there are then.
+    fn revise(&mut self, spawner: &Serving) -> Result<u32, DefineError> {
+        let Some(reviser) = &self.reviser else {
+            return Err(DefineError::Unreadable("nothing says what there may be".to_owned()));
+        };
+        let read = revise::read(reviser, || self.look(spawner))?;
+        self.numbers.learn(&self.profiles);
+        let new = read.into_iter().filter(|profile| self.numbers.find(profile).is_none());
+        let new: Vec<Profile> = new.collect();
+        new.iter().try_for_each(judge)?;
+        if self.profiles.len() + new.len() > PROFILES_MAX {
+            let full =
+                format!("{PROFILES_MAX} ways to run programs were read already; start the server again");
+            return Err(DefineError::Unreadable(full));
+        }
+        if new.iter().any(|profile| self.tell(spawner, profile).is_err()) {
+            // It may have some of them: the next one has all from its start.
+            let _ = kill_process(spawner.pid, Signal::KILL);
+        }
+        self.profiles.extend(new);
+        Ok(u32::try_from(self.profiles.len()).expect("bounded"))
+    }
+
+    fn tell(&self, spawner: &Serving, profile: &Profile) -> Result<(), DefineError> {
+        let message = message(DEFINE, profile)?;
+        socket::say(spawner.line.as_fd(), &message, &[], ANSWER_PATIENCE)
+            .map_err(|errno| DefineError::Keeper(errno.into()))
     }
 
     /// Kills all that is left below this process, until nothing is or [`KILL_PATIENCE`] is over.
@@ -245,6 +316,12 @@ fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Err
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether programs can be started as the profile says, by this process.
+fn judge(profile: &Profile) -> Result<(), DefineError> {
+    permitted(profile)?;
+    Ready::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
 }
 
 /// Whether this process may start programs as the profile says.
@@ -287,6 +364,14 @@ impl Verdict {
                 write_fault(&mut to, fault);
             }
             Self::Refused(DefineError::Keeper(_) | DefineError::TooLong { .. }) => to.u8(4),
+            Self::Refused(DefineError::Unreadable(why)) => {
+                to.u8(5);
+                to.bytes(why.as_bytes());
+            }
+            Self::Refused(DefineError::Unlisted { root }) => {
+                to.u8(6);
+                to.path(root);
+            }
         }
         to.into_bytes()
     }
@@ -298,6 +383,8 @@ impl Verdict {
             1 => DefineError::Superuser { root: from.path()? },
             2 => DefineError::Identity { root: from.path()?, uid: from.u32()? },
             3 => DefineError::Path { path: from.path()?, fault: read_fault(&mut from)? },
+            5 => DefineError::Unreadable(String::from_utf8_lossy(from.bytes()?).into_owned()),
+            6 => DefineError::Unlisted { root: from.path()? },
             _ => return Err(Malformed),
         }))
     }

@@ -9,16 +9,17 @@
 //!    └───────────────────────── one channel per core, outlives spawners ─────────▶┘
 //! ```
 //!
-//! A [`Request`] names a profile, never a user or a limit: what programs may be is said once, before the server listens
-//! to anybody, so that whoever takes the server over cannot start what was never allowed. Descriptors for standard input,
-//! output and error travel with the request. A program is the leader of a session of its own; its process group ends
-//! with it, when it is killed, when its time is up, and with the server.
+//! A [`Request`] names a profile, never a user or a limit: what programs may be is said before the server listens to
+//! anybody, and read anew by the keeper alone ([`Reviser`]), so that whoever takes the server over cannot start what was
+//! never allowed. Descriptors for standard input, output and error travel with the request. A program is the leader of a
+//! process group, and of a session too if it is another user's; its group ends with it, when it is killed, when its time
+//! is up, and with the server.
 //!
 //! Forked rather than executed anew: a fork shares the pages of the program that are already relocated, needs no
 //! protocol of its own for what it inherits, and its private memory is smaller by the size of those relocations.
 //!
 //! Reading order: [`Profile`] (who and within what), [`Request`], [`Channel`] (the client), `spawner` (the loop), `child`
-//! (between clone and exec), [`check`] (which programs are refused), `keeper`. Must never hold what a server holds.
+//! (between clone and exec), [`check`] (which programs are refused), `keeper`, `revise`. Must never hold what a server holds.
 //! Tested with real processes in `tests/processes.rs`.
 
 mod cgroup;
@@ -35,6 +36,7 @@ mod profile;
 mod ready;
 mod reply;
 mod request;
+mod revise;
 pub mod socket;
 mod spawner;
 mod stall;
@@ -47,5 +49,6 @@ pub use error::{DefineError, Fault, SpawnError, StartError, Step};
 pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};
 pub use reply::{End, Exit, Usage};
 pub use request::{Directory, Program, REQUEST_BYTES_MAX, Request};
-pub use start::{Keeper, Preparation, start};
+pub use revise::{PROFILES_MAX, Reviser, Revisions};
+pub use start::{Keeper, Preparation, start, start_revisable};
 pub use user::UserError;

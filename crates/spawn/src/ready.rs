@@ -5,7 +5,7 @@
 
 use crate::{
     cgroup,
-    child::{self, Membership, Plan, Stack, Strings},
+    child::{self, Apart, Membership, Plan, Stack, Strings},
     confine,
     error::Step,
     look::{self, Refused},
@@ -37,6 +37,14 @@ pub(crate) struct Ready {
     groups: Vec<Gid>,
     limits: Vec<(Resource, u64)>,
     runs_as: u32,
+    /// Whether programs are another user's than the spawner is.
+    whose: Whose,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Others,
 }
 
 /// Memory that starting a program needs, used again for each.
@@ -62,6 +70,10 @@ impl Ready {
             groups: groups.map(|gid| Gid::from_raw(*gid)).collect(),
             limits: limits.collect(),
             runs_as: identity.as_ref().map_or(own_uid, |identity| identity.uid),
+            whose: match &identity {
+                Some(identity) if identity.uid != own_uid => Whose::Others,
+                _ => Whose::Ours,
+            },
             identity,
             profile,
         }
@@ -105,8 +117,17 @@ impl Ready {
                 .as_ref()
                 .map(|(folder, members)| Membership { folder: folder.as_fd(), members: members.as_fd() }),
             parent: getpid(),
+            apart: match self.whose {
+                Whose::Ours => Apart::Group,
+                Whose::Others => Apart::Session,
+            },
         };
-        let started = stall.watch(|| child::start(&plan, &mut room.stack));
+        let mut start = || child::start(&plan, &mut room.stack);
+        let started = match self.whose {
+            // Who could stop it could stop the spawner.
+            Whose::Ours => start(),
+            Whose::Others => stall.watch(start),
+        };
         started.map_err(|(step, errno)| failed(step, errno))
     }
 

@@ -26,6 +26,11 @@ const JOB_AT: usize = 8;
 const LIMIT_AT: usize = 16;
 const HEAD_BYTES: usize = 32;
 
+/// What is told when a program runs, besides that it does: nothing, as a rule.
+const TOLD_WITH_DESCRIPTOR: u8 = 1;
+/// That it runs is not told.
+const UNTOLD: u8 = 2;
+
 const PROGRAM: u8 = b'P';
 const FOLDER: u8 = b'D';
 const ARGUMENT: u8 = b'A';
@@ -101,7 +106,13 @@ impl Request {
 
     /// Asks for a descriptor of the process, by which its end can be waited for (`pidfd_open(2)`).
     pub fn with_descriptor(&mut self) -> &mut Self {
-        self.bytes[1] = 1;
+        self.bytes[1] = TOLD_WITH_DESCRIPTOR;
+        self
+    }
+
+    /// That it runs is not told: the next news of it is its end, or why it was not started. This saves waking up for it.
+    pub fn untold(&mut self) -> &mut Self {
+        self.bytes[1] = UNTOLD;
         self
     }
 
@@ -169,6 +180,14 @@ pub(crate) enum Content<'a> {
     Kill { signal: i32 },
 }
 
+/// What a server wants to know when its program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Start,
+    StartWithDescriptor,
+    Nothing,
+}
+
 /// A request as the spawner reads it.
 #[derive(Debug)]
 pub(crate) struct Order<'a> {
@@ -176,7 +195,7 @@ pub(crate) struct Order<'a> {
     pub(crate) program: Program<'a>,
     pub(crate) directory: Directory<'a>,
     pub(crate) time_limit: Option<Duration>,
-    pub(crate) wants_descriptor: bool,
+    pub(crate) told: Told,
     strings: &'a [u8],
 }
 
@@ -186,7 +205,7 @@ impl<'a> Message<'a> {
         let (kind, option, program, directory) = (from.u8()?, from.u8()?, from.u8()?, from.u8()?);
         let (generation, job) = (from.u32()?, from.u64()?);
         let content = match kind {
-            REQUEST => Content::Start(Order::read(from, option == 1, program, directory)?),
+            REQUEST => Content::Start(Order::read(from, option, program, directory)?),
             KILL => Content::Kill { signal: option.into() },
             _ => return Err(Malformed),
         };
@@ -195,12 +214,7 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Order<'a> {
-    fn read(
-        mut from: Reader<'a>,
-        wants_descriptor: bool,
-        program: u8,
-        directory: u8,
-    ) -> Result<Self, Malformed> {
+    fn read(mut from: Reader<'a>, told: u8, program: u8, directory: u8) -> Result<Self, Malformed> {
         let (limit_ms, profile, listed) = (from.u64()?, from.u32()?, from.u32()?);
         let strings = from.rest();
         if strings.last().is_some_and(|last| *last != 0) {
@@ -222,7 +236,11 @@ impl<'a> Order<'a> {
                 _ => Directory::Below(first(FOLDER)?),
             },
             time_limit: (limit_ms > 0).then(|| Duration::from_millis(limit_ms)),
-            wants_descriptor,
+            told: match told {
+                TOLD_WITH_DESCRIPTOR => Told::StartWithDescriptor,
+                UNTOLD => Told::Nothing,
+                _ => Told::Start,
+            },
             strings,
         })
     }
@@ -303,7 +321,7 @@ mod tests {
         assert_eq!((order.profile, order.program), (7, Program::Listed(2)));
         assert_eq!(order.directory, Directory::Below(Path::new("x/y")));
         assert_eq!(order.time_limit, Some(Duration::from_millis(2)));
-        assert!(order.wants_descriptor);
+        assert_eq!(order.told, Told::StartWithDescriptor);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Tested by everything that is built on it.
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, IoSlice, IoSliceMut, Result, retry_on_intr},
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -13,6 +14,7 @@ use rustix::{
 use std::{
     mem::MaybeUninit,
     os::fd::{BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 /// Descriptors of one message. A request for a program has three; the kernel allows 253 (`SCM_MAX_FD`).
@@ -45,6 +47,45 @@ pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     let sent = retry_on_intr(|| sendmsg(to, &[IoSlice::new(bytes)], &mut ancillary, flags))?;
     debug_assert_eq!(sent, bytes.len(), "messages are sent whole");
     Ok(())
+}
+
+/// As [`send`], waiting for room as long as `patience` lasts.
+///
+/// # Errors
+/// As there; [`Errno::TIMEDOUT`] when there was none.
+pub(crate) fn say(
+    to: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    patience: Duration,
+) -> Result<()> {
+    wait(to, PollFlags::OUT, patience)?;
+    send(to, bytes, descriptors)
+}
+
+/// As [`receive`], waiting for a message as long as `patience` lasts; gives its length.
+///
+/// # Errors
+/// As there; [`Errno::TIMEDOUT`] when none came, [`Errno::PIPE`] when the other end is closed.
+pub(crate) fn hear(from: BorrowedFd<'_>, buffer: &mut [u8], patience: Duration) -> Result<usize> {
+    wait(from, PollFlags::IN, patience)?;
+    match receive(from, buffer)? {
+        Some(received) => Ok(received.bytes),
+        None => Err(Errno::PIPE),
+    }
+}
+
+/// Waits until something can be sent or received.
+///
+/// # Errors
+/// [`Errno::TIMEDOUT`] when `patience` was over first.
+pub(crate) fn wait(socket: BorrowedFd<'_>, flags: PollFlags, patience: Duration) -> Result<()> {
+    let mut polled = [PollFd::new(&socket, flags)];
+    let patience = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
+    match retry_on_intr(|| poll(&mut polled, Some(&patience)))? {
+        0 => Err(Errno::TIMEDOUT),
+        _ => Ok(()),
+    }
 }
 
 /// A message that was received; its descriptors are closed unless taken.

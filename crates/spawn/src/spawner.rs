@@ -14,9 +14,10 @@ use crate::{
     profile::Profile,
     ready::{Ready, Room},
     reply::{End, Exit, Reply, at},
-    request::{Content, Message, Order, REQUEST_BYTES_MAX},
+    request::{Content, Message, Order, REQUEST_BYTES_MAX, Told},
     socket,
     stall::StallTimer,
+    wire::Reader,
 };
 use rustix::{
     event::{Timespec, epoll},
@@ -40,6 +41,9 @@ const REQUESTS_PER_TURN: usize = 16;
 /// Marks an event as one of a program; the rest is its place. Others are of the channel of that number.
 const OF_JOB: u64 = 1 << 32;
 
+/// The event of the keeper's line.
+const OF_KEEPER: u64 = u32::MAX as u64;
+
 /// The spawner's end of a channel, and the answers that found no room.
 struct Line {
     socket: OwnedFd,
@@ -51,6 +55,8 @@ struct Line {
 struct Spawner<'k> {
     generation: u32,
     ready: Vec<Ready>,
+    /// On which the keeper tells of profiles, until it has gone.
+    keeper: Option<OwnedFd>,
     lines: Vec<Option<Line>>,
     jobs: Jobs,
     epoll: OwnedFd,
@@ -65,10 +71,11 @@ struct Spawner<'k> {
 pub(crate) fn run(
     profiles: Vec<Profile>,
     channels: Vec<OwnedFd>,
+    keeper: OwnedFd,
     stall: &StallTimer,
     generation: u32,
 ) -> Result<(), Errno> {
-    let mut spawner = Spawner::new(profiles, channels, stall, generation)?;
+    let mut spawner = Spawner::new(profiles, channels, keeper, stall, generation)?;
     for channel in 0..spawner.lines.len() {
         spawner.reply(channel, Reply::Hello { generation }, None);
     }
@@ -83,6 +90,10 @@ pub(crate) fn run(
         };
         for event in found {
             let data = event.data.u64();
+            if data == OF_KEEPER {
+                spawner.hear_keeper();
+                continue;
+            }
             match usize::try_from(data & (OF_JOB - 1)).expect("32 bits") {
                 key if data & OF_JOB != 0 => spawner.end(key),
                 channel => spawner.serve(channel, &mut buffer),
@@ -97,6 +108,7 @@ impl<'k> Spawner<'k> {
     fn new(
         profiles: Vec<Profile>,
         channels: Vec<OwnedFd>,
+        keeper: OwnedFd,
         stall: &'k StallTimer,
         generation: u32,
     ) -> Result<Self, Errno> {
@@ -105,17 +117,37 @@ impl<'k> Spawner<'k> {
             let data = epoll::EventData::new_u64(number as u64);
             epoll::add(&epoll, channel, data, epoll::EventFlags::IN)?;
         }
+        epoll::add(&epoll, &keeper, epoll::EventData::new_u64(OF_KEEPER), epoll::EventFlags::IN)?;
         let lines =
             channels.into_iter().map(|socket| Some(Line { socket, unsent: VecDeque::new(), is_full: false }));
         Ok(Self {
             generation,
             ready: profiles.into_iter().map(Ready::new).collect(),
+            keeper: Some(keeper),
             lines: lines.collect(),
             jobs: Jobs::default(),
             epoll,
             stall,
             room: Room { stack: Stack::new(), arguments: Strings::default(), variables: Strings::default() },
         })
+    }
+
+    /// Takes the profiles that the keeper tells of.
+    fn hear_keeper(&mut self) {
+        // Seldom, so its memory is not kept.
+        let mut buffer = vec![0; REQUEST_BYTES_MAX];
+        while let Some(keeper) = &self.keeper {
+            match socket::receive(keeper.as_fd(), &mut buffer) {
+                Ok(Some(received)) => {
+                    // It has judged them, and they are its own words.
+                    let profile = buffer[..received.bytes].split_first();
+                    let profile = profile.and_then(|(_, bytes)| Profile::read(&mut Reader::new(bytes)).ok());
+                    self.ready.push(Ready::new(profile.expect("the keeper's own words")));
+                }
+                Err(Errno::AGAIN) => return,
+                Ok(None) | Err(_) => self.keeper = None,
+            }
+        }
     }
 
     /// Kills what is late; gives how long the next one has.
@@ -160,6 +192,7 @@ impl<'k> Spawner<'k> {
                 }
             }
             Content::Start(order) => match self.start(asker, &order, &descriptors) {
+                Ok(_) if order.told == Told::Nothing => {}
                 Ok((pid, descriptor)) => {
                     let pid = pid.as_raw_nonzero().get().unsigned_abs();
                     self.reply(channel, Reply::Started { job: message.job, pid }, descriptor);
@@ -183,13 +216,20 @@ impl<'k> Spawner<'k> {
             return Err(nowhere(Step::Request, Errno::INVAL));
         };
         let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        if order.profile as usize >= self.ready.len() {
+            // The keeper tells us before it tells the server.
+            self.hear_keeper();
+        }
         let ready =
             self.ready.get(order.profile as usize).ok_or_else(|| nowhere(Step::Profile, Errno::NOENT))?;
         let (pid, descriptor) = ready.start(order, stdio, &mut self.room, self.stall)?;
         let watched = (|| {
             let data = epoll::EventData::new_u64(OF_JOB | self.jobs.next_key() as u64);
             epoll::add(&self.epoll, &descriptor, data, epoll::EventFlags::IN)?;
-            if order.wants_descriptor { descriptor.try_clone().map(Some) } else { Ok(None) }
+            match order.told {
+                Told::StartWithDescriptor => descriptor.try_clone().map(Some),
+                Told::Start | Told::Nothing => Ok(None),
+            }
         })();
         let job = Job { asker, pid, descriptor, late: false };
         match watched {

@@ -1,6 +1,6 @@
 //! Starting: the keeper forked, profiles defined, channels opened.
 //!
-//! Everything here happens once, before a server serves, and may block for a moment. Tested with real processes
+//! Everything here happens once, before a server serves, and may block for a moment. What comes later is in `revise.rs`. Tested with real processes
 //! (`tests/processes.rs`).
 
 use crate::{
@@ -10,18 +10,19 @@ use crate::{
     process::{self, Forked},
     profile::{Profile, ProfileId},
     request::REQUEST_BYTES_MAX,
+    revise::{ANSWER_PATIENCE, Reviser, Revisions, message},
     socket,
-    wire::Writer,
 };
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::PollFlags,
     io::Errno,
+    net::{Shutdown, shutdown},
     process::{Pid, WaitOptions, waitpid},
 };
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-/// How long the keeper or the spawner may take to answer. Guess: they answer in a millisecond.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
 
 /// Forks the keeper. To be called while the process is small, before it starts a thread, opens what should not be known
 /// to others, or gives up rights that programs need.
@@ -29,13 +30,26 @@ const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// # Errors
 /// When this process has other threads, or the system refuses.
 pub fn start() -> Result<Preparation, StartError> {
+    start_with(None)
+}
+
+/// As [`start`], with a way to read later what programs there may be besides those that are defined before
+/// ([`Keeper::revisions`]).
+///
+/// # Errors
+/// As there.
+pub fn start_revisable(reviser: Reviser) -> Result<Preparation, StartError> {
+    start_with(Some(reviser))
+}
+
+fn start_with(reviser: Option<Reviser>) -> Result<Preparation, StartError> {
     let threads = process::threads().map_err(StartError::at("counting threads"))?;
     if threads != 1 {
         return Err(StartError::Threads { threads });
     }
     let (control, keepers) = socket::pair().map_err(StartError::at("making a socket"))?;
     match process::fork().map_err(StartError::at("forking"))? {
-        Forked::Child => keeper::run(keepers),
+        Forked::Child => keeper::run(keepers, reviser),
         Forked::Parent(pid) => Ok(Preparation { keeper: Keeper { control, pid } }),
     }
 }
@@ -59,17 +73,12 @@ impl Preparation {
     /// # Errors
     /// What the profile asks for cannot be had, or should not.
     pub fn define(&mut self, profile: &Profile) -> Result<ProfileId, DefineError> {
-        let mut message = Writer::default();
-        message.u8(DEFINE);
-        profile.write(&mut message);
-        let message = message.into_bytes();
-        if message.len() > REQUEST_BYTES_MAX {
-            return Err(DefineError::TooLong { root: profile.root.clone(), bytes: message.len() });
-        }
+        let message = message(DEFINE, profile)?;
         let keeper = |errno: Errno| DefineError::Keeper(errno.into());
         self.keeper.say(&message, &[]).map_err(keeper)?;
         let mut answer = vec![0; REQUEST_BYTES_MAX];
-        let bytes = self.keeper.hear(&mut answer).map_err(keeper)?;
+        let control = self.keeper.control.as_fd();
+        let bytes = socket::hear(control, &mut answer, ANSWER_PATIENCE).map_err(keeper)?;
         match Verdict::from_bytes(&answer[..bytes]) {
             Ok(Verdict::Defined(number)) => Ok(ProfileId(number)),
             Ok(Verdict::Refused(error)) => Err(error),
@@ -91,7 +100,8 @@ impl Preparation {
         }
         keeper.say(&[SERVE], &[]).map_err(StartError::at("telling the keeper"))?;
         let channels = channels.into_iter().map(|socket| {
-            wait(socket.as_fd(), PollFlags::IN).map_err(StartError::at("waiting for the spawner"))?;
+            socket::wait(socket.as_fd(), PollFlags::IN, ANSWER_PATIENCE)
+                .map_err(StartError::at("waiting for the spawner"))?;
             Channel::open(socket).map_err(StartError::at("hearing the spawner"))
         });
         let channels = channels.collect::<Result<_, _>>()?;
@@ -105,32 +115,30 @@ impl Keeper {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
+    /// The way to have what programs there may be read anew; only one is to be used. It ends with the keeper.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn revisions(&self) -> io::Result<Revisions> {
+        self.control.try_clone().map(Revisions::over)
+    }
+
     /// Ends the spawner and all programs, and waits for that.
     pub fn stop(self) {
-        let Self { control, pid } = self;
-        drop(control);
+        let pid = self.pid;
+        drop(self);
         // Whoever else waits for our children has done it.
         let _ = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
     }
 
     fn say(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        wait(self.control.as_fd(), PollFlags::OUT)?;
-        socket::send(self.control.as_fd(), message, descriptors)
-    }
-
-    fn hear(&self, answer: &mut [u8]) -> Result<usize, Errno> {
-        wait(self.control.as_fd(), PollFlags::IN)?;
-        match socket::receive(self.control.as_fd(), answer)? {
-            Some(received) => Ok(received.bytes),
-            None => Err(Errno::PIPE),
-        }
+        socket::say(self.control.as_fd(), message, descriptors, ANSWER_PATIENCE)
     }
 }
 
-fn wait(socket: BorrowedFd<'_>, flags: PollFlags) -> Result<(), Errno> {
-    let mut polled = [PollFd::new(&socket, flags)];
-    match rustix::io::retry_on_intr(|| poll(&mut polled, Some(&PATIENCE)))? {
-        0 => Err(Errno::TIMEDOUT),
-        _ => Ok(()),
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Revisions have a copy of the socket: closing ours would tell the keeper nothing.
+        let _ = shutdown(&self.control, Shutdown::Both);
     }
 }

@@ -22,6 +22,7 @@ on_both! {
     late_programs_are_killed,
     a_client_that_goes_takes_the_whole_group_along,
     a_host_has_its_bounds,
+    programs_that_are_refused_take_no_place,
     whole_answers_of_nph_programs,
     a_spawner_killed_under_load_loses_no_request,
     without_spawner_files_are_still_served,
@@ -528,6 +529,20 @@ fn a_host_has_its_bounds(io: Io) {
         }
         assert_eq!(read(client).text(), "done\n");
     }
+    server.stops_clean();
+}
+
+/// The place of a program that was not started was never given back: after as many as may run, nothing ran any more.
+fn programs_that_are_refused_take_no_place(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/hello", "echo Content-Type: text/plain; echo; echo hello");
+    script(&site, "cgi-bin/open", "echo Content-Type: text/plain; echo");
+    mode(&site.path("cgi-bin/open"), 0o777);
+    let server = serve(io, &site, &["--cgi-max", "2"]);
+    for _ in 0..5 {
+        assert_eq!(server.get("/cgi-bin/open").status, 403);
+    }
+    assert_eq!(server.get("/cgi-bin/hello").text(), "hello\n");
     server.stops_clean();
 }
 

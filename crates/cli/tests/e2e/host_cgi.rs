@@ -1,7 +1,7 @@
 //! CGI of one host: its user, folder, environment, bounds, cgroup and Landlock, each seen by a program that runs so.
 
-use crate::support::{Io, Server, Site, on_both};
-use rustix::process::geteuid;
+use crate::support::{Io, Server, Site, on_both, until};
+use rustix::process::{Signal, geteuid};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 on_both! {
@@ -11,6 +11,7 @@ on_both! {
     a_program_that_is_late_is_killed,
     programs_are_born_in_the_cgroup_of_their_host,
     programs_reach_what_their_host_lets_them,
+    a_reload_changes_what_programs_run_as_and_within,
 }
 
 /// Where version 2 of cgroups is, alone or beside version 1.
@@ -38,6 +39,10 @@ fn script(site: &Site, name: &str, lines: &str) {
 
 /// A server with a host for each of these texts, named `a` and `b`, whose programs are below `/cgi-bin/`.
 fn serve(io: Io, site: &Site, hosts: &[&str]) -> Server {
+    Server::configured(io, site, &configuration(hosts))
+}
+
+fn configuration(hosts: &[&str]) -> String {
     let user = if geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
     let hosts = ["a", "b"].iter().zip(hosts).map(|(name, keys)| {
         format!(
@@ -45,7 +50,7 @@ fn serve(io: Io, site: &Site, hosts: &[&str]) -> Server {
              [[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n"
         )
     });
-    Server::configured(io, site, &format!("{user}{}", hosts.collect::<String>()))
+    format!("{user}{}", hosts.collect::<String>())
 }
 
 /// What the program `name` of a host says.
@@ -185,5 +190,54 @@ fn programs_reach_what_their_host_lets_them(io: Io) {
     assert_eq!(said, "own");
     assert!(!made.exists());
     assert_eq!(of(&server, "b", "try"), "ownsecretwritten\n");
+    server.stops_clean();
+}
+
+/// Bounds, folder, user and a host that was not there: each counts from the reload on, and what was wrong never does.
+fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
+    let site = site();
+    script(&site, "show", "ulimit -n; id -un");
+    let other = site.outside("other");
+    fs::create_dir_all(other.join("cgi-bin")).expect("folders");
+    [other.clone(), other.join("cgi-bin")].iter().for_each(|folder| mode(folder, 0o755));
+    let program = other.join("cgi-bin/show");
+    fs::write(&program, "#!/bin/sh\necho Content-Type: text/plain; echo; echo other\n").expect("written");
+    mode(&program, 0o755);
+    let is_root = geteuid().is_root();
+    let who = |server: &Server| of(server, "a", "show").lines().last().unwrap_or_default().to_owned();
+    let reload = |server: &Server, text: &str, words: &str| {
+        let before = server.stderr().matches(words).count();
+        site.configure(io, text);
+        server.signal(Signal::HUP);
+        until("it has answered the signal", || {
+            (server.stderr().matches(words).count() > before).then_some(())
+        });
+    };
+
+    let server = serve(io, &site, &["cgi = { descriptors = 70 }"]);
+    let first = of(&server, "a", "show");
+    assert!(first.starts_with("70\n"), "{first}");
+    let was = who(&server);
+
+    let user = if is_root { ", user = \"daemon\"" } else { "" };
+    let changed = format!("cgi = {{ descriptors = 71{user} }}");
+    let hosts = [changed.as_str(), "cgi = { descriptors = 72 }"];
+    let two = configuration(&hosts).replacen(
+        "names = [\"b\"]\nroot = \"site\"",
+        "names = [\"b\"]\nroot = \"other\"",
+        1,
+    );
+    reload(&server, &two, "vermeil: reloaded: ");
+    let second = of(&server, "a", "show");
+    assert!(second.starts_with("71\n"), "{second}");
+    assert_eq!(who(&server), if is_root { "daemon" } else { &was });
+    assert_eq!(of(&server, "b", "show"), "other\n");
+
+    let gone = two.replace("root = \"other\"", "root = \"nowhere\"");
+    reload(&server, &gone, "the configuration stays as it is");
+    assert_eq!(of(&server, "b", "show"), "other\n", "refused as a whole");
+
+    reload(&server, &configuration(&["cgi = { descriptors = 70 }"]), "vermeil: reloaded: ");
+    assert_eq!(of(&server, "a", "show"), first, "as it was");
     server.stops_clean();
 }

@@ -25,7 +25,7 @@ pub use options::{
 };
 pub(crate) use spawning::{Spawning, watch};
 pub use start::CgiError;
-pub(crate) use start::{is_wanted, prepare};
+pub(crate) use start::{Sites, is_wanted, prepare, reviser};
 
 use crate::{
     connection::{Connection, Head, Lost},
@@ -36,18 +36,28 @@ use crate::{
 use bytes::Bytes;
 use find::{Look, Looked, Wait};
 use run::Run;
-use std::{collections::HashMap, fs::File, os::unix::ffi::OsStrExt as _, path::Path, sync::Arc};
+use std::{
+    fs::File,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+    sync::{Arc, Mutex, RwLock, atomic::AtomicUsize},
+};
 use turns::{HostNumber, Turns};
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
-use vermeil_spawn::ProfileId;
+use vermeil_spawn::{ProfileId, Revisions};
 
 /// CGI, as all cores share it.
 #[derive(Debug)]
 pub(crate) struct Cgi {
     options: CgiOptions,
     turns: Arc<Turns>,
-    sites: HashMap<SiteKey, CgiSite>,
+    /// Those of the configuration; while it is changed, of the one before too.
+    sites: RwLock<Sites>,
+    /// The number of the next site.
+    numbers: AtomicUsize,
+    /// How new sites come to be.
+    revisions: Mutex<Revisions>,
     /// `/dev/null`, for programs without content.
     null: File,
 }
@@ -60,12 +70,19 @@ impl Cgi {
     }
 }
 
+impl Cgi {
+    /// Nothing if its configuration is not in force any more.
+    fn site(&self, key: &SiteKey) -> Option<Arc<CgiSite>> {
+        self.sites.read().expect("nothing panics under this lock").get(key).cloned()
+    }
+}
+
 /// What hosts that share a site have in common: the folder, absolute, and what its programs run within.
-type SiteKey = (Box<[u8]>, Option<Arc<HostPrograms>>);
+pub(crate) type SiteKey = (Box<[u8]>, Option<Arc<HostPrograms>>);
 
 /// A folder whose programs may run.
 #[derive(Debug)]
-struct CgiSite {
+pub(crate) struct CgiSite {
     /// Absolute, without a slash at its end.
     root: Box<[u8]>,
     folder: Arc<File>,
@@ -97,10 +114,10 @@ pub(crate) async fn answer(
         Ok(asked) => asked,
         Err(status) => return Ok(Answered::No(status)),
     };
-    // A folder that was not there when the spawner was started has no profile.
-    let Some(site) = asked.cgi.sites.get(&asked.site) else {
+    let Some(site) = asked.cgi.site(&asked.site) else {
         return Ok(Answered::No(Status::ServiceUnavailable));
     };
+    let site = &*site;
     let look = Look { root: site.folder.clone(), path: asked.path, suffix: asked.suffix };
     let looked = match look.now(Wait::No) {
         Looked::MustWait => {

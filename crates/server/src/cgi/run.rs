@@ -26,7 +26,7 @@ use vermeil_http::{
     Request,
     gateway::{BadHead, Invocation, Link, Script},
 };
-use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest, SpawnError};
+use vermeil_spawn::{Directory, End, Exit, Request as SpawnRequest};
 
 /// Where programs look for other programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -54,7 +54,10 @@ impl Run<'_> {
         let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
         let turn = self.turn(connection, options.timeouts.queue).await?;
         let (process, mut output) = self.start(&content, link, turn)?;
-        started(connection, &process, options.timeouts.connect).await?;
+        if self.is_nph() {
+            // What it writes is not looked at, and there is no answer once some of it was sent.
+            started(connection, &process, options.timeouts.connect).await?;
+        }
         let mut errors = ErrorLines::new(self.shared.errors.clone(), "cgi", self.call.name);
         let result = self.exchange(connection, &process, &mut output, &mut errors).await;
         // Whatever it still says is said behind what it has said.
@@ -64,7 +67,7 @@ impl Run<'_> {
                 process.let_go();
                 Ok(relayed)
             }
-            Err(broken) => Err(explained(broken, &process).await),
+            Err(broken) => Err(explained(broken, &process, options.timeouts.connect).await),
         }
     }
 
@@ -92,6 +95,9 @@ impl Run<'_> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
         let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
+        if !self.is_nph() {
+            request.untold();
+        }
         let programs = &site.programs;
         request.time_limit(programs.time_limit.unwrap_or(cgi.options.time_limit));
         match &programs.directory {
@@ -126,6 +132,10 @@ impl Run<'_> {
         Ok((process, output))
     }
 
+    fn is_nph(&self) -> bool {
+        self.cgi.options.nph == Nph::Allowed && nph::is_one(&self.program.script)
+    }
+
     async fn exchange(
         &self,
         connection: &mut Connection,
@@ -134,7 +144,7 @@ impl Run<'_> {
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         let options = &self.shared.options;
-        if self.cgi.options.nph == Nph::Allowed && nph::is_one(&self.program.script) {
+        if self.is_nph() {
             return nph::relay(connection, output, errors, options.timeouts.answer).await;
         }
         let exchange = Exchange {
@@ -189,8 +199,9 @@ async fn started(connection: &mut Connection, process: &Process, patience: Durat
     limit.limit(watched).await.unwrap_or(Err(Failure::Late))
 }
 
-/// The failure with its reason, if the program's end is one: output that stops short says little.
-async fn explained(mut broken: Broken, process: &Process) -> Broken {
+/// The failure with its reason, if the program's end is one: output that stops short says little. Of one that was never
+/// started, because its spawner died, the next spawner tells.
+async fn explained(mut broken: Broken, process: &Process, patience: Duration) -> Broken {
     let is_short = matches!(
         broken.failure,
         Failure::BadHead(BadHead::Truncated) | Failure::Program(Trouble::Ended | Trouble::Connection(_))
@@ -199,14 +210,14 @@ async fn explained(mut broken: Broken, process: &Process) -> Broken {
         return broken;
     }
     let mut limit = Sleep::unset();
-    limit.set(END_PATIENCE);
+    limit.set(patience);
     match limit.limit(process.ended()).await {
         Ok(Some(exit)) => match exit.end {
             End::Late => broken.failure = Failure::Late,
             End::Code(0) => {}
             end @ (End::Code(_) | End::Signal(_)) => broken.failure = Failure::Exited(end),
         },
-        Ok(None) => broken.failure = Failure::Start(SpawnError::Lost),
+        Ok(None) => broken.failure = Failure::Start(process.failure()),
         // It goes on without its output.
         Err(_) => {}
     }

@@ -12,7 +12,6 @@ use crate::{
 use std::{
     collections::HashMap,
     future::poll_fn,
-    mem,
     sync::Arc,
     task::{Poll, Waker},
 };
@@ -39,7 +38,8 @@ enum State {
     Asked,
     Running,
     Ended(Exit),
-    Failed(SpawnError),
+    /// Until it was asked why.
+    Failed(Option<SpawnError>),
 }
 
 impl Spawning {
@@ -87,7 +87,7 @@ impl Spawning {
                 if matches!(error, SpawnError::Lost | SpawnError::Gone) {
                     self.notices.say(NoticeKind::SpawnerTrouble, format_args!("{error}"));
                 }
-                (job, State::Failed(error))
+                (job, State::Failed(Some(error)))
             }
         };
         let Some(slot) = self.slots.get_mut(&job) else { return };
@@ -159,21 +159,22 @@ impl Program {
         with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: Fate::Kill })
     }
 
-    /// Waits until it runs.
+    /// Waits until it runs. To be asked only of a program whose start is told.
     pub(crate) async fn started(&self) -> Result<(), SpawnError> {
-        self.when(|state| match mem::replace(state, State::Running) {
-            State::Asked => {
-                *state = State::Asked;
-                None
-            }
-            State::Running => Some(Ok(())),
-            State::Ended(exit) => {
-                *state = State::Ended(exit);
-                Some(Ok(()))
-            }
-            State::Failed(error) => Some(Err(error)),
+        self.when(|state| match state {
+            State::Asked => None,
+            State::Running | State::Ended(_) => Some(Ok(())),
+            State::Failed(error) => Some(Err(why(error))),
         })
         .await
+    }
+
+    /// Why it will never be known how it ended.
+    pub(crate) fn failure(&self) -> SpawnError {
+        with(|spawning| match spawning.slots.get_mut(&self.job).map(|slot| &mut slot.state) {
+            Some(State::Failed(error)) => why(error),
+            _ => SpawnError::Lost,
+        })
     }
 
     /// Waits until it has ended; nothing if that will never be known.
@@ -206,6 +207,10 @@ impl Program {
         })
         .await
     }
+}
+
+fn why(error: &mut Option<SpawnError>) -> SpawnError {
+    error.take().unwrap_or(SpawnError::Lost)
 }
 
 impl Drop for Program {

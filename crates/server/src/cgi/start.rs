@@ -1,13 +1,17 @@
-//! What the spawner is told before it starts: which folders have programs, and who those run as.
+//! What the spawner is told: which folders have programs, and who those run as.
 //!
-//! Each folder that has programs gets a profile of its own. Folders that a reload adds get none: who programs may run as
-//! is said before the server listens to anybody. Leaves out starting the spawner (`gateway/setup.rs`).
+//! Each folder that has programs gets a profile of its own, before the server listens to anybody. For a reload the keeper
+//! reads the configuration itself, by [`reviser`], and the server finds its profiles among what was read: it cannot say
+//! what may be started. Sites are added before the hosts that have them are served, and forgotten after the last has
+//! gone. Leaves out starting the spawner (`gateway/setup.rs`). Tested through the binary
+//! (`crates/cli/tests/e2e/host_cgi.rs`).
 
 use super::{
-    Cgi, CgiSite, SiteKey, absolute,
+    Cgi, CgiOptions, CgiSite, SiteKey, absolute,
     turns::{HostNumber, Turns},
 };
 use crate::{
+    config::{self, Surroundings},
     hosts::{Action, Hosts},
     options::ServeOptions,
 };
@@ -18,10 +22,16 @@ use std::{
     io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use thiserror::Error;
-use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile};
+use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile, ProfileId, Reviser, Revisions};
+
+/// Folders with programs, by what tells them apart.
+pub(crate) type Sites = HashMap<SiteKey, Arc<CgiSite>>;
 
 /// Programs cannot be run.
 #[derive(Debug, Error)]
@@ -45,18 +55,92 @@ pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
     !sites_of(&options.hosts).is_empty()
 }
 
+/// How the keeper reads anew what programs there may be; nothing for a server without a file. What is said of all hosts
+/// stays as it was at the start.
+pub(crate) fn reviser(options: &ServeOptions) -> Option<Reviser> {
+    let (file, of_all) = (options.file.clone()?, options.cgi.clone());
+    Some(Box::new(move || {
+        let around = Surroundings::here().map_err(|error| error.to_string())?;
+        let options = config::load(&file, &around).map_err(|error| error.to_string())?;
+        Ok(sites_of(&options.hosts).iter().map(|key| profile(&of_all, key)).collect())
+    }))
+}
+
+/// What was said to the keeper of CGI, before there is a spawner.
+pub(crate) struct PreparedCgi {
+    options: CgiOptions,
+    sites: Sites,
+    null: File,
+}
+
 /// Says to the keeper what programs there will be.
 ///
 /// # Errors
 /// When they cannot be run as they should.
-pub(crate) fn prepare(options: &ServeOptions, preparation: &mut Preparation) -> Result<Arc<Cgi>, CgiError> {
+pub(crate) fn prepare(
+    options: &ServeOptions,
+    preparation: &mut Preparation,
+) -> Result<PreparedCgi, CgiError> {
     let mut sites = HashMap::new();
     for (number, key) in sites_of(&options.hosts).into_iter().enumerate() {
-        let site = site(preparation, &options.cgi, HostNumber(number), &key)?;
+        let profile = preparation.define(&profile(&options.cgi, &key))?;
+        let site = site(&key, profile, HostNumber(number))?;
         sites.insert(key, site);
     }
-    let null = open(Path::new("/dev/null"))?;
-    Ok(Arc::new(Cgi { options: options.cgi.clone(), turns: Turns::new(options.cgi.bounds), sites, null }))
+    Ok(PreparedCgi { options: options.cgi.clone(), sites, null: open(Path::new("/dev/null"))? })
+}
+
+impl PreparedCgi {
+    /// As all cores share it.
+    pub(crate) fn share(self, revisions: Revisions) -> Arc<Cgi> {
+        let Self { options, sites, null } = self;
+        Arc::new(Cgi {
+            turns: Turns::new(options.bounds),
+            numbers: AtomicUsize::new(sites.len()),
+            sites: RwLock::new(sites),
+            revisions: Mutex::new(revisions),
+            options,
+            null,
+        })
+    }
+}
+
+impl Cgi {
+    /// The sites of a new configuration, none of which is served yet.
+    ///
+    /// # Errors
+    /// One of them cannot be had. Nothing has changed.
+    pub(crate) fn revise(&self, hosts: &Hosts) -> Result<Sites, CgiError> {
+        let keys = sites_of(hosts);
+        let (mut sites, new): (Sites, Vec<SiteKey>) = {
+            let present = self.sites.read().expect("nothing panics under this lock");
+            let (known, new): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| present.contains_key(key));
+            (known.into_iter().map(|key| (key.clone(), present[&key].clone())).collect(), new)
+        };
+        if new.is_empty() {
+            return Ok(sites);
+        }
+        let mut revisions = self.revisions.lock().expect("nothing panics under this lock");
+        revisions.read()?;
+        for key in new {
+            let profile = revisions.find(&profile(&self.options, &key))?;
+            let number = HostNumber(self.numbers.fetch_add(1, Ordering::Relaxed));
+            let site = site(&key, profile, number)?;
+            sites.insert(key, site);
+        }
+        Ok(sites)
+    }
+
+    /// Serves these sites too.
+    pub(crate) fn add(&self, sites: &Sites) {
+        let mut present = self.sites.write().expect("nothing panics under this lock");
+        present.extend(sites.iter().map(|(key, site)| (key.clone(), site.clone())));
+    }
+
+    /// Forgets all other sites.
+    pub(crate) fn keep_only(&self, sites: Sites) {
+        *self.sites.write().expect("nothing panics under this lock") = sites;
+    }
 }
 
 /// The folders that have programs, each once for every way to run them.
@@ -74,36 +158,39 @@ fn sites_of(hosts: &Hosts) -> HashSet<SiteKey> {
     hosts.iter().filter_map(has_programs).collect()
 }
 
-fn site(
-    preparation: &mut Preparation,
-    options: &super::CgiOptions,
-    number: HostNumber,
-    (root, programs): &SiteKey,
-) -> Result<CgiSite, CgiError> {
+/// Who the programs of a site run as, and within what.
+fn profile(of_all: &CgiOptions, (root, programs): &SiteKey) -> Profile {
     let path = Path::new(OsStr::from_bytes(root));
     let programs = programs.clone().unwrap_or_default();
     let user = programs.user.as_ref().map(|user| user.identity().clone());
     let new_privileges = match programs.new_privileges {
         NewPrivileges::Allowed => NewPrivileges::Allowed,
-        NewPrivileges::Refused => options.new_privileges,
+        NewPrivileges::Refused => of_all.new_privileges,
     };
     let confinement = programs.confinement.clone().map(|mut confinement| {
         // Or it could not even be executed.
         confinement.read.push(path.to_owned());
         confinement
     });
-    let profile = Profile {
-        identity: user.or_else(|| options.identity.clone()),
-        limits: programs.limits.or(options.limits),
+    Profile {
+        identity: user.or_else(|| of_all.identity.clone()),
+        limits: programs.limits.or(of_all.limits),
         cgroup: programs.cgroup.clone(),
         new_privileges,
-        confinement: confinement.or_else(|| options.confinement.clone()),
-        umask: options.umask,
+        confinement: confinement.or_else(|| of_all.confinement.clone()),
+        umask: of_all.umask,
         ..Profile::new(path)
-    };
-    let profile = preparation.define(&profile)?;
-    let folder = Arc::new(open(path)?);
-    Ok(CgiSite { root: root.clone(), folder, profile, number, programs })
+    }
+}
+
+fn site(
+    (root, programs): &SiteKey,
+    profile: ProfileId,
+    number: HostNumber,
+) -> Result<Arc<CgiSite>, CgiError> {
+    let folder = Arc::new(open(Path::new(OsStr::from_bytes(root)))?);
+    let programs = programs.clone().unwrap_or_default();
+    Ok(Arc::new(CgiSite { root: root.clone(), folder, profile, number, programs }))
 }
 
 fn open(path: &Path) -> Result<File, CgiError> {

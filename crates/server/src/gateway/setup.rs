@@ -33,6 +33,9 @@ pub enum SetupError {
     /// The spawner.
     #[error(transparent)]
     Spawner(#[from] vermeil_spawn::StartError),
+    /// The way to change what programs there may be.
+    #[error("cannot keep a line to the spawner's keeper: {0}; raise the limit of open files?")]
+    Revisions(io::Error),
     /// CGI.
     #[error(transparent)]
     Cgi(#[from] CgiError),
@@ -79,7 +82,10 @@ impl Setup {
             let (own, pools, cgi, channels, keeper) = (None, None, None, Vec::new(), None);
             return Ok(Some(Self { php, own, pools, cgi, channels, keeper, workspace }));
         }
-        let mut preparation = vermeil_spawn::start()?;
+        let mut preparation = match has_cgi.then(|| cgi::reviser(options)).flatten() {
+            Some(reviser) => vermeil_spawn::start_revisable(reviser)?,
+            None => vermeil_spawn::start()?,
+        };
         let content_bytes = options.gateway.content_bytes;
         let own =
             own_php.map(|php| php::prepare(php, content_bytes, &workspace, &mut preparation)).transpose()?;
@@ -95,6 +101,8 @@ impl Setup {
         let mut channel = || channels.pop().expect("as many as were asked for");
         let own = own.map(|prepared| (prepared, channel()));
         let pools = pools.map(|prepared| (prepared, channel()));
+        let revisions = keeper.revisions().map_err(SetupError::Revisions)?;
+        let cgi = cgi.map(|prepared| prepared.share(revisions));
         Ok(Some(Self { php, own, pools, cgi, channels, keeper: Some(keeper), workspace }))
     }
 

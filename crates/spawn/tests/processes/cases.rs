@@ -1,6 +1,6 @@
 //! The list of cases.
 
-use crate::{ends, programs, rights};
+use crate::{ends, programs, revisions, rights};
 
 /// A case: it gets the arguments behind its name, and panics when it fails.
 pub(crate) type Case = fn(&[String]);
@@ -19,6 +19,7 @@ cases! {
         standard_descriptors_arrive_and_no_others,
         signals_are_as_a_program_expects_them,
         a_listening_socket_can_be_descriptor_0,
+        a_start_that_nobody_wants_to_hear_of_is_not_told,
         every_failure_says_its_step_and_its_cure,
         refused_programs_are_not_started,
         nothing_leaks_in_ten_thousand_starts,
@@ -32,6 +33,9 @@ cases! {
         the_umask_is_set,
         the_superuser_is_not_taken_for_granted,
         programs_are_born_in_their_cgroup;
+    revisions:
+        profiles_that_the_keeper_reads_can_be_used,
+        what_cannot_be_read_changes_nothing;
     ends:
         the_exit_status_and_its_usage_are_told,
         a_killed_program_takes_its_children_along,

@@ -8,6 +8,7 @@ mod cases;
 mod ends;
 mod fixture;
 mod programs;
+mod revisions;
 mod rights;
 
 use std::{

@@ -1,6 +1,7 @@
 //! What a program gets, what it does not get, and what is refused.
 
-use crate::fixture::{Site, Spawner, children, descriptors, name_of, status, until};
+use crate::fixture::{Site, Spawner, children, descriptors, line, name_of, status, until};
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::{
     fs::{self, File, Permissions},
     io::{Read as _, Write as _},
@@ -94,6 +95,34 @@ pub(crate) fn a_listening_socket_can_be_descriptor_0(_: &[String]) {
         .expect("an answer");
     assert_eq!(said, "hello from 0");
     assert_eq!(spawner.exited(&asked).end, End::Code(0));
+}
+
+pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
+    let site = Site::new();
+    site.script("wait", "cat");
+    let mut spawner = Spawner::start(&site.profile());
+    let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    let mut request = spawner.request("wait");
+    request.untold();
+    let mut asked = spawner.ask_with(stdin, request).expect("asked");
+    rustix::io::write(&ours, b"runs\n").expect("there is room");
+    assert_eq!(line(&mut asked.stdout), "runs");
+    assert!(spawner.channel.receive().expect("a sound socket").is_none(), "nothing is said of it");
+    drop(ours);
+    assert_eq!(spawner.exited(&asked).end, End::Code(0));
+
+    let mut request = spawner.request("missing");
+    request.untold();
+    assert!(spawner.refused(request).is_missing());
+
+    // It can be killed although nobody knows that it runs.
+    let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    let mut request = spawner.request("wait");
+    request.untold();
+    let asked = spawner.ask_with(stdin, request).expect("asked");
+    spawner.channel.kill(asked.job);
+    assert_eq!(spawner.exited(&asked).end, End::Signal(9));
+    drop(ours);
 }
 
 pub(crate) fn every_failure_says_its_step_and_its_cure(_: &[String]) {

@@ -124,7 +124,9 @@ impl Ways {
 
     /// Gives how long the caller stood still.
     fn ask(&mut self, profile: ProfileId) -> io::Result<Duration> {
-        let request = Request::new(profile, Program::Below(Path::new(&self.name)));
+        let mut request = Request::new(profile, Program::Below(Path::new(&self.name)));
+        // As the server asks for CGI programs.
+        request.untold();
         let null = || self.null.try_clone().map(OwnedFd::from);
         let stdio = Stdio { stdin: null()?, stdout: null()?, stderr: null()? };
         let (asked, blocked) = timed(|| self.channel.spawn(request, stdio));

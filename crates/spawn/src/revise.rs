@@ -1,0 +1,215 @@
+//! What programs there may be, read anew while the server runs: by the keeper, not by the server.
+//!
+//! A server that somebody has taken over must not say what may be started. So the keeper has from its birth a function
+//! that reads the profiles from where they were read first ([`Reviser`]). When the server asks, a child of the keeper
+//! runs it, with the keeper's rights and on memory that goes with the child; the keeper judges what it found and adds
+//! what is new. The server then learns the numbers of the profiles it can name exactly ([`Revisions::find`]). Nothing is
+//! taken away: requests that are under way have their profiles to the end. Tested with real processes
+//! (`tests/processes/revisions.rs`).
+
+use crate::{
+    error::DefineError,
+    keeper::{FIND, REVISE, Verdict},
+    process::{self, Forked},
+    profile::{Profile, ProfileId},
+    request::REQUEST_BYTES_MAX,
+    socket,
+    wire::{Reader, Writer},
+};
+use rustix::{
+    event::PollFlags,
+    io::Errno,
+    process::{Signal, kill_process},
+};
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd as _, OwnedFd},
+    time::{Duration, Instant},
+};
+
+/// Reads what programs there may be, or says why that cannot be read. Run in a process of its own.
+pub type Reviser = Box<dyn Fn() -> Result<Vec<Profile>, String>>;
+
+/// Profiles a keeper has at most, those that nobody needs any more included. Guess: a hundred thousand sites, each changed
+/// ten times. Then only a restart helps.
+pub const PROFILES_MAX: usize = 1 << 20;
+
+/// How long reading may take. Guess: a hundred thousand sites are read in a second.
+const READ_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the server waits for the keeper to have done so.
+const REVISE_PATIENCE: Duration = Duration::from_secs(25);
+
+/// How long the keeper or the spawner may take to answer. Guess: they answer in a millisecond.
+pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks at what may stand in the spawner's way meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What `ps` calls the child that reads.
+const READER_NAME: &std::ffi::CStr = c"vermeil-reread";
+
+/// What the child says: a profile, why there are none, or that there are no more.
+const PROFILE: u8 = b'P';
+const TROUBLE: u8 = b'E';
+const DONE: u8 = b'.';
+
+/// The server's way to have profiles read anew.
+#[derive(Debug)]
+pub struct Revisions {
+    control: OwnedFd,
+    /// An answer did not come in time. It may come yet, and would be taken for that to the next question.
+    is_lost: bool,
+}
+
+impl Revisions {
+    pub(crate) fn over(control: OwnedFd) -> Self {
+        Self { control, is_lost: false }
+    }
+
+    /// Has the keeper read what programs there may be.
+    ///
+    /// # Errors
+    /// They cannot be read, or one of them cannot be had or should not; nothing has changed then.
+    pub fn read(&mut self) -> Result<(), DefineError> {
+        match self.ask(&[REVISE], REVISE_PATIENCE)? {
+            Verdict::Defined(_) => Ok(()),
+            Verdict::Refused(error) => Err(error),
+        }
+    }
+
+    /// The number of a profile that was read.
+    ///
+    /// # Errors
+    /// The keeper has read none like it.
+    pub fn find(&mut self, profile: &Profile) -> Result<ProfileId, DefineError> {
+        match self.ask(&message(FIND, profile)?, ANSWER_PATIENCE)? {
+            Verdict::Defined(number) => Ok(ProfileId(number)),
+            Verdict::Refused(error) => Err(error),
+        }
+    }
+
+    fn ask(&mut self, message: &[u8], patience: Duration) -> Result<Verdict, DefineError> {
+        if self.is_lost {
+            return Err(DefineError::Keeper(Errno::TIMEDOUT.into()));
+        }
+        let mut buffer = vec![0; REQUEST_BYTES_MAX];
+        let control = self.control.as_fd();
+        let heard = socket::say(control, message, &[], ANSWER_PATIENCE)
+            .and_then(|()| socket::hear(control, &mut buffer, patience));
+        let verdict = heard.and_then(|bytes| Verdict::from_bytes(&buffer[..bytes]).map_err(|_| Errno::PROTO));
+        verdict.map_err(|errno| {
+            self.is_lost = true;
+            DefineError::Keeper(errno.into())
+        })
+    }
+}
+
+/// A message about a profile.
+pub(crate) fn message(word: u8, profile: &Profile) -> Result<Vec<u8>, DefineError> {
+    let mut message = Writer::default();
+    message.u8(word);
+    profile.write(&mut message);
+    let message = message.into_bytes();
+    if message.len() > REQUEST_BYTES_MAX {
+        return Err(DefineError::TooLong { root: profile.root.clone(), bytes: message.len() });
+    }
+    Ok(message)
+}
+
+/// The keeper's profiles by what they say, once it was asked for them.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    by_bytes: HashMap<Vec<u8>, u32>,
+    learned: usize,
+}
+
+impl Numbers {
+    /// Of all `profiles`, in their order.
+    pub(crate) fn learn(&mut self, profiles: &[Profile]) {
+        for (number, profile) in profiles.iter().enumerate().skip(self.learned) {
+            self.by_bytes.insert(bytes_of(profile), u32::try_from(number).expect("bounded"));
+        }
+        self.learned = profiles.len();
+    }
+
+    pub(crate) fn find(&self, profile: &Profile) -> Option<u32> {
+        self.by_bytes.get(&bytes_of(profile)).copied()
+    }
+}
+
+fn bytes_of(profile: &Profile) -> Vec<u8> {
+    let mut to = Writer::default();
+    profile.write(&mut to);
+    to.into_bytes()
+}
+
+/// In the keeper: has a child read the profiles; calls `meanwhile` every few milliseconds until it has.
+pub(crate) fn read(reviser: &Reviser, mut meanwhile: impl FnMut()) -> Result<Vec<Profile>, DefineError> {
+    let system = |errno: Errno| DefineError::Keeper(errno.into());
+    let (line, theirs) = socket::pair().map_err(system)?;
+    let child = match process::fork().map_err(DefineError::Keeper)? {
+        Forked::Child => {
+            process::settle(READER_NAME);
+            let told = process::close_all_but([&theirs]).is_ok() && tell(&theirs, reviser).is_ok();
+            process::exit((!told).into())
+        }
+        Forked::Parent(pid) => pid,
+    };
+    drop(theirs);
+    let read = collect(&line, &mut meanwhile);
+    // Waited for with all other children, by the keeper's loop.
+    let _ = kill_process(child, Signal::KILL);
+    read
+}
+
+fn tell(line: &OwnedFd, reviser: &Reviser) -> Result<(), Errno> {
+    let profiles = match reviser() {
+        Ok(profiles) => profiles,
+        Err(why) => return tell_trouble(line, &why),
+    };
+    for profile in &profiles {
+        match message(PROFILE, profile) {
+            Ok(message) => socket::say(line.as_fd(), &message, &[], READ_PATIENCE)?,
+            Err(error) => return tell_trouble(line, &error.to_string()),
+        }
+    }
+    socket::say(line.as_fd(), &[DONE], &[], READ_PATIENCE)
+}
+
+fn tell_trouble(line: &OwnedFd, why: &str) -> Result<(), Errno> {
+    let why = &why[..why.floor_char_boundary(REQUEST_BYTES_MAX / 2)];
+    socket::say(line.as_fd(), &[&[TROUBLE], why.as_bytes()].concat(), &[], READ_PATIENCE)
+}
+
+fn collect(line: &OwnedFd, meanwhile: &mut impl FnMut()) -> Result<Vec<Profile>, DefineError> {
+    let system = |errno: Errno| DefineError::Keeper(errno.into());
+    let deadline = Instant::now() + READ_PATIENCE;
+    let mut buffer = vec![0; REQUEST_BYTES_MAX];
+    let mut profiles = Vec::new();
+    loop {
+        let received = match socket::receive(line.as_fd(), &mut buffer) {
+            Ok(Some(received)) => received,
+            Err(Errno::AGAIN) if Instant::now() < deadline => {
+                // Nothing or something: the next turn finds out.
+                let _ = socket::wait(line.as_fd(), PollFlags::IN, LOOK);
+                meanwhile();
+                continue;
+            }
+            Err(Errno::AGAIN) => return Err(DefineError::Unreadable("it takes too long".to_owned())),
+            Ok(None) => return Err(DefineError::Unreadable("its reader ended".to_owned())),
+            Err(errno) => return Err(system(errno)),
+        };
+        match buffer[..received.bytes].split_first() {
+            Some((&PROFILE, profile)) => {
+                let profile = Profile::read(&mut Reader::new(profile));
+                profiles.push(profile.map_err(|_| system(Errno::PROTO))?);
+            }
+            Some((&TROUBLE, why)) => {
+                return Err(DefineError::Unreadable(String::from_utf8_lossy(why).into_owned()));
+            }
+            Some((&DONE, _)) => return Ok(profiles),
+            _ => return Err(system(Errno::PROTO)),
+        }
+    }
+}
