@@ -10,6 +10,7 @@ mod bench;
 mod bpf;
 mod check;
 mod docs;
+mod dokuwiki;
 mod error;
 mod fuzz;
 mod invariants;

@@ -63,8 +63,27 @@ const EMULATOR: [Need; 3] = [
 /// # Errors
 /// The installation failed.
 pub(crate) fn install_emulator() -> Result<()> {
-    let missing: Vec<&Need> = EMULATOR.iter().filter(|need| find_program(need.program).is_none()).collect();
+    install_all(&EMULATOR)
+}
+
+fn install_all(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| find_program(need.program).is_none()).collect();
     if missing.is_empty() { Ok(()) } else { apt_get(&missing) }
+}
+
+/// The browser: not needed by `cargo xtask test`, and large.
+const BROWSER: [Need; 3] = [
+    Need { program: "chromium", package: "chromium", reason: "uses a wiki as a person does" },
+    Need { program: "php-fpm8.2", package: "php-fpm", reason: "runs it" },
+    Need { program: "dpkg-deb", package: "dpkg", reason: "unpacks it" },
+];
+
+/// Installs what uses a wiki, if it is missing.
+///
+/// # Errors
+/// The installation failed.
+pub(crate) fn install_browser() -> Result<()> {
+    install_all(&BROWSER)
 }
 
 /// Installs what is missing, or says what is.

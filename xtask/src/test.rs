@@ -12,7 +12,7 @@ use crate::bench::{self, Name};
 use crate::error::{Error, Result};
 use crate::steps::{self, Steps, Tally};
 use crate::workspace::{Workspace, cargo};
-use crate::{bpf, check, numa, packages};
+use crate::{bpf, check, dokuwiki, numa, packages};
 
 /// How many times a model's thread may be switched away from while it could go on. Two finds nearly all bugs that are
 /// found at all (CHESS, OSDI 2008); three takes seconds here, four takes minutes.
@@ -21,20 +21,30 @@ const LOOM_MAX_PREEMPTIONS: &str = "3";
 /// What is to be tested.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Instead of everything: `numa`, on an emulated machine with four memory nodes
+    /// Instead of everything: one of these by itself
     what: Option<What>,
+    /// Of `kill`: how long it takes.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    minutes: u64,
 }
 
 /// What is tested by itself.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum What {
+    /// On an emulated machine with four memory nodes.
     Numa,
+    /// Kills everything that runs programs at random, under load, for minutes.
+    Kill,
+    /// A wiki in PHP, used through a real browser.
+    Dokuwiki,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.what {
         Some(What::Numa) => numa::run(),
+        Some(What::Kill) => kill(args.minutes),
+        Some(What::Dokuwiki) => dokuwiki::run(),
         None => everything(),
     }
 }
@@ -62,6 +72,17 @@ fn everything() -> Result<()> {
     let Tally { passed, failed } = steps.tally();
     println!("{passed} passed, {failed} failed");
     result.map_err(|_said_above| Error::Reported)
+}
+
+/// The tests that kill at random, which take seconds among the others, for minutes.
+fn kill(minutes: u64) -> Result<()> {
+    let workspace = Workspace::load()?;
+    let mut command = cargo();
+    command.args(["test", "--package", "vermeil-cli", "--test", "e2e", "kills::"]);
+    // One after the other: two tests, on two drivers.
+    command.args(["--", "--nocapture", "--test-threads=1"]).current_dir(&workspace.root);
+    command.env("VERMEIL_KILL_SECONDS", (minutes * 60 / 4).to_string());
+    steps::run_command(&mut command)
 }
 
 /// The model checks: the production files of `queue` with loom's atomics, built apart because the flag changes them all.

@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     waiting_for: WaitingFor,
     /// How it is closed if nothing else happens.
     farewell: Farewell,
+    /// Both ends, once a program was told of them: they cost two system calls. Boxed, since most connections need none.
+    link: Option<Box<Link>>,
 }
 
 /// What the next bytes will be, which decides how long they may take.
@@ -192,6 +194,7 @@ impl Connection {
             limit: Sleep::unset(),
             waiting_for: WaitingFor::Nothing,
             farewell: Farewell::Expected,
+            link: None,
         }
     }
 
@@ -428,12 +431,15 @@ impl Connection {
     }
 
     /// Both ends, for a program.
-    pub(crate) fn link(&self) -> io::Result<Link> {
+    pub(crate) fn link(&mut self) -> io::Result<Link> {
+        if let Some(link) = &self.link {
+            return Ok(**link);
+        }
         let (local, remote) = self.stream.with_fd(|fd| {
             let local = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
             Ok::<_, io::Error>((local, vermeil_io::peer_addr(fd)?))
         })??;
-        Ok(Link { local, remote, scheme: Scheme::Http })
+        Ok(**self.link.insert(Box::new(Link { local, remote, scheme: Scheme::Http })))
     }
 
     /// What becomes of the connection after an answer that waited for content.

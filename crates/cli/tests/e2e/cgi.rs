@@ -540,9 +540,9 @@ fn programs_that_are_refused_take_no_place(io: Io) {
     mode(&site.path("cgi-bin/open"), 0o777);
     let server = serve(io, &site, &["--cgi-max", "2"]);
     for _ in 0..5 {
-        assert_eq!(server.get("/cgi-bin/open").status, 403);
+        assert_eq!(get(&mut server.client(), "/cgi-bin/open").status, 403);
     }
-    assert_eq!(server.get("/cgi-bin/hello").text(), "hello\n");
+    assert_eq!(get(&mut server.client(), "/cgi-bin/hello").text(), "hello\n");
     server.stops_clean();
 }
 

@@ -9,6 +9,7 @@ on_both! {
     folder_and_environment_are_the_hosts,
     bounds_are_the_hosts,
     a_program_that_is_late_is_killed,
+    programs_that_want_too_much_end_and_the_reason_is_said,
     programs_are_born_in_the_cgroup_of_their_host,
     programs_reach_what_their_host_lets_them,
     a_reload_changes_what_programs_run_as_and_within,
@@ -129,6 +130,31 @@ fn a_program_that_is_late_is_killed(io: Io) {
     mode(&site.path("cgi-bin/late"), 0o755);
     let server = serve(io, &site, &["cgi = { timeout = \"200ms\" }"]);
     assert_eq!(ask(&server, "a", "late").0, 504);
+    server.stops_clean();
+}
+
+/// The kernel bounds memory and processes; what a cgroup bounds is tested in the emulated machine (`cargo xtask test numa`).
+fn programs_that_want_too_much_end_and_the_reason_is_said(io: Io) {
+    let site = site();
+    let write = |name: &str, lines: &str| {
+        site.write(&format!("cgi-bin/{name}"), format!("#!/bin/sh\n{lines}\n").as_bytes());
+        mode(&site.path(&format!("cgi-bin/{name}")), 0o755);
+    };
+    write(
+        "hungry",
+        "x=$(head -c 300000000 /dev/zero | tr '\\0' x); printf 'Content-Type: a/b\\n\\n%s' ${#x}",
+    );
+    write("bomb", "for i in $(seq 500); do sleep 30 & done; printf 'Content-Type: a/b\\n\\nall'");
+    // Processes are counted for the whole user, and never for the superuser.
+    let user = if geteuid().is_root() { "user = \"games\"\nprocesses = 20\n" } else { "" };
+    let server = serve(io, &site, &[&format!("[host.cgi]\nmemory = \"64M\"\n{user}"), ""]);
+    assert_eq!(ask(&server, "a", "hungry").0, 502);
+    server.says("/cgi-bin/hungry: it ended with ");
+    if geteuid().is_root() {
+        assert_eq!(ask(&server, "a", "bomb").0, 502);
+        // Of failures one is said in a second; what programs say is said always.
+        server.says("Cannot fork");
+    }
     server.stops_clean();
 }
 

@@ -15,6 +15,7 @@ mod files;
 mod host_cgi;
 mod hosts;
 mod instances;
+mod kills;
 mod log;
 mod operation;
 mod php;

@@ -40,7 +40,10 @@ use std::{
     fs::File,
     os::unix::ffi::OsStrExt as _,
     path::Path,
-    sync::{Arc, Mutex, RwLock, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 use turns::{HostNumber, Turns};
 use vermeil::{More, blocking};
@@ -56,6 +59,9 @@ pub(crate) struct Cgi {
     sites: RwLock<Sites>,
     /// The number of the next site.
     numbers: AtomicUsize,
+    /// Requests whose program was found, and of these those that failed.
+    requests: AtomicU64,
+    failed: AtomicU64,
     /// How new sites come to be.
     revisions: Mutex<Revisions>,
     /// `/dev/null`, for programs without content.
@@ -71,6 +77,17 @@ impl Cgi {
 }
 
 impl Cgi {
+    /// Requests whose program was found, and those of them that failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.requests.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, result: &Result<Relayed, Broken>) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let is_failure = matches!(result, Err(broken) if broken.failure.concerns_operator());
+        self.failed.fetch_add(is_failure.into(), Ordering::Relaxed);
+    }
+
     /// Nothing if its configuration is not in force any more.
     fn site(&self, key: &SiteKey) -> Option<Arc<CgiSite>> {
         self.sites.read().expect("nothing panics under this lock").get(key).cloned()
@@ -136,7 +153,9 @@ pub(crate) async fn answer(
         Looked::Refused | Looked::MustWait => return Ok(Answered::No(Status::Forbidden)),
     };
     let run = Run { cgi: &asked.cgi, shared: &asked.shared, site, request, call, program: &program, head };
-    Ok(Answered::Yes(run.run(connection).await))
+    let result = run.run(connection).await;
+    asked.cgi.count(&result);
+    Ok(Answered::Yes(result))
 }
 
 /// What is known of a request before anything is looked up.

@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, RwLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use thiserror::Error;
@@ -97,6 +97,8 @@ impl PreparedCgi {
         Arc::new(Cgi {
             turns: Turns::new(options.bounds),
             numbers: AtomicUsize::new(sites.len()),
+            requests: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
             sites: RwLock::new(sites),
             revisions: Mutex::new(revisions),
             options,

@@ -125,7 +125,14 @@ fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>) -> Vec<PhpPoolStatus> 
 
 fn cgi(cgi: &Cgi) -> CgiStatus {
     let (running, running_max, waiting) = cgi.now();
-    CgiStatus { running: running as u64, running_max: running_max as u64, waiting: waiting as u64 }
+    let (requests, failed) = cgi.counts();
+    CgiStatus {
+        running: running as u64,
+        running_max: running_max as u64,
+        waiting: waiting as u64,
+        requests,
+        failed,
+    }
 }
 
 fn cache(server: &Server) -> CacheStatus {

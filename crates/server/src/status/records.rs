@@ -275,6 +275,10 @@ record! {
         running_max: u64,
         /// Requests waiting for one to end.
         waiting: u64,
+        /// Requests for programs that there are, answered or not.
+        requests: u64,
+        /// Of these, those that their program did not answer properly, or that got no turn.
+        failed: u64,
     }
 }
 

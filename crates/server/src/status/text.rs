@@ -71,10 +71,11 @@ impl Display for InstanceStatus {
             pools(self, f)?;
         }
         if let Some(cgi) = &self.cgi {
-            let CgiStatus { running, running_max, waiting } = cgi;
+            let CgiStatus { running, running_max, waiting, requests, failed } = cgi;
             writeln!(
                 f,
-                "cgi: {running} of at most {running_max} programs running, {waiting} requests waiting"
+                "cgi: {running} of at most {running_max} programs running, {waiting} requests waiting; {requests} \
+                 requests, {failed} failed"
             )?;
         }
         for notice in &self.notices {

@@ -1,0 +1,358 @@
+//! Everything that runs programs is killed at random under load: the spawner, pools of PHP and their children, CGI
+//! programs, instances. Each request is answered, with 502 or 503 at worst, and counted by the server as by its clients.
+//!
+//! Some seconds of it here, minutes with `cargo xtask test kill`. What was killed and what was answered is printed. The
+//! order of the kills comes from a seed, which is printed too; when they hit what is for the kernel to say.
+
+use crate::support::{Client, Content, Io, Server, Site, on_both, until, vermeil};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+on_both! {
+    everything_is_killed_and_every_request_is_answered,
+    instances_are_killed_and_the_others_answer,
+}
+
+/// Says how many seconds each of these tests takes.
+const SECONDS: &str = "VERMEIL_KILL_SECONDS";
+
+/// Seconds, unless it is said.
+const SECONDS_USUAL: u64 = 3;
+
+/// Between two kills, in milliseconds, at least and at most. Guess: a pool of PHP is back in fifty, if it was not killed a
+/// moment ago.
+const PAUSE_MS: (u64, u64) = (20, 600);
+
+/// What is asked for, and how often at once.
+const TARGETS: [(&str, usize); 4] =
+    [("/x.php", 2), ("http://pool/x.php", 2), ("/cgi-bin/hello", 3), ("/index.html", 1)];
+
+/// Answers by what was asked for and status.
+type Answers = BTreeMap<(String, u16), u64>;
+
+fn seconds() -> Duration {
+    let said = env::var(SECONDS).ok().map(|text| text.parse().expect("seconds"));
+    Duration::from_secs(said.unwrap_or(SECONDS_USUAL))
+}
+
+fn everything_is_killed_and_every_request_is_answered(io: Io) {
+    let Some((site, server)) = serve(io, "") else { return };
+    let killed = Killed::default();
+    let (answers, lost) = under_load(&server, &killed, |kind| kind != "instance");
+    assert_eq!(lost, 0, "no connection is lost: {server:?}");
+    let counted = status(&site);
+    server.stops_clean();
+    report(io, &killed, &answers, lost);
+
+    let mut all: u64 = answers.values().sum();
+    // What was asked for at the end, to see that all is well again.
+    let logged = logged(&site.outside("access.log"));
+    for (key, count) in &answers {
+        assert_eq!(logged.get(key), Some(count), "{key:?}: {logged:?} {server:?}");
+        all -= count;
+    }
+    assert_eq!((all, logged.len()), (0, answers.len()), "{logged:?}");
+    let counted = &counted["instances"][0];
+    let of = |target: &str, is: fn(u16) -> bool| -> u64 {
+        answers.iter().filter(|((t, s), _)| t == target && is(*s)).map(|(_, count)| count).sum()
+    };
+    let is_bad = |status| status != 200;
+    assert_eq!(counted["requests"], answers.values().sum::<u64>());
+    for (target, counts) in
+        [("/x.php", &counted["php"]), ("http://pool/x.php", &counted["php_pools_used"][0]["pool"])]
+    {
+        let count = |name: &str| counts[name].as_u64().expect("a number");
+        let refused = count("refused") + count("given_up");
+        assert_eq!(count("requests") + refused, of(target, |_| true), "{target}: {counts}");
+        assert_eq!(count("failed") + refused, of(target, is_bad), "{target}: {counts}");
+    }
+    let cgi = &counted["cgi"];
+    assert_eq!(cgi["requests"], of("/cgi-bin/hello", |_| true), "{cgi}");
+    assert_eq!(cgi["failed"], of("/cgi-bin/hello", is_bad), "{cgi}");
+    println!("the server counted the same: {counted}");
+}
+
+fn instances_are_killed_and_the_others_answer(io: Io) {
+    let Some((site, server)) = serve(io, "instances = 2\nbalance = \"hash\"\n") else { return };
+    let killed = Killed::default();
+    let (answers, lost) = under_load(&server, &killed, |kind| matches!(kind, "instance" | "CGI program"));
+    let counted = status(&site);
+    server.stop();
+    report(io, &killed, &answers, lost);
+    let instances = killed.of("instance");
+    // Who was connected to one that was killed lost that connection, with at most one request on it.
+    let clients: usize = TARGETS.iter().map(|(_, clients)| clients).sum();
+    assert!(lost <= instances * clients as u64, "{lost} lost");
+    let restarts = counted["instances"].as_array().expect("instances").iter();
+    let restarts: u64 = restarts.map(|instance| instance["restarts"].as_u64().expect("a number")).sum();
+    assert_eq!(restarts, instances, "{counted}");
+}
+
+/// A server with PHP of its own, a host with a pool of its own, and CGI.
+fn serve(io: Io, top: &str) -> Option<(Site, Server)> {
+    if ["/usr/sbin/php-fpm8.2", "/usr/bin/php-cgi"].iter().any(|program| !Path::new(program).exists()) {
+        eprintln!("SKIPPED: no php-fpm or no php-cgi on this machine");
+        return None;
+    }
+    let site = Site::new();
+    let root = site.root();
+    site.write(
+        "x.php",
+        b"<?php header('Content-Length: 6'); usleep(random_int(0, 3000)); echo \"hello\\n\";",
+    );
+    site.write(
+        "cgi-bin/hello",
+        b"#!/bin/sh\nsleep 0.01\nprintf 'Content-Type: a/b\\nContent-Length: 6\\n\\nhello\\n'\n",
+    );
+    let open = [
+        root.parent().expect("around it").to_owned(),
+        root,
+        site.path("cgi-bin"),
+        site.path("cgi-bin/hello"),
+    ];
+    for path in open {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    let (user, pool_user) = match geteuid().is_root() {
+        true => ("[cgi]\nuser = \"nobody\"\n", "user = \"daemon\"\n"),
+        false => ("", ""),
+    };
+    let log = site.outside("access.log");
+    let text = format!(
+        "io = \"{}\"\nlog = {log:?}\ncontrol = \"control\"\n{top}[[listener]]\naddress = \"127.0.0.1:0\"\n{user}\
+         [php]\nchildren = 3\n\
+         [[host]]\nroot = \"site\"\nphp = true\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
+         [[host]]\nnames = [\"pool\"]\nroot = \"site\"\n[host.php]\n{pool_user}children = 2\n",
+        io.name()
+    );
+    let file = site.outside("vermeil.toml");
+    fs::write(&file, text).expect("a file");
+    let server = Server::of_file(&file);
+    Some((site, server))
+}
+
+/// Clients ask while all of the `chosen` kinds is killed, for as long as was said; then until all is answered well again.
+/// Gives the answers, and how many requests lost their connection.
+fn under_load(server: &Server, killed: &Killed, chosen: impl Fn(&str) -> bool) -> (Answers, u64) {
+    let (stop, all) = (AtomicBool::new(false), Mutex::new((Answers::new(), 0)));
+    thread::scope(|scope| {
+        for (target, clients) in TARGETS {
+            for _ in 0..clients {
+                let (stop, all) = (&stop, &all);
+                scope.spawn(move || {
+                    let (answers, lost) = ask_on(server, target, stop);
+                    let mut all = all.lock().expect("nobody panics");
+                    answers.into_iter().for_each(|(key, count)| *all.0.entry(key).or_default() += count);
+                    all.1 += lost;
+                });
+            }
+        }
+        let _stopping = Stopping(&stop);
+        kill_for(seconds(), server.pid(), killed, chosen);
+    });
+    let (mut answers, lost) = all.into_inner().expect("nobody panicked");
+    for (target, _) in TARGETS {
+        until("all is well again", || {
+            let (status, _) = ask(&mut server.client(), target).ok()?;
+            *answers.entry((target.to_owned(), status)).or_default() += 1;
+            (status == 200).then_some(())
+        });
+    }
+    (answers, lost)
+}
+
+/// Says at its end that it is time to stop, also when something failed.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn ask_on(server: &Server, target: &str, stop: &AtomicBool) -> (Answers, u64) {
+    let (mut answers, mut lost) = (Answers::new(), 0);
+    let mut client = server.client();
+    while !stop.load(Ordering::Relaxed) {
+        match ask(&mut client, target) {
+            Ok((status, closes)) => {
+                assert!(matches!(status, 200 | 502 | 503), "{target}: {status}");
+                *answers.entry((target.to_owned(), status)).or_default() += 1;
+                if closes {
+                    client = server.client();
+                }
+            }
+            Err(()) => {
+                lost += 1;
+                client = until("somebody listens", || Client::try_connect(server.addr()));
+            }
+        }
+    }
+    (answers, lost)
+}
+
+/// The status of the next answer, and whether the connection ends behind it.
+fn ask(client: &mut Client, target: &str) -> Result<(u16, bool), ()> {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n");
+    client.try_send(request).map_err(drop)?;
+    let response = client.try_read(Content::Follows).map_err(drop)?;
+    Ok((response.status, response.closes()))
+}
+
+/// What was killed, by kind.
+#[derive(Default)]
+struct Killed(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Killed {
+    fn of(&self, kind: &str) -> u64 {
+        self.0.lock().expect("nobody panics").get(kind).copied().unwrap_or_default()
+    }
+}
+
+fn kill_for(time: Duration, server: u32, killed: &Killed, chosen: impl Fn(&str) -> bool) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let mut random = Random(now.as_nanos() as u64 | 1);
+    println!("seed {}", random.0);
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline {
+        let found: Vec<_> = below(server).into_iter().filter(|process| chosen(process.kind)).collect();
+        let mut kinds: Vec<_> = found.iter().map(|process| process.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        if !kinds.is_empty() {
+            // Every kind as often as any other, however many processes it has.
+            let kind = kinds[random.below(kinds.len())];
+            let of_kind: Vec<_> = found.iter().filter(|process| process.kind == kind).collect();
+            if of_kind[random.below(of_kind.len())].kill() {
+                *killed.0.lock().expect("nobody panics").entry(kind).or_default() += 1;
+            }
+        }
+        let (least, most) = PAUSE_MS;
+        thread::park_timeout(Duration::from_millis(least + random.below((most - least) as usize) as u64));
+    }
+}
+
+/// Xorshift, after Marsaglia (2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// A process that may be killed.
+struct Process {
+    pid: u32,
+    parent: u32,
+    kind: &'static str,
+}
+
+impl Process {
+    /// Kills it, and nobody who has got its number since; says whether it was there.
+    fn kill(&self) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return false };
+        let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        let is_it = children(self.parent).contains(&self.pid);
+        is_it && !is_over(self.pid) && pidfd_send_signal(descriptor, Signal::KILL).is_ok()
+    }
+}
+
+fn is_over(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
+
+/// What may be killed of the processes below a server, or a supervisor of several.
+fn below(server: u32) -> Vec<Process> {
+    let mut found = Vec::new();
+    for child in children(server) {
+        match name(child).as_str() {
+            "vermeil" => {
+                found.push(Process { pid: child, parent: server, kind: "instance" });
+                found.extend(below(child));
+            }
+            "vermeil-keeper" => {
+                for spawner in children(child).into_iter().filter(|pid| name(*pid) == "vermeil-spawn") {
+                    found.push(Process { pid: spawner, parent: child, kind: "spawner" });
+                    found.extend(programs(spawner));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn programs(spawner: u32) -> Vec<Process> {
+    let mut found = Vec::new();
+    for program in children(spawner) {
+        let name = name(program);
+        let (kind, kind_below) = match name.as_str() {
+            _ if name.starts_with("php-fpm") => ("PHP pool (php-fpm)", "PHP child (php-fpm)"),
+            _ if name.starts_with("php-cgi") => ("PHP pool (php-cgi)", "PHP child (php-cgi)"),
+            "hello" => ("CGI program", "CGI program"),
+            _ => continue,
+        };
+        found.push(Process { pid: program, parent: spawner, kind });
+        let below = children(program).into_iter();
+        found.extend(below.map(|pid| Process { pid, parent: program, kind: kind_below }));
+    }
+    found
+}
+
+fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Children of all threads of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let listed = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let listed: Vec<String> = listed.collect();
+    listed.iter().flat_map(|pids| pids.split_ascii_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn status(site: &Site) -> Value {
+    let control = site.outside("control");
+    let asked = vermeil(&["status", "--json", "--control", control.to_str().expect("UTF-8")]).output();
+    serde_json::from_slice(&asked.expect("it runs").stdout).expect("JSON")
+}
+
+/// What the access log says was answered.
+fn logged(log: &Path) -> Answers {
+    let mut answers = Answers::new();
+    for line in fs::read_to_string(log).expect("a log").lines() {
+        let (_, rest) = line.split_once("\"GET ").expect("a request");
+        let (target, rest) = rest.split_once(" HTTP/1.1\" ").expect("its version");
+        let status = rest.split(' ').next().and_then(|status| status.parse().ok()).expect("a status");
+        *answers.entry((target.to_owned(), status)).or_default() += 1;
+    }
+    answers
+}
+
+fn report(io: Io, killed: &Killed, answers: &Answers, lost: u64) {
+    println!("{}, {} s under load", io.name(), seconds().as_secs());
+    for (kind, count) in killed.0.lock().expect("nobody panics").iter() {
+        println!("  killed {count:>6}  {kind}");
+    }
+    for ((target, status), count) in answers {
+        println!("  {status} {count:>10}  {target}");
+    }
+    println!("  lost with an instance {lost}");
+}

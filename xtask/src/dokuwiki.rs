@@ -1,0 +1,196 @@
+//! `cargo xtask test dokuwiki`: a real application in PHP, used through a real browser.
+//!
+//! DokuWiki, as Debian packages it, is unpacked below target/ without being installed, with a user and an empty wiki, and
+//! served by Vermeil with a pool of its own. Chromium logs in, writes a page, saves it, and reads it again, clicking and
+//! typing as a person does. Leaves a picture of the page behind. Where a package or the browser cannot be had it is
+//! skipped, loudly. How the browser is driven stands in `dokuwiki/browser.rs`.
+
+mod browser;
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vermeil_bench::peers::find_program;
+
+use crate::error::{Error, Result};
+use crate::packages;
+use crate::steps::run_command;
+use crate::workspace::{Workspace, cargo};
+use browser::Browser;
+
+/// The wiki, and what of its dependencies it needs for pages; none of them is installed.
+const PACKAGES: [&str; 8] = [
+    "dokuwiki",
+    "libjs-jquery",
+    "libjs-jquery-cookie",
+    "libjs-jquery-ui",
+    "libphp-simplepie",
+    "php-geshi",
+    "php-phpseclib",
+    "php-random-compat",
+];
+
+/// How long the server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks whether it does.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Makes the wiki `$1` out of the packages unpacked in `$2`. Links lead out of the served folder, so copies replace them.
+const SET_UP: &str = r#"set -e
+rm -rf "$1"; mkdir -p "$1/conf"
+cp -r "$2/usr/share/dokuwiki" "$1/site"
+rm -f "$1/site/lib/tpl" "$1/site/lib/plugins" "$1/site/.htaccess"
+cp -rL "$2/var/lib/dokuwiki/lib/tpl" "$2/var/lib/dokuwiki/lib/plugins" "$1/site/lib/"
+cp -r "$2/var/lib/dokuwiki/data" "$1/data"
+find "$2/etc/dokuwiki" -type f -exec cp {} "$1/conf/" \;
+grep -rlE '/usr/share/(php|javascript)' "$1/site" | xargs sed -i "s,/usr/share/\(php\|javascript\),$2/usr/share/\1,g"
+cat > "$1/site/inc/preload.php" <<END
+<?php if (!defined('DOKU_CONF')) { define('DOKU_CONF', '$1/conf/'); define('DOKU_MAIN_CONF', '$1/conf/'); }
+END
+cat > "$1/conf/local.php" <<END
+<?php
+\$conf['savedir'] = '$1/data';
+\$conf['useacl'] = 1;
+END
+printf 'painter:%s:Painter:painter@example.org:user\n' "$(printf pearl | md5sum | cut -d' ' -f1)" > "$1/conf/users.auth.php"
+printf '*\t@ALL\t1\n*\t@user\t8\n' > "$1/conf/acl.auth.php"
+chmod -R a+rX "$1" "$2"
+chmod -R a+rwX "$1/data" "$1/conf"
+"#;
+
+/// What is written on the page.
+const TEXT: &str = "====== Pearls ======\n\nWritten **by hand** in a browser.";
+
+/// Runs the command.
+pub(crate) fn run() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let wiki = match prepare() {
+        Ok(wiki) => wiki,
+        Err(why) => {
+            println!("\n******** SKIPPED: the wiki or its browser cannot be had: {why} ********\n");
+            return Ok(());
+        }
+    };
+    run_command(cargo().args(["build", "--package", "vermeil-cli"]).current_dir(&workspace.root))?;
+    let server = Server::start(&workspace.target.join("debug/vermeil"), &wiki)?;
+    let browser = find_program("chromium").ok_or_else(|| Error::form("chromium", "is not here"))?;
+    let picture = workspace.target.join("dokuwiki.png");
+    use_it(&server, &browser, &wiki, &picture)?;
+    println!("{}", server.status()?);
+    println!("a picture of the page: {}", picture.display());
+    Ok(())
+}
+
+/// Unpacks the wiki into a folder of its own that PHP's user reaches; it goes with the value.
+fn prepare() -> Result<tempfile::TempDir> {
+    packages::install_browser()?;
+    for program in ["apt-get", "dpkg-deb", "chromium", "php-fpm8.2"] {
+        find_program(program).ok_or_else(|| Error::form(program, "is not here"))?;
+    }
+    let folder = tempfile::Builder::new().prefix("vermeil-dokuwiki-").tempdir();
+    let folder = folder.map_err(Error::path("make a folder in", Path::new("/tmp")))?;
+    run_command(Command::new("chmod").arg("755").arg(folder.path()))?;
+    let unpacked = folder.path().join("packages");
+    run_command(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder.path()))?;
+    for package in packages_in(folder.path())? {
+        run_command(Command::new("dpkg-deb").arg("-x").arg(package).arg(&unpacked))?;
+    }
+    run_command(
+        Command::new("sh").args(["-c", SET_UP, "sh"]).arg(folder.path().join("wiki")).arg(&unpacked),
+    )?;
+    Ok(folder)
+}
+
+fn packages_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(Error::path("list", folder))?;
+    let files = entries.flatten().map(|entry| entry.path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
+    // The wiki first: it links to what others bring as folders.
+    files.sort();
+    Ok(files)
+}
+
+/// Logs in, writes a page, saves it and reads it again.
+fn use_it(server: &Server, program: &Path, wiki: &tempfile::TempDir, picture: &Path) -> Result<()> {
+    let mut browser = Browser::start(program, &wiki.path().join("browser"))?;
+    let page = |rest: &str| format!("http://{}/doku.php?id=pearls{rest}", server.address);
+    browser.go(&page("&do=login"))?;
+    browser.until("document.querySelector('#dw__login')")?;
+    browser.type_into("#dw__login input[name=u]", "painter")?;
+    browser.type_into("#dw__login input[name=p]", "pearl")?;
+    browser.click("#dw__login button[type=submit]")?;
+    browser.until("document.querySelector('#dokuwiki__usertools .user')")?;
+    println!("logged in: {}", browser.value("document.querySelector('.user').innerText")?);
+    browser.go(&page("&do=edit"))?;
+    browser.until("document.querySelector('#wiki__text')")?;
+    browser.type_into("#wiki__text", TEXT)?;
+    browser.click("#edbtn__save")?;
+    let is_shown =
+        "!document.querySelector('#wiki__text') && document.querySelector('.page h1')?.innerText == 'Pearls'";
+    browser.until(is_shown)?;
+    println!("saved: {}", browser.value("location.pathname + location.search")?);
+    // Once more, as somebody who was not there.
+    browser.go("about:blank")?;
+    browser.go(&page(""))?;
+    browser.until(is_shown)?;
+    browser.until("document.querySelector('.page strong').innerText == 'by hand'")?;
+    browser.until("[...document.images].every(image => image.naturalWidth > 0)")?;
+    println!("read: {}", browser.value("document.querySelector('.page').innerText")?);
+    let base64 = wiki.path().join("picture");
+    fs::write(&base64, browser.picture()?).map_err(Error::path("write", &base64))?;
+    let file = File::create(picture).map_err(Error::path("create", picture))?;
+    run_command(Command::new("base64").arg("-d").arg(&base64).stdout(file))
+}
+
+/// Vermeil with the wiki.
+struct Server {
+    process: Child,
+    program: PathBuf,
+    control: PathBuf,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(program: &Path, wiki: &tempfile::TempDir) -> Result<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let address = free.map_err(Error::path("find a port on", Path::new("127.0.0.1")))?;
+        let control = wiki.path().join("control");
+        let mut command = Command::new(program);
+        command.arg("serve").arg(wiki.path().join("wiki/site")).args(["--php", "--php-children", "4"]);
+        command.args(["--log", "off", "--listen", &address.to_string(), "--control"]).arg(&control);
+        command.stdin(Stdio::null());
+        let process = command.spawn().map_err(Error::path("start", program))?;
+        let server = Self { process, program: program.to_owned(), control, address };
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            if Instant::now() > deadline {
+                return Err(Error::form("vermeil serve", "it does not listen"));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(server)
+    }
+
+    /// What it says of PHP.
+    fn status(&self) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command.arg("status").arg("--control").arg(&self.control);
+        let output = command.output().map_err(Error::path("start", &self.program))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        Ok(said.lines().filter(|line| line.contains("php")).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // So that it removes what it has made; it ends within its time for draining.
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,165 @@
+//! Chromium without a window, told what to do over a pair of pipes (the DevTools protocol, messages that end with a zero
+//! byte on descriptors 3 and 4).
+//!
+//! Knows pages, expressions, typed text and pictures of pages; leaves out what is done with them. Waiting is for a
+//! condition of the page, with a deadline.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+/// How long a page may take for anything: far more than it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at a page.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A browser with one page.
+pub(super) struct Browser {
+    process: Child,
+    to: ChildStdin,
+    from: Receiver<Value>,
+    next_id: u64,
+    session: Option<String>,
+}
+
+impl Browser {
+    /// Starts it, with everything it keeps in `folder`.
+    pub(super) fn start(program: &Path, folder: &Path) -> Result<Self> {
+        // Its pipes are our pipes to the shell, moved.
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null"]).arg(program);
+        command.args(["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu"]);
+        // A container has neither the rights for its sandbox nor much shared memory.
+        command.args(["--no-sandbox", "--disable-dev-shm-usage", "--window-size=1100,800"]);
+        command.arg(format!("--user-data-dir={}", folder.display())).arg("about:blank");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().map_err(Error::path("start", program))?;
+        let to = process.stdin.take().expect("piped");
+        let mut answers = BufReader::new(process.stdout.take().expect("piped"));
+        let (say, from) = mpsc::channel();
+        thread::spawn(move || {
+            let mut message = Vec::new();
+            while answers.read_until(0, &mut message).is_ok_and(|read| read > 0) {
+                message.pop();
+                if let Ok(value) = serde_json::from_slice(&message)
+                    && say.send(value).is_err()
+                {
+                    return;
+                }
+                message.clear();
+            }
+        });
+        let mut browser = Self { process, to, from, next_id: 0, session: None };
+        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }))?;
+        let attached = json!({ "targetId": target["targetId"], "flatten": true });
+        let session =
+            browser.ask("Target.attachToTarget", attached)?["sessionId"].as_str().map(str::to_owned);
+        browser.session = session;
+        Ok(browser)
+    }
+
+    /// What it answers to a command.
+    fn ask(&mut self, method: &str, params: Value) -> Result<Value> {
+        self.next_id += 1;
+        let mut message = json!({ "id": self.next_id, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        let lost = |_| Error::form("Chromium", "it ended");
+        self.to.write_all(&[message.to_string().as_bytes(), b"\0"].concat()).map_err(lost)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer = self.from.recv_timeout(left);
+            let mut answer = answer.map_err(|_| Error::form("Chromium", format!("{method}: no answer")))?;
+            // Others are news.
+            if answer["id"] == self.next_id {
+                return match answer.get("error") {
+                    Some(error) => Err(Error::form("Chromium", format!("{method}: {error}"))),
+                    None => Ok(answer["result"].take()),
+                };
+            }
+        }
+    }
+
+    /// Goes to a page.
+    pub(super) fn go(&mut self, address: &str) -> Result<()> {
+        let answer = self.ask("Page.navigate", json!({ "url": address }))?;
+        match answer.get("errorText") {
+            Some(error) => Err(Error::form(address, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The value of an expression on the page.
+    pub(super) fn value(&mut self, expression: &str) -> Result<Value> {
+        let params = json!({ "expression": expression, "returnByValue": true });
+        let answer = self.ask("Runtime.evaluate", params)?;
+        match answer.get("exceptionDetails") {
+            Some(details) => Err(Error::form(expression, details)),
+            None => Ok(answer["result"]["value"].clone()),
+        }
+    }
+
+    /// Waits until an expression is true on a page that is complete.
+    pub(super) fn until(&mut self, expression: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let complete = format!("document.readyState == 'complete' && Boolean({expression})");
+        // While one page gives way to the next, nothing can be asked.
+        while !matches!(self.value(&complete), Ok(Value::Bool(true))) {
+            if Instant::now() > deadline {
+                let shown = self.value("document.title + ': ' + document.body.innerText.slice(0, 500)");
+                let shown = shown.map(|shown| shown.to_string()).unwrap_or_default();
+                return Err(Error::form(expression, format!("it never became true on {shown}")));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Types text where `selector` is, in place of what was there.
+    pub(super) fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
+        self.value(&format!("{{ let e = document.querySelector('{selector}'); e.focus(); e.select(); }}"))?;
+        self.ask("Input.insertText", json!({ "text": text })).map(drop)
+    }
+
+    /// Clicks on what `selector` is.
+    pub(super) fn click(&mut self, selector: &str) -> Result<()> {
+        let place = format!(
+            "{{ let e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}}); \
+             let r = e.getBoundingClientRect(); [r.x + r.width / 2, r.y + r.height / 2] }}"
+        );
+        let place = self.value(&place)?;
+        for kind in ["mousePressed", "mouseReleased"] {
+            let params =
+                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            self.ask("Input.dispatchMouseEvent", params)?;
+        }
+        Ok(())
+    }
+
+    /// A picture of the page, as PNG in base64.
+    pub(super) fn picture(&mut self) -> Result<String> {
+        let answer = self.ask("Page.captureScreenshot", json!({ "format": "png" }))?;
+        Ok(answer["data"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.session = None;
+        // It ends all of its processes when it is asked to.
+        if self.ask("Browser.close", json!({})).is_err() {
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+    }
+}
