@@ -69,7 +69,7 @@ pub(crate) enum Name {
     Balancers,
     /// How many events a core simulates in a second.
     Sim,
-    /// What a request costs the load injector, beside wrk, ab and h2load; the users it holds.
+    /// What a request costs the load injector, beside wrk, ab, hey and h2load; the users it holds.
     Load,
     /// The most users of a support site that Vermeil with PHP and nginx with php-fpm serve well.
     FindMax,

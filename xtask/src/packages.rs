@@ -21,10 +21,11 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 21] = [
+const NEEDS: [Need; 22] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
+    Need { program: "hey", package: "hey", reason: "a peer of bench load" },
     Need { program: "openssl", package: "openssl", reason: "certificates of the TLS tests" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
     Need {

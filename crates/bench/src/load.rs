@@ -1,7 +1,8 @@
-//! The bench of the load injector: what a request costs it, beside wrk, ab and h2load; whether they agree; how many users
+//! The bench of the load injector: what a request costs it, beside wrk, ab, hey and h2load; whether they agree; how many users
 //! it holds.
 //!
-//! Three parts. *Cost*: each injector alone on a cpu loads the same nginx on the other, as fast as it can. *Agreement*: the
+//! Three parts. *Cost*: each injector alone on a cpu loads the same nginx on the other, as fast as it can, over HTTP/1.1 and,
+//! those that can, over HTTP/2. *Agreement*: the
 //! same against a back end that answers after 10 ms, so that all must see the same rate and the same times. *Users*: thousands
 //! who think, on one core, with the memory they take and how late their timers are. Rounds are interleaved and their order
 //! rotates. What becomes of the numbers stands in `report`.
@@ -31,7 +32,7 @@ use crate::site::Site;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
 use crate::{Error, Result};
-use injectors::{Injector, Place};
+use injectors::{Injector, Place, Speech};
 
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 5;
@@ -40,8 +41,12 @@ pub const ROUNDS: usize = 5;
 pub const DURATION: Duration = Duration::from_secs(4);
 /// Connections of every run, as many as the benches of servers use.
 pub const CONNECTIONS: usize = 64;
+/// Requests at a time on a connection of HTTP/2. A guess: what a browser asks for at once.
+const STREAMS: usize = 10;
 /// What is asked for, and its size.
 const FILE: (&str, usize) = ("1k.html", 1024);
+/// What the second part is called in rows.
+const AGREEMENT: &str = "10 ms";
 /// How long the back end of the second part waits with each answer. A guess: far more than two busy cores add.
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -95,15 +100,14 @@ impl Bench<'_> {
             root: &self.site.root(),
             state: &state,
         };
-        let server = Process::start("nginx", nginx::command(setting, Sending::Copy)?, &state)?;
+        let http2 = Network::Loopback.free_address()?;
+        let command = nginx::both_versions_command(setting, http2, Sending::Copy)?;
+        let server = Process::start("nginx", command, &state)?;
         server.wait_until_listening(&Network::Loopback, address)?;
-        self.rounds(
-            "nginx 1k",
-            address,
-            &format!("/{}", FILE.0),
-            &injectors::here(self.options.size)?,
-            points,
-        )?;
+        let (path, mut injectors) = (format!("/{}", FILE.0), injectors::here(self.options.size)?);
+        self.rounds("nginx 1k", (address, &path, Speech::Http1), &injectors, points)?;
+        injectors.retain(|injector| injector.speaks_http2());
+        self.rounds("nginx 1k h2", (http2, &path, Speech::Http2 { streams: STREAMS }), &injectors, points)?;
         server.stop()
     }
 
@@ -118,15 +122,14 @@ impl Bench<'_> {
         let mut injectors = injectors::here(self.options.size)?;
         // ab asks by HTTP/1.0, which the back end answers by closing.
         injectors.retain(|injector| *injector != Injector::Ab);
-        self.rounds("10 ms", address, "/product?id=1", &injectors, points)?;
+        self.rounds(AGREEMENT, (address, "/product?id=1", Speech::Http1), &injectors, points)?;
         server.stop()
     }
 
     fn rounds(
         &self,
         program: &str,
-        address: SocketAddr,
-        path: &str,
+        (address, path, speech): (SocketAddr, &str, Speech),
         injectors: &[Injector],
         points: &mut Points,
     ) -> Result<()> {
@@ -135,6 +138,7 @@ impl Bench<'_> {
             address,
             target: Target::to(path),
             load: Load { connections: CONNECTIONS, duration: self.options.duration },
+            speech,
             cpu: self.cpus.client,
             vermeil: &self.options.vermeil,
             state: &state,
@@ -148,7 +152,7 @@ impl Bench<'_> {
                 self.stop.check()?;
                 let sample = injector.run(&place)?;
                 eprintln!(
-                    "round {}/{}  {program:<9} {:<14} {:>8.0} requests per cpu second  {:>8.0} req/s",
+                    "round {}/{}  {program:<11} {:<14} {:>8.0} requests per cpu second  {:>8.0} req/s",
                     round + 1,
                     self.options.rounds,
                     injector.name(),

@@ -33,8 +33,22 @@ pub enum Injector {
     Wrk,
     /// ab, over HTTP/1.0 with keep-alive.
     Ab,
-    /// h2load over HTTP/1.1.
+    /// hey.
+    Hey,
+    /// h2load.
     H2load,
+}
+
+/// What is spoken with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speech {
+    /// HTTP/1.1, one request at a time on each connection.
+    Http1,
+    /// HTTP/2 that is known beforehand, so many requests at a time on each connection.
+    Http2 {
+        /// The number.
+        streams: usize,
+    },
 }
 
 /// Those that are installed; in a full run all must be.
@@ -53,6 +67,7 @@ pub(super) struct Place<'a> {
     pub(super) address: SocketAddr,
     pub(super) target: Target,
     pub(super) load: Load,
+    pub(super) speech: Speech,
     pub(super) cpu: usize,
     pub(super) vermeil: &'a Path,
     pub(super) state: &'a Path,
@@ -91,7 +106,7 @@ impl Sample {
 
 impl Injector {
     /// Every injector, in the order of the tables.
-    pub const ALL: [Self; 5] = [Self::Uring, Self::Epoll, Self::Wrk, Self::Ab, Self::H2load];
+    pub const ALL: [Self; 6] = [Self::Uring, Self::Epoll, Self::Wrk, Self::Ab, Self::Hey, Self::H2load];
 
     /// The name in rows.
     pub fn name(self) -> &'static str {
@@ -100,8 +115,14 @@ impl Injector {
             Self::Epoll => "vermeil-epoll",
             Self::Wrk => "wrk",
             Self::Ab => "ab",
+            Self::Hey => "hey",
             Self::H2load => "h2load",
         }
+    }
+
+    /// Whether it can be asked for HTTP/2 without TLS.
+    pub(super) fn speaks_http2(self) -> bool {
+        matches!(self, Self::Uring | Self::Epoll | Self::H2load)
     }
 
     /// The program it needs, and the Debian package that holds it.
@@ -110,6 +131,7 @@ impl Injector {
             Self::Uring | Self::Epoll => None,
             Self::Wrk => Some(("wrk", "wrk")),
             Self::Ab => Some(("ab", "apache2-utils")),
+            Self::Hey => Some(("hey", "hey")),
             Self::H2load => Some(("h2load", "nghttp2-client")),
         }
     }
@@ -122,6 +144,7 @@ impl Injector {
             Self::Epoll => vermeil(place, "epoll"),
             Self::Wrk => wrk(place),
             Self::Ab => ab(place),
+            Self::Hey => hey(place),
             Self::H2load => h2load(place),
         }?;
         Ok(Sample { cpu: measure::children()?.saturating_sub(before), ..sample })
@@ -132,7 +155,7 @@ fn url(place: &Place<'_>) -> String {
     format!("http://{}{}", place.address, place.target.path)
 }
 
-/// ab and h2load count whole seconds.
+/// ab, hey and h2load count whole seconds.
 fn whole_seconds(place: &Place<'_>) -> String {
     place.load.duration.as_secs_f64().ceil().to_string()
 }
@@ -159,6 +182,9 @@ fn sample_of(name: &str, said: &str, read: impl FnOnce(&str) -> Option<Sample>) 
 fn vermeil(place: &Place<'_>, io: &str) -> Result<Sample> {
     let mut command = super::vermeil_load(place.vermeil, place.cpu);
     command.args(["--io", io, "-c", &place.load.connections.to_string()]);
+    if let Speech::Http2 { streams } = place.speech {
+        command.args(["--http2", "--pipeline", &streams.to_string()]);
+    }
     command.args(["-d", &format!("{}ms", place.load.duration.as_millis())]).arg(url(place));
     // 5: the injector was the limit, which is what is measured here.
     sample_of("vermeil load", &said_by(&mut command, &[0, 5])?, of_record)
@@ -229,9 +255,41 @@ fn of_ab(said: &str, table: &str) -> Option<Sample> {
     })
 }
 
+fn hey(place: &Place<'_>) -> Result<Sample> {
+    let mut command = Network::Loopback.client_command("hey", place.cpu);
+    let duration = format!("{}s", whole_seconds(place));
+    command.args(["-cpus", "1", "-c", &place.load.connections.to_string(), "-z", &duration]);
+    command.arg(url(place));
+    sample_of("hey", &said_by(&mut command, &[0])?, of_hey)
+}
+
+/// From what hey says: times in seconds, to a tenth of a millisecond.
+fn of_hey(said: &str) -> Option<Sample> {
+    let after = |name: &str| {
+        let line = said.lines().find_map(|line| line.trim().strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    // What it could not finish when its time was over is told as an error, too; another status is none.
+    let answers = said.lines().filter_map(|line| line.trim().strip_suffix(" responses"));
+    let answers: Vec<_> = answers.filter_map(|line| line.split_once("]\t")).collect();
+    let [("[200", requests)] = answers[..] else { return None };
+    Some(Sample {
+        requests: requests.parse().ok()?,
+        per_second: after("Requests/sec:")?,
+        cpu: Duration::ZERO,
+        p50_us: after("50% in").map(|seconds| seconds * 1e6),
+        p99_us: after("99% in").map(|seconds| seconds * 1e6),
+        mean_us: after("Average:").map(|seconds| seconds * 1e6),
+    })
+}
+
 fn h2load(place: &Place<'_>) -> Result<Sample> {
     let mut command = Network::Loopback.client_command("h2load", place.cpu);
-    command.args(["--h1", "-t", "1", "-c", &place.load.connections.to_string(), "-D", &whole_seconds(place)]);
+    command.args(["-t", "1", "-c", &place.load.connections.to_string(), "-D", &whole_seconds(place)]);
+    match place.speech {
+        Speech::Http1 => command.arg("--h1"),
+        Speech::Http2 { streams } => command.args(["-m", &streams.to_string()]),
+    };
     command.arg(url(place));
     sample_of("h2load", &said_by(&mut command, &[0])?, of_h2load)
 }
@@ -280,6 +338,17 @@ mod tests {
         assert_eq!((sample.p50_us, sample.p99_us), (Some(512.0), Some(1500.0)));
         assert_eq!(of_ab(&said.replace("requests:        0", "requests:        3"), ""), None);
         assert_eq!(of_ab(&format!("{said}Non-2xx responses:      4021\n"), ""), None);
+    }
+
+    #[test]
+    fn what_hey_says_is_read() {
+        let said = "Summary:\n  Average:\t0.0102 secs\n  Requests/sec:\t6215.2242\n\nLatency distribution:\n  \
+                    50% in 0.0101 secs\n  99% in 0.0121 secs\n\nStatus code distribution:\n  [200]\t12430 responses\n";
+        let sample = of_hey(said).expect("numbers");
+        assert_eq!((sample.requests, sample.per_second), (12430, 6215.2242));
+        assert_eq!((sample.p50_us, sample.mean_us), (Some(10100.0), Some(10200.0)));
+        assert_eq!(of_hey(&said.replace("[200]", "[503]")), None);
+        assert_eq!(of_hey(&format!("{said}  [404]\t3 responses\n")), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The tables of the bench, and how to read them.
 
-use super::CONNECTIONS;
+use super::{AGREEMENT, CONNECTIONS};
 use super::injectors::Injector;
 use crate::machine;
 use crate::options::Options;
@@ -14,7 +14,8 @@ const HOW_TO_READ: &str = "\
 from its start to its end. Each has one cpu for itself, the server the other. Against *nginx 1k* all go as fast as they can: \
 the rates beside it are those of a closed loop and belong to the slower of the two. Against *10 ms* the server answers each \
 request 10 ms after it came, so 64 connections can have 6,400 answers a second and no injector may see a median below \
-10 ms: there, rates and times have to agree. ab asks by HTTP/1.0 and takes no part in that; h2load tells means only.
+10 ms: there, rates and times have to agree. ab asks by HTTP/1.0 and takes no part in that; h2load tells means only, hey \
+tenths of a millisecond. *h2* is HTTP/2 without TLS, with ten requests at a time on each connection.
 
 *Users* think 5 s on average between requests. Users per GB are those that ran, divided by the most memory that was \
 resident; users per core are those that ran, divided by the share of one core they took, were it all as even. *Late* is \
@@ -27,6 +28,7 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
     Report::new("load", "what a request costs the injector", &options.repository, parameters(options))
         .with_points(points)
         .with_table(injectors(points))
+        .with_line(agreement(points))
         .with_table(users(points))
         .with_how_to_read(HOW_TO_READ)
 }
@@ -50,6 +52,15 @@ fn injectors(points: &Points) -> Table {
         ]);
     }
     table
+}
+
+/// How far from each other the rates of the injectors are where they have to agree.
+fn agreement(points: &Points) -> String {
+    let rates = points.cells().into_iter().filter(|(program, _)| *program == AGREEMENT);
+    let rates = rates.filter_map(|(program, variant)| Some(points.summary(program, variant, "per_s")?.median));
+    let (low, high) = rates.fold((f64::MAX, 0.0), |(low, high), rate| (rate.min(low), rate.max(high)));
+    let apart = (high - low).max(0.0) / high.max(1.0);
+    format!("Against {AGREEMENT}, the rates of all are within {:.1} % of each other.", apart * 100.0)
 }
 
 fn users(points: &Points) -> Table {
@@ -77,6 +88,7 @@ fn parameters(options: &Options) -> Vec<(&'static str, String)> {
         version("wrk", "-v").map(|said| said.split(" [").next().unwrap_or_default().to_owned()),
         version("ab", "-V")
             .map(|said| said.replace("This is ", "").split(" <").next().unwrap_or_default().to_owned()),
+        find_program("hey").map(|_| "hey".to_owned()),
         version("h2load", "--version"),
         version("nginx", "-v").map(|said| said.replace("nginx version: ", "")),
     ];

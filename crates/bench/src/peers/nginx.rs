@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -47,6 +48,16 @@ impl fmt::Display for Sending {
 /// When nginx is not installed or the configuration cannot be written.
 pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
     start(setting, configuration(setting, sending))
+}
+
+/// As [`command`], listening at `http2` as well, where it speaks HTTP/2 without TLS.
+///
+/// # Errors
+/// As for [`command`].
+pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: Sending) -> Result<Command> {
+    let listen = format!("listen {} backlog=4096;", setting.address);
+    let both = format!("{listen}\n        listen {http2} http2 backlog=4096;");
+    start(setting, configuration(setting, sending).replace(&listen, &both))
 }
 
 /// The command for nginx with the PHP pool at `socket`, of whose connections it keeps `kept`.

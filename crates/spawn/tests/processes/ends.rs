@@ -236,10 +236,16 @@ pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
         return crate::fixture::skip("programs run as who we are, who may stop anything of ours");
     }
     const STARTS: usize = 50;
+    // Debian gives them to nobody by itself.
+    const OWN_USERS: std::ops::Range<u32> = 61_000..64_000;
     let site = Site::new();
     site.script("hostile", "echo ready; while :; do kill -STOP -1; done 2>/dev/null");
     site.script("quick", "exit 0");
-    let mut spawner = Spawner::start(&site.profile());
+    let mut profile = site.profile();
+    // A user of its own: others may run their servers as nobody, which would be stopped as well.
+    let own = OWN_USERS.start + std::process::id() % (OWN_USERS.end - OWN_USERS.start);
+    profile.identity.as_mut().expect("root can choose").uid = own;
+    let mut spawner = Spawner::start(&profile);
     let mut hostile = spawner.ask(spawner.request("hostile")).expect("asked");
     spawner.started(&hostile);
     assert_eq!(line(&mut hostile.stdout), "ready");
