@@ -68,9 +68,11 @@ impl Quality {
 
     /// Whether `total` holds it: over all, and in every set of addresses.
     pub fn judge(&self, total: &Tally, set_names: &[String]) -> QualityResult {
-        let all = [total.within[0], total.within[1], total.failed(), total.ended()];
-        let shares = shares(all);
-        let mut broken = self.broken("", shares, all[3]);
+        let ended = total.ended();
+        // What is overdue is not good, whatever becomes of it.
+        let within = |which: usize| share(total.within[which], ended + total.overdue[which]);
+        let shares = [within(0), within(1), share(total.failed(), ended)];
+        let mut broken = self.broken("", shares, ended);
         for (index, set) in total.sets.iter().enumerate() {
             let name = set_names.get(index).map_or("a set", String::as_str);
             broken.extend(self.broken(&format!("{name}: "), shares_of(set), set.good + set.failed));
@@ -82,6 +84,7 @@ impl Quality {
             good_share: shares[0],
             tolerable_share: shares[1],
             failed_share: shares[2],
+            overdue: total.overdue,
             sets: total.sets.iter().map(shares_of).collect(),
             pages: total.pages.iter().map(shares_of).collect(),
         }
@@ -131,8 +134,11 @@ fn shares_of(part: &Part) -> [f64; 3] {
 
 /// Good, tolerable, failed, as shares of all. A failed page is neither good nor tolerable.
 fn shares([good, tolerable, failed, all]: [u64; 4]) -> [f64; 3] {
-    let share = |count: u64| if all == 0 { 0.0 } else { count as f64 / all as f64 };
-    [share(good), share(tolerable), share(failed)]
+    [share(good, all), share(tolerable, all), share(failed, all)]
+}
+
+fn share(count: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { count as f64 / all as f64 }
 }
 
 #[cfg(test)]
@@ -159,6 +165,16 @@ mod tests {
         assert!(broken(996, 0, 0, 4).is_empty());
         assert!(broken(995, 0, 0, 5)[0].contains("failed 0.500 %"));
         assert!(broken(99, 0, 0, 0)[0].contains("only 99"));
+    }
+
+    #[test]
+    fn pages_that_are_overdue_are_not_good() {
+        let overdue = |overdue| Tally { overdue, ..total(1000, 0, 0, 0) };
+        let judge = |overdue_pages| Quality::default().judge(&overdue(overdue_pages), &[]);
+        assert!(judge([50, 10]).held);
+        assert!(judge([53, 10]).broken[0].contains("good 94.97 %"));
+        assert!(judge([50, 11]).broken[0].contains("tolerable 98.91 %"));
+        assert_eq!(judge([53, 10]).overdue, [53, 10]);
     }
 
     #[test]

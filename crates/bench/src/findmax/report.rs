@@ -17,7 +17,8 @@ const HOW_TO_READ: &str = "\
 **How to read it.** Each line is a trial of `vermeil load support --find-max`: so many users of the support site, who think \
 and take bytes ten times as fast as published. *Held* says whether 95 % of the pages came within 3 s with all they show, 99 % \
 within 5 s, downloads at their rate, and under 0.5 % failed. Users are doubled until that is not held, then bisected. Pages are \
-PHP that asks a back end; files are plain. A trial whose numbers are not the server's alone says so and does not count.
+PHP that asks a back end; files are plain. nginx has a connection to PHP for each request, as by default: those that it kept would hold \
+children that others wait for. A trial whose numbers are not the server's alone says so and does not count.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers; short trials; a file set that fits into \
 memory.";

@@ -65,7 +65,7 @@ impl Server {
             Self::Nginx => {
                 let pool = site.state_folder("php-fpm")?;
                 let fpm = fpm::start(network, cpus.server, &pool, CHILDREN)?;
-                let nginx = nginx::php_command(setting, &fpm::socket(&pool), CHILDREN)?;
+                let nginx = nginx::php_command(setting, &fpm::socket(&pool), 0)?;
                 vec![Process::start(self.name(), nginx, &state)?, fpm]
             }
         };

@@ -1,7 +1,7 @@
 //! The tables of the bench, and how to read them.
 
-use super::{AGREEMENT, CONNECTIONS};
 use super::injectors::Injector;
+use super::{AGREEMENT, CONNECTIONS};
 use crate::machine;
 use crate::options::Options;
 use crate::peers::find_program;
@@ -57,7 +57,8 @@ fn injectors(points: &Points) -> Table {
 /// How far from each other the rates of the injectors are where they have to agree.
 fn agreement(points: &Points) -> String {
     let rates = points.cells().into_iter().filter(|(program, _)| *program == AGREEMENT);
-    let rates = rates.filter_map(|(program, variant)| Some(points.summary(program, variant, "per_s")?.median));
+    let rates =
+        rates.filter_map(|(program, variant)| Some(points.summary(program, variant, "per_s")?.median));
     let (low, high) = rates.fold((f64::MAX, 0.0), |(low, high), rate| (rate.min(low), rate.max(high)));
     let apart = (high - low).max(0.0) / high.max(1.0);
     format!("Against {AGREEMENT}, the rates of all are within {:.1} % of each other.", apart * 100.0)

@@ -62,11 +62,17 @@ pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: S
 
 /// The command for nginx with the PHP pool at `socket`, of whose connections it keeps `kept`.
 ///
+/// A child serves one connection as long as that is open, and nginx opens more than it keeps: those wait in the pool's
+/// backlog until a kept one is closed, which may take for ever. So `kept` is for loads of no more users than children; with 0 each
+/// request has a connection of its own, as by default.
+///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
 pub fn php_command(setting: Setting<'_>, socket: &Path, kept: usize) -> Result<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
     let socket = socket.display();
+    let (keepalive, keep_conn) =
+        if kept == 0 { (String::new(), "off") } else { (format!("keepalive {kept};"), "on") };
     let text = format!(
         "daemon off;
 worker_processes 1;
@@ -87,7 +93,7 @@ http {{
     fastcgi_temp_path {state}/fastcgi;
     uwsgi_temp_path {state}/uwsgi;
     scgi_temp_path {state}/scgi;
-    upstream php {{ server unix:{socket}; keepalive {kept}; }}
+    upstream php {{ server unix:{socket}; {keepalive} }}
     server {{
         listen {address} backlog=4096;
         root {root};
@@ -95,7 +101,7 @@ http {{
         location ~ \\.php$ {{
             include /etc/nginx/fastcgi_params;
             fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-            fastcgi_keep_conn on;
+            fastcgi_keep_conn {keep_conn};
             fastcgi_buffer_size 16k;
             fastcgi_buffers 32 16k;
             fastcgi_pass php;

@@ -53,6 +53,8 @@ pub struct Tally {
     pub good: u64,
     /// Good answers that are of good quality, and those that are at least of tolerable quality.
     pub within: [u64; 2],
+    /// Pages that were under way at the end for longer than one of good, and than one of tolerable quality may take.
+    pub overdue: [u64; 2],
     /// Requests on the wire with an answer, where pages have several; nothing where a request is a page.
     pub objects: u64,
     /// Times of those.
@@ -134,6 +136,8 @@ impl Tally {
         plain(&mut self.good, other.good);
         plain(&mut self.within[0], other.within[0]);
         plain(&mut self.within[1], other.within[1]);
+        plain(&mut self.overdue[0], other.overdue[0]);
+        plain(&mut self.overdue[1], other.overdue[1]);
         plain(&mut self.objects, other.objects);
         plain(&mut self.bytes, other.bytes);
         plain(&mut self.content_bytes, other.content_bytes);

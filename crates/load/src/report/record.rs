@@ -174,6 +174,9 @@ pub struct QualityResult {
     pub tolerable_share: f64,
     /// Share of failures.
     pub failed_share: f64,
+    /// Pages under way at the end for longer than a good, and than a tolerable one may take: neither, whatever becomes of them.
+    #[serde(default)]
+    pub overdue: [u64; 2],
     /// The same shares by set: good, tolerable, failed.
     pub sets: Vec<[f64; 3]>,
     /// The same shares by page.

@@ -178,6 +178,13 @@ fn quality(text: &mut String, record: &Record) {
             quality.tolerable_share * 100.0,
             quality.failed_share * 100.0
         );
+        if quality.overdue[0] > 0 {
+            let [good, tolerable] = quality.overdue.map(grouped);
+            line!(
+                text,
+                "    of these {good} not good and {tolerable} not tolerable because they still had not come at the end"
+            );
+        }
         for (set, shares) in record.sets.iter().zip(&quality.sets) {
             line!(
                 text,

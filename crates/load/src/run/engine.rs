@@ -14,6 +14,7 @@ use super::field::Field;
 use super::outcome::{Interval, Outcome, Phase, Progress};
 use super::pulse::{CpuNs, pulse};
 use super::readings::Readings;
+use super::waits::Waits;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
@@ -45,6 +46,10 @@ pub(crate) trait Supply {
     fn sockets_max(&self) -> u64;
     /// How connections are made.
     fn dial(&self) -> Dial;
+    /// The pages of users that are watched while they are waited for.
+    fn waits(&self) -> Waits {
+        Waits::default()
+    }
     /// What is spoken over them.
     fn protocol(&self) -> Protocol {
         Protocol::Http1
@@ -106,7 +111,8 @@ impl<'a> Engine<'a> {
         let sets = Sets::new(sets, ground.choice);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
-        let field = Arc::new(Field::new(ledger, sets, schedules, tickets, ground, supply.dial()));
+        let field =
+            Arc::new(Field::new(ledger, sets, schedules, tickets, ground, (supply.dial(), supply.waits())));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
         for core in handle.cores() {
             let beat = pulse(field.clone(), core.0 as usize, cpu_ns.clone());
@@ -216,8 +222,11 @@ impl<'a> Course<'a> {
             let next = begins + self.interval;
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
-            let tally = self.field.ledger.collect();
+            let mut tally = self.field.ledger.collect();
             let now = Instant::now();
+            if phase == Phase::Window && now >= phase_ends {
+                tally.overdue = self.field.waits.overdue(now - self.field.epoch);
+            }
             self.add(phase, &tally, begins, now);
             if phase == Phase::Window {
                 self.window = now - phase_began;

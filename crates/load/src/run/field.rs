@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
+use super::waits::Waits;
 use crate::measure::Ledger;
 use crate::pace::Schedule;
 use crate::plan::Ground;
@@ -24,6 +25,7 @@ pub(crate) struct Field {
     /// The number of the first user among those of all injectors.
     pub(crate) first_user: usize,
     pub(crate) dial: Dial,
+    pub(crate) waits: Waits,
     /// What times of the run are counted from.
     pub(crate) epoch: Instant,
     /// The arrivals of each core, if the loop is open.
@@ -43,7 +45,7 @@ impl Field {
         schedules: Vec<Schedule>,
         tickets: Option<u64>,
         ground: &Ground,
-        dial: Dial,
+        (dial, waits): (Dial, Waits),
     ) -> Self {
         Self {
             ledger,
@@ -52,6 +54,7 @@ impl Field {
             seed: ground.seed,
             first_user: ground.share.first_user,
             dial,
+            waits,
             epoch: ground.begins.unwrap_or_else(Instant::now),
             schedules: schedules.into_iter().map(|schedule| CachePadded::new(Mutex::new(schedule))).collect(),
             tickets: tickets.map(AtomicU64::new),

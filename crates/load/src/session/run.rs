@@ -15,7 +15,7 @@ use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
 use crate::plan::{Ground, Protocol};
 use crate::quality::Quality;
-use crate::run::{Engine, Field, Outcome, Supply, Watch, check};
+use crate::run::{Engine, Field, Outcome, Supply, Waits, Watch, check};
 use crate::stream::Dial;
 use crate::trust::Tls;
 use crate::url::Url;
@@ -203,6 +203,11 @@ impl Supply for Crowd<'_> {
 
     fn sockets_max(&self) -> u64 {
         (self.plan.users * self.plan.model.connections) as u64
+    }
+
+    fn waits(&self) -> Waits {
+        let quality = &self.plan.quality;
+        Waits::new(self.plan.users, [quality.good, quality.tolerable])
     }
 
     /// What waits in the kernel for a paced receiver is bounded, or the kernel would receive at full speed in its stead.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::model::Judge;
 use super::run::Script;
 use super::visit::{Browser, Visited};
 use crate::fault::Fault;
@@ -21,6 +22,7 @@ pub(super) struct User {
     field: Arc<Field>,
     browser: Browser,
     random: Random,
+    index: usize,
 }
 
 impl Drop for User {
@@ -33,7 +35,7 @@ impl User {
     pub(super) fn new(script: Arc<Script>, field: Arc<Field>, index: usize) -> Self {
         let browser = Browser::new(script.clone(), field.clone(), index);
         let random = Random::new(field.seed, (field.first_user + index) as u64);
-        Self { script, field, browser, random }
+        Self { script, field, browser, random, index }
     }
 
     /// Lives until the run ends.
@@ -71,7 +73,13 @@ impl User {
                 return None;
             }
             self.field.ledger.here().begun += 1;
+            // What is judged by how fast it comes takes as long as it is large.
+            if matches!(self.script.pages[page].judge, Judge::Time) {
+                let since = intended.saturating_duration_since(self.field.epoch);
+                self.field.waits.begin(self.index, since);
+            }
             let result = self.browser.visit(page, &mut self.random).await;
+            self.field.waits.end(self.index);
             self.count(page, intended, result);
             if result.is_err() {
                 self.browser.leave();
@@ -113,10 +121,8 @@ impl User {
         match result {
             Ok(visited) => {
                 let within = match self.script.pages[page].judge {
-                    super::model::Judge::Time => self.script.quality.of_time(time),
-                    super::model::Judge::Rate => {
-                        self.script.quality.of_rate(visited.content_bytes, visited.receiving)
-                    }
+                    Judge::Time => self.script.quality.of_time(time),
+                    Judge::Rate => self.script.quality.of_rate(visited.content_bytes, visited.receiving),
                 };
                 good(&mut tally, [(several.0, page), (several.1, set)], time, within, visited.content_bytes);
             }

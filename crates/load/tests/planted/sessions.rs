@@ -106,6 +106,23 @@ fn a_page_with_another_end_is_wrong() {
     assert_eq!(outcome.total.good + wrong, 200);
 }
 
+/// Pages that never come are in no histogram; they are not good all the same.
+#[test]
+fn pages_that_do_not_come_are_not_good() {
+    const FORGOTTEN: usize = 5;
+    let server =
+        Server::start(|seen| if seen.index < FORGOTTEN { Act::Silence } else { Act::Send(shop(seen)) });
+    let mut plan = plan(&server, Model::from_toml(SHOP).unwrap(), 10, u64::MAX);
+    plan.ground.phases = Phases::window(Duration::from_secs(1));
+    plan.quality.good = Duration::from_millis(100);
+    let outcome = run(&plan);
+    let result = plan.quality.judge(&outcome.total, &[]);
+    assert!(result.overdue[0] >= FORGOTTEN as u64, "{result:?}");
+    assert_eq!(result.overdue[1], 0, "none waited for longer than 5 s");
+    let share = outcome.total.within[0] as f64 / (outcome.total.ended() + result.overdue[0]) as f64;
+    assert_eq!((result.good_share, outcome.total.failed()), (share, 0));
+}
+
 fn webstone(path: &str) -> Vec<u8> {
     let set = FileSet::new(Kind::Webstone, 1);
     let pick = set.files(0).find(|&pick| set.path(pick) == path).expect("a file of the set");

@@ -1,0 +1,71 @@
+//! Which users wait for a page, and since when.
+//!
+//! A page that does not come is in no histogram: where users wait for each other, a server that lets some of them wait for ever
+//! would look better than one that is slow for all. So at the end of the window, pages that are under way for longer than a
+//! good or a tolerable one may take are counted as neither (`quality`). Tested here, and with a planted server in
+//! `tests/planted/sessions.rs`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The pages that are under way, one for each user at most.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    /// Nanoseconds from the epoch of the run to the intended start, and one more; 0 where nothing is waited for. Written by
+    /// the user, read once by the collecting thread, to which being late by a page does not matter.
+    since: Box<[AtomicU64]>,
+    /// What a good, and what a tolerable page may take.
+    longest: [Duration; 2],
+}
+
+impl Waits {
+    pub(crate) fn new(users: usize, longest: [Duration; 2]) -> Self {
+        Self { since: (0..users).map(|_| AtomicU64::new(0)).collect(), longest }
+    }
+
+    /// `user` waits for a page that was to be asked for so long after the epoch.
+    pub(crate) fn begin(&self, user: usize, since: Duration) {
+        self.since[user].store(nanoseconds(since) + 1, Ordering::Relaxed);
+    }
+
+    /// `user` waits no longer.
+    pub(crate) fn end(&self, user: usize) {
+        self.since[user].store(0, Ordering::Relaxed);
+    }
+
+    /// How many have waited for longer than for a good page, and than for a tolerable one.
+    pub(crate) fn overdue(&self, now: Duration) -> [u64; 2] {
+        let now = nanoseconds(now) + 1;
+        self.longest.map(|longest| {
+            let waited = |since: &&AtomicU64| match since.load(Ordering::Relaxed) {
+                0 => false,
+                since => now.saturating_sub(since) > nanoseconds(longest),
+            };
+            self.since.iter().filter(waited).count() as u64
+        })
+    }
+}
+
+/// Those of a run, which lasts a day at most.
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_too_long_is_counted_until_it_does_no_more() {
+        let second = Duration::from_secs;
+        let waits = Waits::new(3, [second(3), second(5)]);
+        waits.begin(0, second(0));
+        waits.begin(1, second(2));
+        assert_eq!(waits.overdue(second(3)), [0, 0]);
+        assert_eq!(waits.overdue(second(4)), [1, 0]);
+        assert_eq!(waits.overdue(second(6)), [2, 1]);
+        waits.end(0);
+        assert_eq!(waits.overdue(second(9)), [1, 1]);
+        assert_eq!(Waits::default().overdue(second(9)), [0, 0]);
+    }
+}
