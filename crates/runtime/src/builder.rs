@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
-use vermeil_sched::{CoreIndex, Distance, Layout, Observe, Policy, TurnLimits};
+use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits};
 use vermeil_topology::{CpuId, sysfs};
 
 /// What a runtime holds at most, and what happens then.
@@ -53,6 +53,7 @@ pub struct Builder {
     board: Option<Arc<Board>>,
     turn: TurnLimits,
     limits: Limits,
+    classes: Vec<Class>,
     noting: Noting,
 }
 
@@ -114,6 +115,14 @@ impl Builder {
         self
     }
 
+    /// Classes that handlers may be in ([`Spec::class`](crate::Spec::class)), beside the default one, which has
+    /// [`Class::SHARES`]: at most [`CLASSES_MAX`](crate::CLASSES_MAX) in all. Default: none, and no time is measured to
+    /// divide it. Policy `libasync` runs events in the order of their posting, whatever their class.
+    pub fn classes(mut self, classes: impl IntoIterator<Item = Class>) -> Self {
+        self.classes = classes.into_iter().collect();
+        self
+    }
+
     /// How much of what runs is observed for the histograms of [`Handle::snapshot`]. Default: as much as costs at most one part
     /// in a hundred.
     pub fn observe(mut self, observe: Observe) -> Self {
@@ -132,6 +141,9 @@ impl Builder {
     ///
     /// # Errors
     /// [`StartError`] when a thread, its pinning or its driver was refused; nothing is left running then.
+    ///
+    /// # Panics
+    /// When there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX).
     pub fn build(self) -> Result<Runtime, StartError> {
         let allowed = current_affinity();
         let cpus = self.cpus.unwrap_or_else(|| allowed.clone());
@@ -146,8 +158,9 @@ impl Builder {
         let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
         let control = Control::new(&self.policy, &layout, self.limits.handlers)?;
-        let Self { limits, turn, policy, noting, .. } = self;
-        let shared = Shared::new(&cpus, Setup { layout, control, limits, turn, policy, pool, board, noting });
+        let Self { limits, turn, policy, classes, noting, .. } = self;
+        let setup = Setup { layout, control, limits, turn, policy, classes, pool, board, noting };
+        let shared = Shared::new(&cpus, setup);
         let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;
@@ -268,7 +281,9 @@ impl Runtime {
         shared.ended.store(true, Ordering::Relaxed);
         for core in &shared.cores {
             events_dropped += core.queued.len();
-            while let Some(token) = core.ready.with(|ready| ready.pop()) {
+            while let Some(token) =
+                core.ready.with(|ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)))
+            {
                 token.discard();
             }
             core.tasks.clear();

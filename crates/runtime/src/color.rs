@@ -25,6 +25,8 @@ pub(crate) struct About {
     pub(crate) slot: AtomicU32,
     /// Handler of the event posted last, written by whoever posts: what a move is expected to cost.
     handler: AtomicU32,
+    /// Its events gather: its token waits apart. Written by whoever holds the token; a hint for the others.
+    pub(crate) gathering: AtomicBool,
     /// Something on the color uses its core's driver: it stays there.
     bound_to_driver: AtomicBool,
     /// Core it ran on last, `NOWHERE` before it ever ran.
@@ -45,6 +47,7 @@ impl About {
             leader,
             slot: AtomicU32::new(NOWHERE),
             handler: AtomicU32::new(0),
+            gathering: AtomicBool::new(false),
             bound_to_driver: AtomicBool::new(false),
             ran_on: AtomicU32::new(NOWHERE),
             wanted: AtomicU32::new(NOWHERE),
@@ -153,9 +156,12 @@ impl Color {
                 } else if let Some(here) = poster {
                     self.shared.bring_to_poster(&token, here);
                 }
-                self.shared.schedule(token, 1);
+                match self.shared.handlers.gather(handler) {
+                    None => self.shared.schedule(token, 1),
+                    Some(gather) => self.shared.gather(token, gather),
+                }
             }
-            None => self.shared.posted(&self.queue, worth_ns),
+            None => self.shared.posted(&self.queue, handler, worth_ns),
         }
     }
 }

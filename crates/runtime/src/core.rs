@@ -54,6 +54,8 @@ pub(crate) struct Core {
     measured_ns: Cell<u64>,
     /// How long the last activation took, where that is measured of each.
     took_ns: Cell<u64>,
+    /// What ran since the last color was taken up, to be charged to its class.
+    spent_ns: Cell<u64>,
     /// When the core looked at its I/O last, on the same clock.
     looked_ns: Cell<u64>,
     pace: Pace,
@@ -121,6 +123,7 @@ impl Core {
             counting: RefCell::default(),
             stamping: Stamping::new(),
             took_ns: Cell::new(0),
+            spent_ns: Cell::new(0),
             uses_driver: Cell::new(false),
             meeting: RefCell::default(),
             hop: RefCell::default(),
@@ -171,6 +174,7 @@ impl Core {
         loop {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.attend_control();
+            self.attend_gathering(stopping);
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
                 Step::Run { batch } => {
                     turn.ran(self.run_color(batch));
@@ -209,14 +213,50 @@ impl Core {
         }
     }
 
+    /// Takes up the color that is next.
+    fn next_color(&self) -> Option<Token> {
+        let spent_ns = self.spent_ns.take();
+        if !self.shared.divides {
+            return self.mine().ready.with(|ready| ready.pop());
+        }
+        let now_ns = self.shared.clock.now_ns();
+        self.mine().ready.with(|ready| {
+            ready.charge(spent_ns);
+            ready.pop_at(now_ns)
+        })
+    }
+
+    /// Queues what has gathered events for as long as it may.
+    #[inline]
+    fn attend_gathering(&self, stopping: bool) {
+        if self.shared.handlers.any_gathers() {
+            self.queue_gathered(stopping);
+        }
+    }
+
+    #[cold]
+    fn queue_gathered(&self, stopping: bool) {
+        let now_ns = if stopping { u64::MAX } else { self.shared.clock.now_ns() };
+        while let Some(token) = self.mine().ready.with(|ready| ready.take_gathered(now_ns)) {
+            self.shared.gathered(token);
+        }
+    }
+
+    fn until_gathered(&self) -> Option<Duration> {
+        let any = self.shared.handlers.any_gathers();
+        let due_ns = any.then(|| self.mine().ready.with(|ready| ready.next_gathered_ns())).flatten()?;
+        Some(Duration::from_nanos(due_ns.saturating_sub(self.shared.clock.now_ns())))
+    }
+
     fn run_color(&self, batch: usize) -> usize {
         let mine = self.mine();
-        let Some(mut token) = mine.ready.with(|ready| ready.pop()) else { return 0 };
+        let Some(mut token) = self.next_color() else { return 0 };
         let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
         let batch = self.shared.batch(batch);
         let mut all = 0;
         loop {
             let (ran, next) = self.activate(token, batch - all);
+            self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
             if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN.as_nanos() as u64 {
                 self.expired.set(true);
             }
@@ -256,7 +296,7 @@ impl Core {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().about.runs_on(self.index);
         let timing = self.timing(token.color(), came_from);
-        if timing.events {
+        if timing.events || shared.divides {
             self.measured_ns.set(shared.clock.now_ns());
         }
         let began_ns = self.measured_ns.get();
@@ -283,7 +323,7 @@ impl Core {
             }
             self.after(color, handler)
         });
-        if !timing.events && !shared.stealing.is_on() {
+        if !timing.events && (!shared.stealing.is_on() || shared.divides) {
             self.measured_ns.set(shared.clock.now_ns());
         }
         let took_ns = self.measured_ns.get().saturating_sub(began_ns);
@@ -345,8 +385,8 @@ impl Core {
         let timeout = if work {
             Some(Duration::ZERO)
         } else {
-            let timers = [self.until_next_timer(), self.sentinel_timeout(), self.until_round()];
-            timers.into_iter().flatten().min()
+            let (timer, round) = (self.until_next_timer(), self.until_round());
+            [timer, round, self.sentinel_timeout(), self.until_gathered()].into_iter().flatten().min()
         };
         let slept_ns = self.shared.clock.now_ns();
         self.io(timeout);

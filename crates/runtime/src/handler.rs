@@ -13,12 +13,12 @@ use std::{
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use vermeil_queue::{Event, Run};
-use vermeil_sched::{CoreIndex, HandlerIndex, Prior, Stealing};
+use vermeil_sched::{Class, ClassIndex, CoreIndex, Gather, HandlerIndex, Prior, Stealing};
 
 /// A handler's counters on one core, written by that core.
 #[derive(Default)]
@@ -36,6 +36,12 @@ pub(crate) struct Handlers {
     /// Per handler that others follow, the core on which it ran last; `UNFOLLOWED` for the others, `NOBODY` for one that has
     /// not run.
     leads: Box<[AtomicU32]>,
+    /// Per handler, its class.
+    of_class: Box<[AtomicU8]>,
+    classes: Vec<Class>,
+    /// Per handler, how its colors gather events, if they do.
+    gathers: Box<[OnceLock<Gather>]>,
+    any_gathers: AtomicBool,
     published: Box<[Published]>,
     stealing: Stealing,
 }
@@ -44,12 +50,22 @@ pub(crate) struct Handlers {
 const UNFOLLOWED: u32 = NOBODY - 1;
 
 impl Handlers {
-    pub(crate) fn new(bound: usize, stealing: Stealing) -> Self {
+    pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
         let published = (0..=bound).map(|_| Published::new()).collect();
         let batches = (0..=bound).map(|_| AtomicUsize::new(0)).collect();
         let leads = (0..=bound).map(|_| AtomicU32::new(UNFOLLOWED)).collect();
-        let (names, priors) = (Mutex::default(), Mutex::default());
-        let handlers = Self { names, priors, batches, leads, published, stealing };
+        let handlers = Self {
+            names: Mutex::default(),
+            priors: Mutex::default(),
+            batches,
+            leads,
+            of_class: (0..=bound).map(|_| AtomicU8::new(0)).collect(),
+            classes,
+            gathers: (0..=bound).map(|_| OnceLock::new()).collect(),
+            any_gathers: AtomicBool::new(false),
+            published,
+            stealing,
+        };
         handlers.register(&Spec::new("task"));
         handlers
     }
@@ -78,6 +94,30 @@ impl Handlers {
             0 => of_turn,
             batch => batch.min(of_turn),
         }
+    }
+
+    /// The class of `handler`.
+    #[inline]
+    pub(crate) fn class(&self, handler: HandlerIndex) -> ClassIndex {
+        ClassIndex(self.of_class[handler.0 as usize].load(Ordering::Relaxed))
+    }
+
+    /// How a color gathers events that `handler` posts the first of.
+    #[inline]
+    pub(crate) fn gather(&self, handler: HandlerIndex) -> Option<Gather> {
+        self.gathers[handler.0 as usize].get().copied()
+    }
+
+    /// Whether any handler's colors gather.
+    #[inline]
+    pub(crate) fn any_gathers(&self) -> bool {
+        self.any_gathers.load(Ordering::Relaxed)
+    }
+
+    fn class_named(&self, name: &str) -> ClassIndex {
+        let at = self.classes.iter().position(|class| class.name() == name);
+        let at = at.unwrap_or_else(|| panic!("no class is called {name:?}: Builder::classes makes them"));
+        ClassIndex(at as u8 + 1)
     }
 
     /// Somebody follows `handler`.
@@ -118,6 +158,13 @@ impl Handlers {
         self.published(index).start(spec.prior, self.stealing);
         let batch = spec.batch_events.map_or(0, NonZeroUsize::get);
         self.batches[index.0 as usize].store(batch, Ordering::Relaxed);
+        if let Some(class) = &spec.class {
+            self.of_class[index.0 as usize].store(self.class_named(class).0, Ordering::Relaxed);
+        }
+        if let Some(gather) = spec.gather {
+            self.gathers[index.0 as usize].get_or_init(|| gather);
+            self.any_gathers.store(true, Ordering::Relaxed);
+        }
         names.push(spec.name.clone());
         index
     }
@@ -162,7 +209,7 @@ impl Handle {
     /// of the process.
     ///
     /// # Panics
-    /// When the runtime has [`crate::Limits::handlers`] handlers already.
+    /// When the runtime has [`crate::Limits::handlers`] handlers already, or no class of the name that the spec has.
     pub fn handler<E: Send + 'static>(
         &self,
         spec: impl Into<Spec>,

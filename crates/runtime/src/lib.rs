@@ -93,8 +93,8 @@ pub use vermeil_io::{
 };
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{
-    CoreIndex, Distance, HandlerIndex, Layout, Observe, PlanName, Policy, TurnLimits, UnknownObserve,
-    UnknownPolicy, recording,
+    CLASSES_MAX, Class, CoreIndex, Distance, HandlerIndex, Layout, Observe, PlanName, Policy, TurnLimits,
+    UnknownObserve, UnknownPolicy, recording,
 };
 
 pub use builder::{Runtime, Stopped};

@@ -24,8 +24,8 @@ use std::sync::{
 use vermeil_io::{Board, Clock, Unparker};
 use vermeil_queue::{Parking, ReadyQueue, Ring};
 use vermeil_sched::{
-    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Layout, Leader, Placement, Policy, Ready, Slot,
-    StealCost, Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
+    Candidate, Class, CoreIndex, Distance, Gather, HandlerIndex, Hint, Layout, Leader, Placement, Policy,
+    Ready, Slot, StealCost, Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
 };
 
 pub(crate) struct Shared {
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) turn: TurnLimits,
     pub(crate) policy: Policy,
     pub(crate) stealing: Stealing,
+    /// Handlers have classes, between which cores divide their time.
+    pub(crate) divides: bool,
     pub(crate) layout: Layout,
     /// Places handlers, where the policy does.
     pub(crate) control: Option<Control>,
@@ -70,6 +72,7 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) turn: TurnLimits,
     pub(crate) policy: Policy,
+    pub(crate) classes: Vec<Class>,
     pub(crate) pool: Pool,
     pub(crate) board: Arc<Board>,
     pub(crate) noting: Noting,
@@ -124,12 +127,12 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 
 impl Shared {
     pub(crate) fn new(cpus: &[usize], setup: Setup) -> Arc<Self> {
-        let Setup { layout, control, limits, turn, policy, pool, board, noting } = setup;
+        let Setup { layout, control, limits, turn, policy, classes, pool, board, noting } = setup;
         let stealing = policy.stealing();
         let core = |cpu: &usize| {
             CachePadded::new(CoreShared {
                 cpu: *cpu,
-                ready: ReadyQueue::new(Ready::new(stealing.order()), Gauge::measure),
+                ready: ReadyQueue::new(Ready::divided(stealing.order(), &classes), Gauge::measure),
                 hints: CachePadded::default(),
                 parking: CachePadded::default(),
                 tasks: Registry::default(),
@@ -147,7 +150,8 @@ impl Shared {
             cores: cpus.iter().map(core).collect(),
             default_color: OnceLock::new(),
             meetings: Mutex::new(()),
-            handlers: Handlers::new(limits.handlers, stealing),
+            divides: !classes.is_empty(),
+            handlers: Handlers::new(limits.handlers, stealing, classes),
             limits,
             turn,
             policy,
@@ -242,7 +246,12 @@ impl Shared {
 
     /// An event was posted on a color that has its token already.
     #[inline]
-    pub(crate) fn posted(&self, color: &Arc<Queue>, added_ns: u32) {
+    pub(crate) fn posted(&self, color: &Arc<Queue>, handler: HandlerIndex, added_ns: u32) {
+        if color.about.gathering.load(Ordering::Relaxed)
+            && self.handlers.gather(handler).is_none_or(|gather| gather.is_enough(color.len()))
+        {
+            self.end_gathering(color);
+        }
         if !self.stealing.is_on() {
             return;
         }
@@ -291,10 +300,54 @@ impl Shared {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
         ready.post(name, entries);
-        let slot = ready.push(name, token, class);
+        let now_ns = if self.divides { self.clock.now_ns() } else { 0 };
+        let of = self.handlers.class(color.about.handler());
+        let slot = ready.push_in(name, token, class, of, now_ns);
         if let Some(token) = ready.get(slot) {
             token.color().about.slot.store(slot.0, Ordering::Relaxed);
         }
+    }
+
+    /// Keeps the token of a color that was empty until its events have gathered.
+    #[cold]
+    pub(crate) fn gather(&self, token: Token, gather: Gather) {
+        let color = token.color().clone();
+        // Nobody moves it: this is its token.
+        let index = color.core();
+        let name = color.id().0.get();
+        let due_ns = self.clock.now_ns().saturating_add(gather.within_ns);
+        let late = self.core(index).ready.with(|ready| {
+            if self.ended.load(Ordering::Relaxed) {
+                return Some(token);
+            }
+            color.about.gathering.store(true, Ordering::Relaxed);
+            ready.post(name, 1);
+            ready.gather(name, token, due_ns);
+            None
+        });
+        if let Some(token) = late {
+            token.discard();
+        } else if gather.is_enough(color.len()) {
+            // What was posted meanwhile may not have seen that it gathers.
+            self.end_gathering(&color);
+        } else {
+            // It may sleep for longer.
+            self.ring(index);
+        }
+    }
+
+    fn end_gathering(&self, color: &Queue) {
+        let name = color.id().0.get();
+        let gathered = self.core(color.core()).ready.with(|ready| ready.take_gathering(name));
+        if let Some(token) = gathered {
+            self.gathered(token);
+        }
+    }
+
+    /// A color has gathered its events, or waited for as long as it may.
+    pub(crate) fn gathered(&self, token: Token) {
+        token.color().about.gathering.store(false, Ordering::Relaxed);
+        self.schedule(token, 0);
     }
 
     /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event

@@ -5,7 +5,7 @@
 
 use crate::{Color, CoreIndex, Distance, shared::Handle};
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
-use vermeil_sched::{CoreSet, HandlerIndex, Leader, Placement, Prior};
+use vermeil_sched::{CoreSet, Gather, HandlerIndex, Leader, Placement, Prior};
 
 /// A handler before it is registered. A `&str` is one that has nothing but a name.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Spec {
     pub(crate) exclusion: Exclusion,
     pub(crate) place: Place,
     pub(crate) batch_events: Option<NonZeroUsize>,
+    pub(crate) gather: Option<Gather>,
+    pub(crate) class: Option<String>,
 }
 
 /// What a handler's events never run beside.
@@ -64,6 +66,8 @@ impl Spec {
             exclusion: Exclusion::default(),
             place: Place::default(),
             batch_events: None,
+            gather: None,
+            class: None,
         }
     }
 
@@ -96,6 +100,23 @@ impl Spec {
     /// turn's [`crate::TurnLimits::batch_events`].
     pub fn batch(mut self, events: usize) -> Self {
         self.batch_events = NonZeroUsize::new(events.max(1));
+        self
+    }
+
+    /// An empty color that an event of this handler is posted to waits for company: until it has `events`, or an event of
+    /// another handler comes, but no longer than `time`. One run of a batch then does what many would, as one write for several
+    /// records. Default: nobody waits.
+    pub fn gather(mut self, events: usize, time: Duration) -> Self {
+        let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.gather = (events > 1).then_some(Gather { events, within_ns });
+        self
+    }
+
+    /// The class ([`crate::Builder::classes`]) in whose share of time it runs. A color stands in the class of the handler
+    /// whose event was posted on it last when it is queued, so colors should have handlers of one class. Default: the
+    /// default class.
+    pub fn class(mut self, name: impl Into<String>) -> Self {
+        self.class = Some(name.into());
         self
     }
 }

@@ -1,7 +1,7 @@
 //! What a core does next and where a color goes, without threads or clocks.
 //!
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on pinned threads in the
-//! runtime. Owns the turn (`turn`), what waits for a core (`ready`), when it is stolen (`steal`), the policies by name
+//! runtime. Owns the turn (`turn`), what waits for a core (`ready`), how its time is divided (`share`), when it is stolen (`steal`), the policies by name
 //! (`policy`), the cores as policies see them (`layout`), what handlers cost (`cost`) and post (`flow`), where they stand
 //! (`plan`) and what moves them (`control`), and the form of what was recorded of a run (`recording`). Knows no time, no I/O,
 //! no lock.
@@ -20,6 +20,7 @@ pub mod plan;
 mod policy;
 mod ready;
 pub mod recording;
+mod share;
 mod steal;
 mod turn;
 
@@ -32,6 +33,7 @@ pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use observe::{Observe, Stamps, UnknownObserve};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Leader, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
-pub use ready::{Order, Ready, Slot, Stolen, WorthClass};
+pub use ready::{Gather, Order, Ready, Slot, Stolen, WorthClass};
+pub use share::{AHEAD_NS, CLASSES_MAX, Class, ClassIndex, Shares};
 pub use steal::{Candidate, HAUL_MAX, Stealing, WATCH_NS};
 pub use turn::{Seen, Step, Turn, TurnLimits};

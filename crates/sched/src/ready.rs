@@ -1,18 +1,23 @@
 //! What waits for a core: colors in order of arrival, and among them those worth stealing, best first.
 //!
 //! Two orders behind one interface. [`Order::Colors`] is Mely's: a core-queue links the colors, a stealing-queue links
-//! the worthy ones by class of worth; every step is O(1). [`Order::Events`] is Libasync-SMP's: one entry per event in one
+//! the worthy ones by class of worth; every step is O(1). Where handlers have
+//! classes ([`crate::Class`]) there is a core-queue for each, and [`Shares`] says which is next. [`Order::Events`] is Libasync-SMP's: one entry per event in one
 //! queue, and a thief that scans it from the front. Pure data: whoever shares a queue between threads locks it. A token
 //! is whatever stands for the right to run a color; at most one of a color is here. Tested in `ready/tests.rs` against a
 //! plain model.
 
 mod colors;
 mod events;
+mod gather;
 #[cfg(test)]
 mod tests;
 
+use crate::{Class, ClassIndex, Shares};
 use colors::Colors;
 use events::Events;
+pub use gather::Gather;
+use gather::Gathering;
 
 /// What a core's queue holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,7 +70,10 @@ pub struct Stolen<T> {
 
 /// What waits for one core.
 #[derive(Debug)]
-pub struct Ready<T>(Queue<T>);
+pub struct Ready<T> {
+    queue: Queue<T>,
+    gathering: Gathering<T>,
+}
 
 #[derive(Debug)]
 enum Queue<T> {
@@ -76,17 +84,36 @@ enum Queue<T> {
 impl<T> Ready<T> {
     /// An empty queue of this order.
     pub fn new(order: Order) -> Self {
-        Self(match order {
-            Order::Colors => Queue::Colors(Colors::default()),
+        Self::divided(order, &[])
+    }
+
+    /// An empty queue of this order whose core divides its time between the default class and these. An order of events
+    /// divides nothing: they run in the order of posting.
+    pub fn divided(order: Order, classes: &[Class]) -> Self {
+        let queue = match order {
+            Order::Colors => Queue::Colors(Colors::new((!classes.is_empty()).then(|| Shares::new(classes)))),
             Order::Events => Queue::Events(Events::default()),
-        })
+        };
+        Self { queue, gathering: Gathering::default() }
     }
 
     /// Puts the token of color `color` at the tail. `class`: what it is worth to a thief, `None` if it must stay. Gives
     /// the color's place here.
     pub fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
-        match &mut self.0 {
-            Queue::Colors(colors) => colors.push(color, token, class),
+        self.push_in(color, token, class, ClassIndex::default(), 0)
+    }
+
+    /// As [`push`](Self::push), at the tail of its class `of`, where it waits since `now_ns`.
+    pub fn push_in(
+        &mut self,
+        color: u64,
+        token: T,
+        class: Option<WorthClass>,
+        of: ClassIndex,
+        now_ns: u64,
+    ) -> Slot {
+        match &mut self.queue {
+            Queue::Colors(colors) => colors.push(color, token, class, of, now_ns),
             Queue::Events(events) => {
                 events.arrive(color, token, class.is_some());
                 Slot(u32::MAX)
@@ -97,38 +124,78 @@ impl<T> Ready<T> {
     /// One more event of `color` has been posted here; its token may be here, on its way or running. For
     /// [`Order::Events`] only: elsewhere it does nothing.
     pub fn post(&mut self, color: u64, entries: usize) {
-        if let Queue::Events(events) = &mut self.0 {
+        if let Queue::Events(events) = &mut self.queue {
             events.post(color, entries);
         }
     }
 
     /// The color in `slot` has become more or less worth. Ignored when it has left.
     pub fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
-        if let Queue::Colors(colors) = &mut self.0 {
+        if let Queue::Colors(colors) = &mut self.queue {
             colors.reclass(slot, color, class);
         }
     }
 
     /// The token in `slot`.
     pub fn get(&self, slot: Slot) -> Option<&T> {
-        match &self.0 {
+        match &self.queue {
             Queue::Colors(colors) => colors.get(slot),
             Queue::Events(_) => None,
         }
     }
 
-    /// Takes what the owner runs next.
+    /// Takes what the owner runs next, where time is not divided; otherwise [`pop_at`](Self::pop_at).
     pub fn pop(&mut self) -> Option<T> {
-        match &mut self.0 {
-            Queue::Colors(colors) => colors.pop(),
+        self.pop_at(0)
+    }
+
+    /// Takes what the owner runs next: the oldest of the class that is due.
+    pub fn pop_at(&mut self, now_ns: u64) -> Option<T> {
+        match &mut self.queue {
+            Queue::Colors(colors) => colors.pop(now_ns),
             Queue::Events(events) => events.pop(),
         }
+    }
+
+    /// What was taken last by its owner has run for so long.
+    pub fn charge(&mut self, ns: u64) {
+        if let Queue::Colors(colors) = &mut self.queue {
+            colors.charge(ns);
+        }
+    }
+
+    /// I12: a class that has kept others waiting beyond its share, if one has.
+    pub fn overdrawn(&self) -> Option<ClassIndex> {
+        match &self.queue {
+            Queue::Colors(colors) => colors.overdrawn(),
+            Queue::Events(_) => None,
+        }
+    }
+
+    /// Keeps the token of `color` until it is taken out by its name or is due: its events gather.
+    pub fn gather(&mut self, color: u64, token: T, due_ns: u64) {
+        self.gathering.push(color, token, due_ns);
+    }
+
+    /// Takes out the token of `color` if its events gather here.
+    pub fn take_gathering(&mut self, color: u64) -> Option<T> {
+        self.gathering.take(color)
+    }
+
+    /// Takes out a token whose events have gathered for as long as they may.
+    pub fn take_gathered(&mut self, now_ns: u64) -> Option<T> {
+        self.gathering.take_due(now_ns)
+    }
+
+    /// When the next of them is due.
+    pub fn next_gathered_ns(&self) -> Option<u64> {
+        self.gathering.next_ns()
     }
 
     /// Takes the best color that `fits`: the highest class first, the oldest first within a class. Looks at a bounded
     /// number of candidates in order [`Order::Colors`], and at whatever is queued in order [`Order::Events`].
     pub fn steal(&mut self, fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
-        match &mut self.0 {
+        match &mut self.queue {
             Queue::Colors(colors) => colors.steal(fits).map(|token| Stolen { token, entries: 0 }),
             Queue::Events(events) => events.steal(fits),
         }
@@ -136,7 +203,7 @@ impl<T> Ready<T> {
 
     /// Takes the token in `slot` if it is that of `color`, whatever it is worth: a placement wants it elsewhere.
     pub fn remove(&mut self, slot: Slot, color: u64) -> Option<Stolen<T>> {
-        match &mut self.0 {
+        match &mut self.queue {
             Queue::Colors(colors) => colors.remove(slot, color).map(|token| Stolen { token, entries: 0 }),
             Queue::Events(events) => events.remove(color),
         }
@@ -144,7 +211,7 @@ impl<T> Ready<T> {
 
     /// Tokens here.
     pub fn len(&self) -> usize {
-        match &self.0 {
+        match &self.queue {
             Queue::Colors(colors) => colors.len(),
             Queue::Events(events) => events.len(),
         }
@@ -157,7 +224,7 @@ impl<T> Ready<T> {
 
     /// Whether the owner may find something to do: a token without an entry, which is on its way, counts as none.
     pub fn has_work(&self) -> bool {
-        match &self.0 {
+        match &self.queue {
             Queue::Colors(colors) => colors.len() > 0,
             Queue::Events(events) => events.has_work(),
         }
@@ -165,7 +232,7 @@ impl<T> Ready<T> {
 
     /// Takes out the entries whose tokens are elsewhere, when all tokens have been taken and the core goes away.
     pub fn leave(&mut self) -> Vec<u64> {
-        match &mut self.0 {
+        match &mut self.queue {
             Queue::Colors(_) => Vec::new(),
             Queue::Events(events) => events.leave(),
         }
@@ -173,7 +240,7 @@ impl<T> Ready<T> {
 
     /// Tokens that a thief may take.
     pub fn stealable(&self) -> usize {
-        match &self.0 {
+        match &self.queue {
             Queue::Colors(colors) => colors.stealable(),
             Queue::Events(events) => events.stealable(),
         }
@@ -181,7 +248,7 @@ impl<T> Ready<T> {
 
     /// The best class here.
     pub fn best(&self) -> Option<WorthClass> {
-        match &self.0 {
+        match &self.queue {
             Queue::Colors(colors) => colors.best(),
             Queue::Events(events) => (events.stealable() > 0).then_some(WorthClass(0)),
         }

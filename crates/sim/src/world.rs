@@ -26,7 +26,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use vermeil_sched::{CoreIndex, Policy, Prior, Stealing, TurnLimits};
+use vermeil_sched::{CoreIndex, Policy, Prior, Ready, Stealing, Turn, TurnLimits};
 
 use crate::machine::{Machine, PS_PER_NS};
 use crate::memory::{Memory, ObjectId};
@@ -146,7 +146,8 @@ impl<W: Watch> World<W> {
         };
         let core = |index: CoreIndex| {
             let speed = machine.cores[index.0 as usize].speed_percent;
-            Core::new(index, stealing, limits, speed)
+            let ready = Ready::divided(stealing.order(), &program.classes);
+            Core::new(index, ready, Turn::new(limits, stealing), speed)
         };
         let shared = Arc::new(machine.clone());
         let mut memory = Memory::new(shared.clone());
@@ -252,6 +253,7 @@ impl<W: Watch> World<W> {
                 Moment::Ask { client } => self.ask(client),
                 Moment::Send { source } => self.send(source),
                 Moment::Deliver { event } => self.deliver(event),
+                Moment::Gathered { core } => self.queue_gathered(CoreIndex(core)),
                 Moment::Shift { index } => self.shift(index),
                 Moment::Fault { index } => self.fault(index),
                 Moment::Control => self.begin_round(),

@@ -2,16 +2,16 @@
 
 use super::{PATIENCE, eventually, runtime};
 use crate::{
-    Colored, CoreIndex, Exclusion, Handle, Place, Policy, Runtime, Spec, Task, core_index, current_color,
-    hop, sleep, yield_now,
+    Class, Color, Colored, CoreIndex, Exclusion, Handle, Handler, Place, Policy, Runtime, Spec, Task,
+    core_index, current_color, hop, sleep, yield_now,
 };
 use std::{
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn four_cores(policy: Policy) -> Runtime {
@@ -170,6 +170,89 @@ fn who_follows_runs_where_its_leader_ran() {
         }
         runtime.shutdown(PATIENCE);
         assert_eq!(elsewhere.load(Ordering::Relaxed), 0);
+    }
+}
+
+/// Both classes always have more to do than one core can; one may have nine tenths of it, and is always late for its target.
+#[test]
+fn classes_divide_a_core_and_starve_nobody() {
+    let runtime = |target: Option<Duration>| {
+        let class = |name, shares| Class::new(name).shares(NonZeroU32::new(shares).expect("not zero"));
+        let net = class("net", 900);
+        let net = target.into_iter().fold(net, Class::target_delay);
+        let cpu = vermeil_io::current_affinity()[0];
+        let classes = [net, class("bulk", 100)];
+        Runtime::builder().cpus([cpu]).classes(classes).build().expect("a runtime starts")
+    };
+    for target in [None, Some(Duration::from_nanos(2))] {
+        let runtime = runtime(target);
+        let handle = runtime.handle();
+        let ran = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let tasks: Vec<_> = [("net", 0), ("bulk", 1)]
+            .into_iter()
+            .flat_map(|(class, at)| {
+                let ran = ran.clone();
+                let posts = Arc::new(OnceLock::<Handler<Color>>::new());
+                let own = posts.clone();
+                let handler = handle.handler(Spec::new(class).class(class), move |color: Color| {
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_micros(20) {
+                        std::hint::spin_loop();
+                    }
+                    ran[at].fetch_add(1, Ordering::Relaxed);
+                    // Refused when the runtime stops.
+                    let _ = own.get().expect("set before anything is posted").post(&color, color.clone());
+                });
+                assert!(posts.set(handler).is_ok());
+                (0..4).map(|_| (handler, handle.color())).collect::<Vec<_>>()
+            })
+            .collect();
+        for (handler, color) in &tasks {
+            handler.post(color, color.clone()).expect("below the bound");
+        }
+        let count = |at: usize| ran[at].load(Ordering::Relaxed);
+        eventually("both classes run", || count(0) + count(1) > 10_000 && count(1) > 200);
+        assert!(count(0) > 2 * count(1), "{} against {}", count(0), count(1));
+        drop(tasks);
+        runtime.shutdown(Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_batch_waits_for_its_number_or_its_time() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync] {
+        let runtime = four_cores(policy);
+        let handle = runtime.handle();
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let writer = |spec: Spec| {
+            let batches = batches.clone();
+            handle.handler(spec, move |record: u32| batches.lock().unwrap().push(record))
+        };
+        let fourth = writer(Spec::new("by number").gather(4, HOUR));
+        let hurried = writer(Spec::new("by another"));
+        let (color, same_core) = (handle.color_on(CoreIndex(1)), handle.color_on(CoreIndex(1)));
+        let seen = || batches.lock().unwrap().clone();
+        for record in 0..3 {
+            fourth.post(&color, record).expect("below the bound");
+        }
+        hurried.post(&same_core, 99).expect("below the bound");
+        eventually("what does not gather runs", || !seen().is_empty());
+        assert_eq!(seen(), [99]);
+        fourth.post(&color, 3).expect("below the bound");
+        eventually("the batch is full", || seen().len() == 5);
+        assert_eq!(seen()[1..], [0, 1, 2, 3]);
+        eventually("the color is empty", || color.is_empty());
+        fourth.post(&color, 4).expect("below the bound");
+        hurried.post(&color, 5).expect("below the bound");
+        eventually("another handler's event does not gather", || seen().len() == 7);
+        let late = writer(Spec::new("by time").gather(1_000, Duration::from_millis(2)));
+        late.post(&handle.color_on(CoreIndex(2)), 6).expect("below the bound");
+        eventually("its time has come", || seen().len() == 8);
+        assert_eq!(seen()[5..], [4, 5, 6]);
+        fourth.post(&handle.color(), 7).expect("below the bound");
+        let stopped = runtime.shutdown(Duration::ZERO);
+        assert_eq!(seen().len() - 8 + stopped.events_dropped, 1);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nodes stand in a slab and name each other by index, so that taking one out of the middle is O(1) and moves no other.
 
 use super::{Slot, WorthClass};
+use crate::{CLASSES_MAX, ClassIndex, Shares};
 use slab::Slab;
 
 /// Candidates a thief looks at before it gives up: the stealing-queue is sorted, so what the first few are not worth the
@@ -15,7 +16,12 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Colors<T> {
     nodes: Slab<Node<T>>,
-    core_queue: Ends,
+    /// By class of handlers.
+    core_queues: [Ends; CLASSES_MAX],
+    /// How time is divided between them; none where all handlers are of the default class.
+    shares: Option<Box<Shares>>,
+    /// Class of what the owner took last.
+    running: ClassIndex,
     stealing_queue: [Ends; WorthClass::COUNT],
     /// Bit `i`: class `i` has a color.
     classes: u8,
@@ -27,6 +33,8 @@ struct Node<T> {
     color: u64,
     token: T,
     class: Option<WorthClass>,
+    of: ClassIndex,
+    since_ns: u64,
     in_core: Links,
     in_class: Links,
 }
@@ -46,12 +54,14 @@ struct Links {
 /// Which of a node's links a list uses.
 type Pick<T> = fn(&mut Node<T>) -> &mut Links;
 
-impl<T> Default for Colors<T> {
-    fn default() -> Self {
+impl<T> Colors<T> {
+    pub(super) fn new(shares: Option<Shares>) -> Self {
         let empty = Ends { first: NONE, last: NONE };
         Self {
             nodes: Slab::new(),
-            core_queue: empty,
+            core_queues: [empty; CLASSES_MAX],
+            shares: shares.map(Box::new),
+            running: ClassIndex::default(),
             stealing_queue: [empty; WorthClass::COUNT],
             classes: 0,
             stealable: 0,
@@ -60,11 +70,22 @@ impl<T> Default for Colors<T> {
 }
 
 impl<T> Colors<T> {
-    pub(super) fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
+    pub(super) fn push(
+        &mut self,
+        color: u64,
+        token: T,
+        class: Option<WorthClass>,
+        of: ClassIndex,
+        since_ns: u64,
+    ) -> Slot {
         let apart = Links { before: NONE, after: NONE };
-        let node = Node { color, token, class: None, in_core: apart, in_class: apart };
+        let node = Node { color, token, class: None, of, since_ns, in_core: apart, in_class: apart };
         let at = self.nodes.insert(node) as u32;
-        append(&mut self.nodes, &mut self.core_queue, at, |node| &mut node.in_core);
+        let queue = &mut self.core_queues[usize::from(of.0)];
+        if let (NONE, Some(shares)) = (queue.first, &mut self.shares) {
+            shares.arrives(of);
+        }
+        append(&mut self.nodes, queue, at, |node| &mut node.in_core);
         self.enter_class(at, class);
         Slot(at)
     }
@@ -73,9 +94,29 @@ impl<T> Colors<T> {
         self.nodes.get(slot.0 as usize).map(|node| &node.token)
     }
 
-    pub(super) fn pop(&mut self) -> Option<T> {
-        let first = self.core_queue.first;
+    pub(super) fn pop(&mut self, now_ns: u64) -> Option<T> {
+        self.running = self.choose(now_ns)?;
+        let first = self.core_queues[usize::from(self.running.0)].first;
         (first != NONE).then(|| self.take(first))
+    }
+
+    fn choose(&mut self, now_ns: u64) -> Option<ClassIndex> {
+        let (queues, nodes) = (&self.core_queues, &self.nodes);
+        let Some(shares) = &mut self.shares else { return Some(ClassIndex::default()) };
+        shares.choose(now_ns, |of| {
+            let first = queues[usize::from(of.0)].first;
+            (first != NONE).then(|| nodes[first as usize].since_ns)
+        })
+    }
+
+    pub(super) fn charge(&mut self, ns: u64) {
+        if let Some(shares) = &mut self.shares {
+            shares.charge(self.running, ns);
+        }
+    }
+
+    pub(super) fn overdrawn(&self) -> Option<ClassIndex> {
+        self.shares.as_ref()?.overdrawn()
     }
 
     pub(super) fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
@@ -127,7 +168,8 @@ impl<T> Colors<T> {
 
     fn take(&mut self, at: u32) -> T {
         self.leave_class(at);
-        unlink(&mut self.nodes, &mut self.core_queue, at, |node| &mut node.in_core);
+        let queue = &mut self.core_queues[usize::from(self.nodes[at as usize].of.0)];
+        unlink(&mut self.nodes, queue, at, |node| &mut node.in_core);
         self.nodes.remove(at as usize).token
     }
 

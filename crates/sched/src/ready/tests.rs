@@ -133,3 +133,22 @@ fn a_class_spans_a_factor_of_four() {
     assert_eq!([0, 1023, 1024, 4095, 4096].map(class), [None, None, Some(0), Some(0), Some(1)]);
     assert_eq!(class(u64::MAX), Some(WorthClass::COUNT - 1));
 }
+
+#[test]
+fn classes_have_their_turns_and_keep_their_order() {
+    let class = |shares| Class::new("class").shares(std::num::NonZeroU32::new(shares).expect("not zero"));
+    let mut ready = Ready::divided(Order::Colors, &[class(300)]);
+    for color in 0..40 {
+        ready.push_in(color, color, None, ClassIndex((color % 2) as u8), 0);
+    }
+    let mut ran: [Vec<u64>; 2] = Default::default();
+    for now_ns in 0..20 {
+        let color = ready.pop_at(now_ns).expect("something waits");
+        ran[color as usize % 2].push(color);
+        ready.charge(1_000);
+        assert_eq!(ready.overdrawn(), None);
+    }
+    assert_eq!((ran[0].len(), ran[1].len()), (5, 15), "one share to three");
+    assert!(ran.iter().all(|ran| ran.is_sorted()), "oldest first within a class");
+    assert_eq!((ready.len(), ready.steal(|_| true)), (20, None));
+}

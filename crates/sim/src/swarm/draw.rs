@@ -1,5 +1,7 @@
 //! What a seed means: every part of a case, drawn one after the other from the seed's own stream.
 
+use std::num::NonZeroU32;
+
 use vermeil_sched::{CoreIndex, PlanName, Policy};
 
 use super::Case;
@@ -7,12 +9,14 @@ use crate::machine::{profile, profiles};
 use crate::options::{Fault, Options};
 use crate::random::{Purpose, Stream};
 use crate::workload::{
-    Choice, HandlerSpec, Life, NextSpec, ObjectSpec, PollSpec, SourceKind, SourceSpec, TouchSpec,
+    Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, PollSpec, SourceKind, SourceSpec, TouchSpec,
     WorkloadSpec,
 };
 
 /// Cores of a case, at most: enough for three nodes, few enough to be fast.
 const CORES_MAX: u64 = 12;
+/// Classes of handlers that a case has, of which it may use some.
+const CLASSES: u64 = 3;
 /// Virtual time of a case, in nanoseconds: between a quarter of this and this.
 const RUN_NS: u64 = 16_000_000;
 /// What is asked in that time is answered in this one, whatever goes wrong, or never.
@@ -109,6 +113,7 @@ fn workload(draw: &mut Stream) -> WorkloadSpec {
         run_ms: 0,
         warm_up_ms: 0,
         object,
+        class: (0..CLASSES).map(|index| class(draw, index)).collect(),
         handler,
         source,
         shift: Vec::new(),
@@ -159,6 +164,17 @@ fn handler(draw: &mut Stream, index: u64, count: u64, objects: &[ObjectSpec]) ->
         annotated_cycles: draw.chance(200).then(|| log_between(draw, 100, 1_000_000)),
         annotated_penalty: 1 + draw.below(10) as u32,
         follows: draw.chance(150).then(|| leader(draw, count)),
+        class: draw.chance(400).then(|| format!("class-{}", draw.below(CLASSES))),
+        gather_events: if draw.chance(150) { 2 + draw.below(6) as u32 } else { 0 },
+        gather_us: draw.below(300),
+    }
+}
+
+fn class(draw: &mut Stream, index: u64) -> ClassSpec {
+    ClassSpec {
+        name: format!("class-{index}"),
+        shares: NonZeroU32::new(1 + draw.below(1_000) as u32).expect("not zero"),
+        target_delay_us: draw.chance(500).then(|| draw.below(500)),
     }
 }
 

@@ -3,11 +3,14 @@
 //! Owns what the words in colors and homes mean, and the checks that every name refers to something. Tested in
 //! `workload/tests.rs`.
 
-use vermeil_sched::{HandlerIndex, Leader, Policy};
+use std::time::Duration;
+
+use vermeil_sched::{CLASSES_MAX, Class, ClassIndex, Gather, HandlerIndex, Leader, Policy};
 
 use super::popularity::Popularity;
 use super::spec::{
-    Choice, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec, WorkloadSpec,
+    Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec,
+    WorkloadSpec,
 };
 use crate::Error;
 use crate::machine::Pattern;
@@ -29,6 +32,7 @@ pub struct Program {
     pub(crate) warm_up_ns: u64,
     pub(crate) objects: Vec<ObjectKind>,
     pub(crate) handlers: Vec<Handler>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) sources: Vec<Source>,
     pub(crate) shifts: Vec<Shift>,
     /// A recorded run instead of sources.
@@ -90,6 +94,8 @@ pub(crate) struct Handler {
     pub(crate) code_bytes: u64,
     pub(crate) coloring: Coloring,
     pub(crate) follows: Option<Leader>,
+    pub(crate) class: ClassIndex,
+    pub(crate) gather: Option<Gather>,
     pub(crate) placed_whole: bool,
     pub(crate) touches: Vec<Touch>,
     pub(crate) next: Vec<Next>,
@@ -204,6 +210,7 @@ impl Program {
             shifts: shifts.collect::<Result<_, Error>>()?,
             objects,
             handlers,
+            classes: names.classes()?,
             sources,
             trace: None,
         })
@@ -315,6 +322,26 @@ impl Names<'_> {
         })
     }
 
+    fn class(&self, name: &str) -> Result<ClassIndex, Error> {
+        let at = self.spec.class.iter().position(|class| class.name == name);
+        let at = at.ok_or_else(|| self.problem(format!("no [[class]] is called {name:?}")))?;
+        Ok(ClassIndex(at as u8 + 1))
+    }
+
+    fn classes(&self) -> Result<Vec<Class>, Error> {
+        if self.spec.class.len() >= CLASSES_MAX {
+            return Err(self.problem(format!("has more than {} classes", CLASSES_MAX - 1)));
+        }
+        let class = |spec: &ClassSpec| {
+            let class = Class::new(&spec.name).shares(spec.shares);
+            match spec.target_delay_us {
+                Some(us) => class.target_delay(Duration::from_micros(us)),
+                None => class,
+            }
+        };
+        Ok(self.spec.class.iter().map(class).collect())
+    }
+
     fn leader(&self, name: &str) -> Result<Leader, Error> {
         if name == "producer" {
             return Ok(Leader::Producer);
@@ -367,6 +394,11 @@ impl Names<'_> {
             code_bytes: handler.code_bytes,
             coloring: self.coloring(&handler.color)?,
             follows: handler.follows.as_deref().map(|leader| self.leader(leader)).transpose()?,
+            class: handler.class.as_deref().map_or(Ok(ClassIndex::default()), |name| self.class(name))?,
+            gather: (handler.gather_events > 1).then(|| Gather {
+                events: handler.gather_events as usize,
+                within_ns: handler.gather_us * 1_000,
+            }),
             placed_whole: handler.placed_whole,
             touches: handler.touch.iter().map(|touch| self.touch(touch)).collect::<Result<_, _>>()?,
             weights: next.iter().map(|next| u64::from(next.weight)).sum(),

@@ -4,6 +4,8 @@
 //! sources that bring requests. Owns the form and its defaults; what the names refer to is settled in `compile.rs`. Unknown
 //! keys are errors.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Pattern;
@@ -25,6 +27,9 @@ pub struct WorkloadSpec {
     /// What handlers touch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub object: Vec<ObjectSpec>,
+    /// Classes of handlers, between which cores divide their time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub class: Vec<ClassSpec>,
     /// The handlers, in the order of the graph: plans count them in this order.
     pub handler: Vec<HandlerSpec>,
     /// Where requests come from.
@@ -32,6 +37,18 @@ pub struct WorkloadSpec {
     /// What changes while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shift: Vec<ShiftSpec>,
+}
+
+/// A class of handlers.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassSpec {
+    /// Its name.
+    pub name: String,
+    /// Its part of a core's time, against the other classes of which something waits there.
+    pub shares: NonZeroU32,
+    /// How long its colors should wait for their turn at most, in microseconds.
+    pub target_delay_us: Option<u64>,
 }
 
 /// Bytes that handlers touch.
@@ -110,6 +127,14 @@ pub struct HandlerSpec {
     /// Where its events run, if each has a color (`event`) or they have one (`handler`): `producer` (where they are posted),
     /// or the name of a handler (where it ran last). Default: where the policy puts them.
     pub follows: Option<String>,
+    /// The class it is in. Default: the default class, of 100 shares.
+    pub class: Option<String>,
+    /// An empty color waits until it has so many events, …
+    #[serde(default)]
+    pub gather_events: u32,
+    /// … or so long, in microseconds.
+    #[serde(default)]
+    pub gather_us: u64,
     /// Under policies that place handlers, events of this handler exclude each other (true, as in the source document), or
     /// keep their color.
     #[serde(default = "yes")]

@@ -4,7 +4,7 @@
 //! that takes there. Colors are made in the order of their numbers, which is that of their making. Owns the index; the form is
 //! [`vermeil_sched::recording`]'s. Leaves out where events ran when they were recorded. Tested in `workload/tests.rs`.
 
-use vermeil_sched::recording::Recording;
+use vermeil_sched::{ClassIndex, recording::Recording};
 
 use super::compile::{Coloring, Handler, Program};
 use crate::Error;
@@ -108,6 +108,7 @@ impl Program {
             warm_up_ns: 0,
             objects: super::compile::trace_objects(trace.colors, working_set_bytes),
             handlers: handlers.iter().map(handler).collect(),
+            classes: Vec::new(),
             sources: Vec::new(),
             shifts: Vec::new(),
             trace: Some(trace),
@@ -125,6 +126,8 @@ fn recorded_handler(name: &str, working_set_bytes: u64) -> Handler {
         code_bytes: 0,
         coloring: Coloring::Trace,
         follows: None,
+        class: ClassIndex::default(),
+        gather: None,
         placed_whole: false,
         touches: super::compile::trace_touches(working_set_bytes),
         next: Vec::new(),

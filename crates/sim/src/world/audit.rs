@@ -1,7 +1,7 @@
 //! The invariants that only show inside: tokens against queues, sums, placements.
 //!
 //! Recomputes from the parts what the world keeps as totals. Owns no rule of its own: I2 (a color that is not empty has
-//! exactly one token, in its core's queue or being run), I7 (a color's worth is the sum of its events'), I8 (a color is
+//! exactly one token, in its core's queue or being run), I12 (a class has no more than its share while others wait), I7 (a color's worth is the sum of its events'), I8 (a color is
 //! where it may be). Run after every so many steps of a checked run.
 
 use super::World;
@@ -35,7 +35,7 @@ impl<W: Watch> World<W> {
                     (*tokens, *events) = (*tokens + 1, *events + u64::from(color.len));
                 }
                 Token::Running => running += 1,
-                Token::Absent => {}
+                Token::Absent | Token::Gathering => {}
             }
             let sum = self.colors.sum_of_worth(index);
             if sum != color.worth_ns {
@@ -71,6 +71,13 @@ impl<W: Watch> World<W> {
                     core.index
                 );
                 return Err(("I2", what));
+            }
+        }
+        for core in &self.cores {
+            if let Some(class) = core.ready.overdrawn() {
+                let what =
+                    format!("class {} kept others waiting on {} beyond its share", class.0, core.index);
+                return Err(("I12", what));
             }
         }
         for (core, &expected) in self.cores.iter().zip(ready) {

@@ -16,6 +16,8 @@ pub(crate) enum Moment {
     Send { source: u32 },
     /// An event whose wait is over is posted.
     Deliver { event: u32 },
+    /// Colors whose events gather on a core may have waited for long enough.
+    Gathered { core: u32 },
     /// The workload changes.
     Shift { index: u32 },
     /// Something goes wrong.

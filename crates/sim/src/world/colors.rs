@@ -35,6 +35,8 @@ pub(crate) struct Event {
 pub(crate) enum Token {
     /// There is none: the color is empty.
     Absent,
+    /// Apart, while events gather.
+    Gathering,
     /// In the ready queue of the color's core.
     Ready,
     /// Being run by the color's core.

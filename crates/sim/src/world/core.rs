@@ -3,7 +3,7 @@
 //! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint and the
 //! sampler are the scheduler's own types.
 
-use vermeil_sched::{CoreIndex, Distance, Hint, Ready, Sampler, Stealing, Turn, TurnLimits};
+use vermeil_sched::{CoreIndex, Distance, Hint, Ready, Sampler, Turn};
 
 use crate::histogram::Histogram;
 
@@ -87,7 +87,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(index: CoreIndex, stealing: Stealing, limits: TurnLimits, speed_percent: u32) -> Self {
+    pub(crate) fn new(index: CoreIndex, ready: Ready<u32>, turn: Turn, speed_percent: u32) -> Self {
         Self {
             index,
             phase: Phase::Parked { asleep_ns: 0 },
@@ -97,11 +97,11 @@ impl Core {
             activation_expected_ns: 0,
             is_timed: false,
             batch_left: 0,
-            ready: Ready::new(stealing.order()),
+            ready,
             entries: 0,
             waiting_events: 0,
             lock: Lock::default(),
-            turn: Turn::new(limits, stealing),
+            turn,
             sampler: Sampler::default(),
             activation_ns: 0,
             published: (0, Hint::default()),

@@ -80,6 +80,9 @@ impl<W: Watch> World<W> {
             let number = self.colors.color(color).number;
             self.inherit(heir, number);
         }
+        while let Some(color) = self.core(core).ready.take_gathered(u64::MAX) {
+            self.push_token(color, None, &mut at_ns);
+        }
         // Entries of the color that runs its last event here: its token comes later, by itself.
         for number in self.core(core).ready.leave() {
             self.gauge(core);

@@ -4,11 +4,12 @@
 //! that wakes. Whether somebody is woken is the scheduler's decision.
 
 use vermeil_sched::{
-    Candidate, CoreIndex, Distance, HandlerIndex, Hint, Leader, Order, Placement, StealCost, Stealing,
-    WATCH_NS, WorthClass,
+    Candidate, ClassIndex, CoreIndex, Distance, Gather, HandlerIndex, Hint, Leader, Order, Placement,
+    StealCost, Stealing, WATCH_NS, WorthClass,
 };
 
 use super::World;
+use super::clock::Moment;
 use super::colors::{NONE, Token};
 use super::core::Phase;
 use crate::watch::{Note, Watch};
@@ -44,7 +45,19 @@ impl<W: Watch> World<W> {
         match token {
             Token::Absent => {
                 self.bring_to_poster(posted.color, by, *at_ns);
-                self.push_token(posted.color, by, at_ns);
+                match self.program.handlers[usize::from(posted.handler)].gather {
+                    Some(gather) if !self.options.ideal => self.gather(posted.color, gather, by, at_ns),
+                    _ => self.push_token(posted.color, by, at_ns),
+                }
+            }
+            Token::Gathering => {
+                let gather = self.program.handlers[usize::from(posted.handler)].gather;
+                let len = self.colors.color(posted.color).len as usize;
+                if gather.is_none_or(|gather| gather.is_enough(len))
+                    && self.core(target).ready.take_gathering(number).is_some()
+                {
+                    self.push_token(posted.color, by, at_ns);
+                }
             }
             Token::Ready => {
                 self.core(target).waiting_events += 1;
@@ -82,6 +95,29 @@ impl<W: Watch> World<W> {
         if self.stealing.comes_to_poster(&candidate, StealCost::default().wake_ns()) {
             self.colors.color_mut(color).core = here;
             self.note_moved(color, home, here);
+        }
+    }
+
+    /// Keeps the token of a color that was empty until its events have gathered.
+    fn gather(&mut self, color: u32, gather: Gather, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let gathering = self.colors.color_mut(color);
+        gathering.token = Token::Gathering;
+        let (core, number) = (gathering.core, gathering.number);
+        if let Some(by) = by {
+            self.lock(by, core, 0, at_ns);
+        }
+        let due_ns = *at_ns + gather.within_ns;
+        self.core(core).ready.gather(number, color, due_ns);
+        self.clock.at(due_ns, Moment::Gathered { core: core.0 });
+        // So that it sleeps no longer than that.
+        self.wake(core, by, at_ns);
+    }
+
+    /// Queues what has gathered events for as long as it may.
+    pub(super) fn queue_gathered(&mut self, core: CoreIndex) {
+        let mut at_ns = self.now_ns;
+        while let Some(color) = self.core(core).ready.take_gathered(at_ns) {
+            self.push_token(color, NOBODY, &mut at_ns);
         }
     }
 
@@ -145,11 +181,17 @@ impl<W: Watch> World<W> {
             self.lock(by, target, 0, at_ns);
         }
         let (number, class) = (self.colors.color(color).number, self.class_of(color));
-        let slot = self.core(target).ready.push(number, color, class);
+        let of = self.handlers_class(color);
+        let slot = self.core(target).ready.push_in(number, color, class, of, *at_ns);
         self.gauge(target);
         self.core(target).waiting_events += u64::from(self.colors.color(color).len);
         self.colors.color_mut(color).slot = slot;
         target
+    }
+
+    /// The class of the handler whose event was posted last to a color that is not empty.
+    pub(super) fn handlers_class(&self, color: u32) -> ClassIndex {
+        self.program.handlers[usize::from(self.colors.last_handler(color))].class
     }
 
     /// A color whose core has gone belongs to the next one; one whose handlers are placed belongs there.

@@ -234,11 +234,11 @@ impl<W: Watch> World<W> {
         taken.moved_ns = Some(began_ns);
         taken.stolen = taken.len;
         let (number, len) = (taken.number, u64::from(taken.len));
-        let class = self.class_of(color);
+        let (class, of) = (self.class_of(color), self.handlers_class(color));
         let state = self.core(thief);
         state.ready.post(number, entries);
         state.entries += entries;
-        let slot = state.ready.push(number, color, class);
+        let slot = state.ready.push_in(number, color, class, of, until_ns);
         state.waiting_events += len;
         self.colors.color_mut(color).slot = slot;
         let note = Note::Stole { at_ns: began_ns, until_ns, thief, victim, color: number };

@@ -58,7 +58,7 @@ impl<W: Watch> World<W> {
             match state.turn.next(seen) {
                 Step::Run { batch } => {
                     self.lock(core, core, 0, &mut at_ns);
-                    if let Some(color) = self.core(core).ready.pop() {
+                    if let Some(color) = self.core(core).ready.pop_at(at_ns) {
                         self.gauge(core);
                         self.took_token(core, color);
                         return self.activate(core, color, batch, at_ns);
@@ -278,7 +278,9 @@ impl<W: Watch> World<W> {
             self.start(core, color, *at_ns);
             return true;
         }
-        self.core(core).observe_activation(*at_ns);
+        let state = self.core(core);
+        state.observe_activation(*at_ns);
+        state.ready.charge(at_ns.saturating_sub(state.activation_started_ns));
         if more {
             self.requeue(color, core, at_ns);
         } else {

@@ -116,3 +116,83 @@ fn who_follows_is_where_its_leader_was() {
         "plans leave alone what follows"
     );
 }
+
+/// Two kinds of requests, each more than the core can do.
+fn two_classes(target_us: &str) -> Program {
+    Program::from_toml(&format!(
+        r#"
+        name = "classes"
+        about = "too much of two kinds"
+        run_ms = 200
+        class = [{{ name = "net", shares = 300 {target_us} }}, {{ name = "bulk", shares = 100 }}]
+        [[handler]]
+        name = "net"
+        cycles = 20000
+        class = "net"
+        reply = true
+        [[handler]]
+        name = "bulk"
+        cycles = 60000
+        class = "bulk"
+        reply = true
+        [[source]]
+        entry = "net"
+        load = {{ closed = {{ clients = 50 }} }}
+        [[source]]
+        entry = "bulk"
+        load = {{ closed = {{ clients = 50 }} }}
+        "#
+    ))
+    .expect("a workload")
+}
+
+#[test]
+fn classes_divide_virtual_cores_too() {
+    let machine = profile("xeon5100-2x2").unwrap();
+    for (target_us, policy) in [("", "none"), ("", "mely"), (", target_delay_us = 1", "adaptive")] {
+        let options = Options { audit_every: Some(10), ..options(policy) };
+        let (results, checker) =
+            simulate_watched(&machine, &two_classes(target_us), &options, crate::Checker::default());
+        assert_eq!(checker.verdict(&results), None);
+        let [net, bulk] = [0, 1].map(|handler: usize| results.handlers[handler].run_ns);
+        let permille = net * 1000 / (net + bulk);
+        assert!((700..830).contains(&permille), "{policy}{target_us}: {permille}");
+    }
+}
+
+#[test]
+fn a_batch_is_run_when_it_is_full_or_late() {
+    let machine = profile("xeon5100-2x2").unwrap();
+    let gather = |events: u32| {
+        Program::from_toml(&format!(
+            r#"
+            name = "batches"
+            about = "records that are written together"
+            run_ms = 20
+            [[handler]]
+            name = "write"
+            cycles = 1000
+            color = "handler"
+            gather_events = {events}
+            gather_us = 500
+            reply = true
+            [[source]]
+            entry = "write"
+            load = {{ open = {{ per_s = 20000, even = true }} }}
+            "#
+        ))
+        .expect("a workload")
+    };
+    let run = |events| {
+        let options = Options { audit_every: Some(1), drain_ns: 1_000_000_000, ..options("none") };
+        let (results, checker) =
+            simulate_watched(&machine, &gather(events), &options, crate::Checker::default());
+        assert_eq!(checker.verdict(&results), None);
+        let parks: u64 = results.cores.iter().map(|core| core.parks).sum();
+        (results.answered, parks)
+    };
+    let (single, five, many) = (run(1), run(5), run(1_000));
+    assert!(single.0.abs_diff(five.0) < 10 && single.0.abs_diff(many.0) < 12, "{single:?} {five:?} {many:?}");
+    // One comes every 50 us: a hundred batches of five need not sleep more often, nor do those that 500 us end.
+    assert!(five.1 * 2 < single.1 && many.1 < five.1, "{single:?} {five:?} {many:?}");
+}

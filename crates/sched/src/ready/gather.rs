@@ -1,0 +1,85 @@
+//! Colors that wait for more events before they run: a batch by number and by time.
+//!
+//! A waiting room beside the queue: a token in it is not seen by its owner, nor by thieves, until its color has as many events as
+//! wanted or its time has come. Whoever takes it out queues it. Tested below.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// How an empty color gathers events before it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gather {
+    /// It runs when it has so many, …
+    pub events: usize,
+    /// … or so long after the first was posted, in nanoseconds.
+    pub within_ns: u64,
+}
+
+impl Gather {
+    /// Whether a color with so many events has gathered enough.
+    pub fn is_enough(self, queued: usize) -> bool {
+        queued >= self.events
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Gathering<T> {
+    /// By the time they are due, then by color.
+    waiting: BTreeMap<(u64, u64), T>,
+    /// By color, when it is due. Looked up by name only, never walked.
+    due_ns: HashMap<u64, u64>,
+}
+
+impl<T> Default for Gathering<T> {
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), due_ns: HashMap::new() }
+    }
+}
+
+impl<T> Gathering<T> {
+    pub(super) fn push(&mut self, color: u64, token: T, due_ns: u64) {
+        let twin = self.due_ns.insert(color, due_ns);
+        assert!(twin.is_none(), "a color has one token");
+        self.waiting.insert((due_ns, color), token);
+    }
+
+    pub(super) fn take(&mut self, color: u64) -> Option<T> {
+        let due_ns = self.due_ns.remove(&color)?;
+        self.waiting.remove(&(due_ns, color))
+    }
+
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<T> {
+        let first = self.waiting.first_entry().filter(|first| first.key().0 <= now_ns)?;
+        let ((_, color), token) = first.remove_entry();
+        self.due_ns.remove(&color);
+        Some(token)
+    }
+
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.waiting.first_key_value().map(|((due_ns, _), _)| *due_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gathers_is_taken_by_name_or_when_it_is_due() {
+        let mut gathering = Gathering::default();
+        for (color, due_ns) in [(1, 300), (2, 100), (3, 200)] {
+            gathering.push(color, color, due_ns);
+        }
+        assert_eq!(gathering.next_ns(), Some(100));
+        assert_eq!((gathering.take(2), gathering.take(2)), (Some(2), None));
+        assert_eq!((gathering.take_due(199), gathering.take_due(200)), (None, Some(3)));
+        gathering.push(2, 2, 400);
+        assert_eq!((gathering.take_due(u64::MAX), gathering.take_due(u64::MAX)), (Some(1), Some(2)));
+        assert_eq!((gathering.take_due(u64::MAX), gathering.next_ns()), (None, None));
+    }
+
+    #[test]
+    fn a_batch_is_enough_at_its_number() {
+        let gather = Gather { events: 3, within_ns: 1 };
+        assert_eq!([2, 3, 4].map(|queued| gather.is_enough(queued)), [false, true, true]);
+    }
+}
