@@ -55,7 +55,8 @@ fn everything() -> Result<()> {
     steps.run("packages", packages::install);
     check::run_steps(&mut steps, &workspace.root);
     steps.run("kernel programs", bpf::check);
-    steps.run_tests("models (loom)", |tally| models(&workspace, tally));
+    steps.run_tests("models (loom)", |tally| models(&workspace, Checker::Loom, tally));
+    steps.run_tests("models (shuttle)", |tally| models(&workspace, Checker::Shuttle, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
     for name in Name::ALL {
         steps.run_tests(name.smoke_step(), |tally| {
@@ -85,18 +86,37 @@ fn kill(minutes: u64) -> Result<()> {
     steps::run_command(&mut command)
 }
 
-/// The model checks: the production files of `queue` with loom's atomics, built apart because the flag changes them all.
-fn models(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
-    steps::run_tests(&mut models_command(workspace), tally, &mut io::stdout())?;
+/// Whose atomics the production files of `queue` are built with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checker {
+    /// Every interleaving and memory order of small scenarios.
+    Loom,
+    /// Schedules drawn at random, of larger ones.
+    Shuttle,
+}
+
+impl Checker {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loom => "loom",
+            Self::Shuttle => "shuttle",
+        }
+    }
+}
+
+/// The model checks, built apart because the flag changes all crates.
+fn models(workspace: &Workspace, checker: Checker, tally: &mut Tally) -> Result<()> {
+    steps::run_tests(&mut models_command(workspace, checker), tally, &mut io::stdout())?;
     if tally.passed == 0 { Err(Error::form("vermeil-queue", "no model ran")) } else { Ok(()) }
 }
 
-fn models_command(workspace: &Workspace) -> Command {
+fn models_command(workspace: &Workspace, checker: Checker) -> Command {
     let mut command = cargo();
     command.args(["test", "--package", "vermeil-queue", "--release", "--lib"]);
     command.current_dir(&workspace.root);
-    command.env("CARGO_TARGET_DIR", workspace.target.join("loom"));
-    command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
+    let name = checker.name();
+    command.env("CARGO_TARGET_DIR", workspace.target.join(name));
+    command.env("RUSTFLAGS", format!("--cfg {name}")).env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
     command
 }
 
@@ -112,10 +132,14 @@ const CANARIES: [&str; 8] = [
     "overwrite-without-fence",
 ];
 
+/// Those that show without weak memory, in what the larger scenarios run.
+const SHUTTLE_CANARIES: [&str; 3] = ["second-token", "take-in-two-steps", "newest-first"];
+
 /// The models once more with each planted bug: some model must fail.
 fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
-    for bug in CANARIES {
-        let mut command = models_command(workspace);
+    let loom = CANARIES.map(|bug| (Checker::Loom, bug));
+    for (checker, bug) in loom.into_iter().chain(SHUTTLE_CANARIES.map(|bug| (Checker::Shuttle, bug))) {
+        let mut command = models_command(workspace, checker);
         command.env("VERMEIL_CANARY", bug);
         let output = command.output().map_err(Error::path("start", Path::new("cargo")))?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -123,7 +147,7 @@ fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
         if output.status.success() || !said.lines().any(|line| line.starts_with("running ")) {
             return Err(Error::form(bug, "planted, and no model noticed it"));
         }
-        println!("{bug}: noticed");
+        println!("{bug}: noticed by {}", checker.name());
         tally.passed += 1;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Bugs planted on purpose, to see that the models would notice them.
 //!
-//! Only the model checker's build can have one, and only if the environment names it in `VERMEIL_CANARY`; in every other
+//! Only the model checkers' builds can have one, and only if the environment names it in `VERMEIL_CANARY`; in every other
 //! build the question is a constant. `cargo xtask test` runs the models once with each and fails if one of them passes.
 
 /// A bug.
@@ -25,14 +25,14 @@ pub(crate) enum Bug {
 }
 
 /// Whether `bug` is planted.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 pub(crate) const fn planted(_: Bug) -> bool {
     false
 }
 
 /// Whether `bug` is planted.
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) fn planted(bug: Bug) -> bool {
     use std::sync::OnceLock;
 

@@ -14,7 +14,7 @@ use std::{
     num::NonZeroU64,
 };
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 thread_local! {
     static CURRENT: Cell<Option<ColorId>> = const { Cell::new(None) };
     /// Colors run beside the current one; nearly always none.
@@ -23,7 +23,12 @@ thread_local! {
 }
 
 #[cfg(loom)]
-loom::thread_local! {
+use loom::thread_local;
+#[cfg(shuttle)]
+use shuttle::thread_local;
+
+#[cfg(any(loom, shuttle))]
+thread_local! {
     static CURRENT: Cell<Option<ColorId>> = Cell::new(None);
     static BESIDE: RefCell<Vec<ColorId>> = RefCell::new(Vec::new());
     static HOLD: Cell<bool> = Cell::new(false);

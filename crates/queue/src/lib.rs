@@ -7,7 +7,11 @@
 //!
 //! Read in this order: `event`, `color` (the count-token protocol), `colored`, `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
-//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`).
+//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
+#![allow(
+    unexpected_cfgs,
+    reason = "`--cfg shuttle` is given to this crate's tests alone, by `cargo xtask test`"
+)]
 
 mod canary;
 mod color;
@@ -21,8 +25,10 @@ mod sync;
 
 #[cfg(all(test, loom))]
 mod model;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+#[cfg(all(test, shuttle))]
+mod throng;
 
 pub use color::{Activation, ColorId, ColorQueue, Held, Ran, Token, run_together};
 pub use colored::{Colored, current_color, hold};

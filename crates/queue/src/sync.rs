@@ -1,6 +1,6 @@
-//! The one place that says whose atomics these are: std's, or loom's under `--cfg loom`.
+//! The one place that says whose atomics these are: std's, loom's under `--cfg loom`, or shuttle's under `--cfg shuttle`.
 //!
-//! Every other file of this crate imports its primitives from here, so the model checker runs the production files and
+//! Every other file of this crate imports its primitives from here, so the model checkers run the production files and
 //! not copies of them.
 
 #[cfg(loom)]
@@ -12,7 +12,13 @@ pub(crate) use loom::{
     },
 };
 
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
@@ -42,8 +48,8 @@ mod cell {
     }
 }
 
-/// Runs `f`; gives whether it panicked. Under loom a panic is the checker's verdict and goes through.
-#[cfg(not(loom))]
+/// Runs `f`; gives whether it panicked. Under a checker a panic is its verdict and goes through.
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) fn panics(f: impl FnOnce()) -> bool {
     let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) else { return false };
     // What was thrown may throw in its own destructor: that one is given up.
@@ -53,7 +59,7 @@ pub(crate) fn panics(f: impl FnOnce()) -> bool {
     true
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) fn panics(f: impl FnOnce()) -> bool {
     f();
     false
