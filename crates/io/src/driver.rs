@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{DriverOptions, IoChoice, IoError};
+use crate::{DriverOptions, IoChoice, IoError, queued_count};
 use epoll::Epoll;
 use uring::Uring;
 
@@ -138,6 +138,17 @@ impl Driver {
     /// kernel had queued, then answers `NotConnected`.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>, key: ListenerKey) -> Poll<io::Result<OwnedFd>> {
         each!(self, inner => inner.poll_accept(cx, key))
+    }
+
+    /// Connections of a listener that wait to be taken: accepted by the driver, or queued by the kernel. None of one that
+    /// is closed.
+    pub fn waiting_count(&self, key: ListenerKey) -> usize {
+        let queued = self.listener_fd(key).and_then(|fd| queued_count(fd).ok()).unwrap_or(0);
+        let accepted = match &self.kind {
+            Kind::Uring(uring) => uring.accepted_count(key),
+            Kind::Epoll(epoll) => epoll.accepted_count(key),
+        };
+        queued as usize + accepted
     }
 
     /// Stops listening. Connections the kernel still holds for it are accepted and can be taken with

@@ -51,6 +51,6 @@ pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use slots::{Slot, Slots};
 pub use socket::{
-    ListenOptions, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, limit_queue, listen,
-    peer_addr, probe_free, set_nodelay, silent_for,
+    ListenOptions, Newcomer, accept_queued, acknowledged_bytes, has_queued, incoming_cpu, limit_queue,
+    listen, newcomer, peer_addr, probe_free, queued_count, set_nodelay,
 };

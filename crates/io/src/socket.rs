@@ -96,17 +96,38 @@ pub fn limit_queue(listener: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::try_from(backlog).unwrap_or(i32::MAX))?)
 }
 
-/// How long ago the last bytes of a TCP connection came in, or the connection itself if none have (`TCP_INFO`): of one
-/// that was just accepted, how long it has waited for that.
+/// Connections that the kernel queues on a TCP listener at this moment, to be accepted (`TCP_INFO`).
 ///
 /// # Errors
 /// The descriptor is not a TCP socket.
-pub fn silent_for(fd: BorrowedFd<'_>) -> io::Result<Duration> {
+pub fn queued_count(listener: BorrowedFd<'_>) -> io::Result<u32> {
+    /// `tcpi_unacked` in `struct tcp_info` (`linux/tcp.h`): after 8 bytes and 4 words.
+    const AT: usize = 8 + 4 * 4;
+    let info = tcp_info::<{ AT + 4 }>(listener)?;
+    Ok(u32::from_ne_bytes(info[AT..].try_into().expect("four bytes are left")))
+}
+
+/// What the kernel knows of a connection that was just accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newcomer {
+    /// How long ago its last bytes came in, or the connection itself if none have: how long it has waited.
+    pub waited: Duration,
+    /// Whether its client has closed it, or one direction of it at least.
+    pub has_left: bool,
+}
+
+/// Looks at a TCP connection that was just accepted (`TCP_INFO`).
+///
+/// # Errors
+/// The descriptor is not a TCP socket.
+pub fn newcomer(fd: BorrowedFd<'_>) -> io::Result<Newcomer> {
     /// `tcpi_last_data_recv` in `struct tcp_info` (`linux/tcp.h`), in milliseconds: after 8 bytes and 11 words.
     const AT: usize = 8 + 11 * 4;
+    /// `tcpi_state`, the first byte, of a connection whose client may still want an answer (`net/tcp_states.h`).
+    const ESTABLISHED: u8 = 1;
     let info = tcp_info::<{ AT + 4 }>(fd)?;
     let ms = u32::from_ne_bytes(info[AT..].try_into().expect("four bytes are left"));
-    Ok(Duration::from_millis(ms.into()))
+    Ok(Newcomer { waited: Duration::from_millis(ms.into()), has_left: info[0] != ESTABLISHED })
 }
 
 /// Bytes of what was sent on a TCP connection that its peer has acknowledged since it began (`TCP_INFO`, Linux 4.1): what
@@ -235,8 +256,23 @@ mod tests {
         let accepted = TcpStream::from(accepted);
         assert!(accepted.nodelay().unwrap(), "TCP_NODELAY was not inherited");
         assert!(set_nodelay(client.as_fd()).is_ok());
-        assert!(silent_for(client.as_fd()).unwrap() < Duration::from_secs(3600));
-        assert!(silent_for(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
+        assert!(newcomer(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_newcomer_has_waited_and_may_have_left() {
+        let listener = TcpListener::from(listen(local(0), &ListenOptions::default()).unwrap());
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = accept_now(listener.as_fd()).unwrap().expect("connect has returned");
+        let look = || newcomer(accepted.as_fd()).unwrap();
+        let before = look();
+        assert!(!before.has_left && before.waited < Duration::from_secs(3600));
+        drop(client);
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while !look().has_left {
+            assert!(std::time::Instant::now() < deadline, "a client that has left is not seen to have");
+            std::thread::yield_now();
+        }
     }
 
     #[test]
@@ -247,6 +283,7 @@ mod tests {
         // The kernel's own bound is one more than what it is told.
         let addr = listener.local_addr().unwrap();
         let clients: Vec<_> = (0..8).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        assert_eq!(queued_count(listener.as_fd()).unwrap(), 8);
         for _ in &clients {
             accept_now(listener.as_fd()).unwrap().expect("all are queued");
         }

@@ -76,6 +76,11 @@ impl TcpListener {
         looked.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
+    /// Connections that wait to be accepted; none where that is not known.
+    pub fn waiting_count(&self) -> usize {
+        on_driver(self.home, |driver| driver.waiting_count(self.key)).unwrap_or(0)
+    }
+
     /// Stops listening. Connections that the kernel has completed are still given by [`accept`](Self::accept), then
     /// it fails.
     pub fn close(&self) {

@@ -9,9 +9,9 @@ use crate::{
     connection,
     local::{self, Place},
     log::NoticeKind,
-    overload,
+    overload::{self, Admission},
 };
-use std::{io, sync::Arc, time::Duration};
+use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now};
 use vermeil_io::{current_cpu, incoming_cpu};
 
@@ -34,9 +34,8 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
         match listener.accept().await {
             Ok(socket) => {
                 local::vacancy().await;
-                match TcpStream::new(socket) {
-                    Ok(stream) => start(&handle, core, stream, Accepted::Own),
-                    Err(error) => trouble(&error).await,
+                if let Err(error) = start(&handle, core, socket, Accepted::Own) {
+                    trouble(&error).await;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
@@ -47,14 +46,28 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
     }
 }
 
-/// Makes a connection a task of this core.
-pub(crate) fn start(handle: &Handle, core: CoreIndex, stream: TcpStream, how: Accepted) {
+/// Makes a connection a task of this core, or refuses it.
+///
+/// # Errors
+/// The driver refuses the descriptor.
+pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Accepted) -> io::Result<()> {
+    let admission = overload::admit(&socket);
+    let left = match admission {
+        Admission::Serve => Some(socket),
+        Admission::Refuse => overload::refuse(socket),
+        Admission::Drop => None,
+    };
+    let Some(socket) = left else {
+        local::with(|local| local.server.balancing.count(core.0 as usize, how));
+        return Ok(());
+    };
+    let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
-    let admission = overload::admit(&stream);
     let place = Place::take();
     let number = place.number();
     let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place, admission));
     local::with(|local| local.connections.set_task(number, task));
+    Ok(())
 }
 
 fn count(core: usize, stream: &TcpStream, how: Accepted) {

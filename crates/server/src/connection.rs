@@ -251,12 +251,12 @@ impl Connection {
             }
             Event::Request { request, consumed } => {
                 local.server.count_request();
-                let refused = self.admission == Admission::Refuse;
+                let refused = self.admission != Admission::Serve;
                 let head = Head::of(&request, refused || local.server.is_draining());
                 let bytes = &unread[..consumed];
                 let answered = match self.admission {
                     Admission::Serve => answer::answer(local, &request, head, &mut self.output),
-                    Admission::Refuse => slow::busy(local, head, &mut self.output),
+                    _ => Answer::Ready(slow::busy(local, head, &mut self.output)),
                 };
                 let next = match answered {
                     Answer::Ready(sent) => {

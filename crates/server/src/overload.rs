@@ -1,18 +1,26 @@
 //! How long connections wait at the door, and what is done when that becomes too long.
 //!
-//! Each core looks at how long the connections it accepts have waited for it, which the kernel knows. If even the quickest
-//! of a moment waited longer than the bound, more arrives than the core can do; then its listeners' queues are made so short
-//! that what stands in them is served within half the bound, and what finds no room there is not accepted: the kernel drops
-//! its packets, which costs next to nothing, and the client's kernel tries again. Connections that had waited for too long
-//! already are refused with 503, since whoever opened them may have left. So what is begun is finished, and soon. As it
-//! gets better the queues grow again, step by step. To judge by the quickest, not by the mean, is CoDel's (RFC 8289):
-//! a burst is no overload. Leaves out what programs do, which have queues of their own. Tested below, and by
-//! `cargo xtask bench overload`.
+//! Each core looks how many connections wait for it, and how fast it takes them while it has no rest: together they say how
+//! long the last of them will have waited. If that is longer than the bound, more arrives than the core can do; then its
+//! listeners' queues are made so short that what stands in them is served within half the bound, and what finds no room
+//! there is not accepted: the kernel drops its packets, which costs next to nothing, and the client's kernel tries again.
+//! Connections that had waited for too long already are refused with 503 (`refusal.rs`), since whoever opened them may have
+//! left. So what is begun is finished, and soon. As it gets better the queues grow again, step by step; whether it does is
+//! judged by the quickest of a moment, not by the mean, as CoDel does (RFC 8289): a burst is no overload. Leaves out what
+//! programs do, which have queues of their own. Tested below, and by `cargo xtask bench overload`.
+
+mod refusal;
+
+pub(crate) use refusal::refuse;
 
 use crate::local;
-use std::{io, time::Duration};
-use vermeil::{TcpStream, now_ms, sleep};
-use vermeil_io::{limit_queue, silent_for};
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    time::Duration,
+};
+use vermeil::{now_ms, sleep};
+use vermeil_io::{Newcomer, limit_queue, newcomer};
 
 /// Connections that a listener queues while all is well; see `ListenOptions::backlog`.
 const QUEUE_MAX: u32 = 4096;
@@ -23,11 +31,15 @@ const QUEUE_MIN: u32 = 16;
 /// How often a core judges. RFC 8289 takes 100 ms: some round trips, and many requests.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// One connection in so many is asked how long it waited, while all is well: a system call.
-const SAMPLE: u32 = 16;
-
 /// What the queues grow by when it gets better, as a fraction. Guess: tenfold in a second.
 const GROWTH: (u32, u32) = (5, 4);
+
+/// How much the newest measurement of the pace counts. Guess: a cpu that others use, too, gives it in slices.
+const NEWEST: f64 = 0.25;
+
+/// What refusing a connection costs, of what serving one does. Guess, and rather less than it is: the pace is then taken
+/// for slower, the queues get shorter, and there is less to refuse.
+const REFUSAL: f64 = 0.25;
 
 /// The door of one core.
 #[derive(Debug)]
@@ -35,13 +47,23 @@ pub(crate) struct Door {
     wait_max: Duration,
     /// Of each listener.
     queue_max: u32,
-    /// Accepted in this moment.
-    accepted: u32,
-    /// The least that one of them waited.
-    least: Option<Duration>,
     state: State,
+    /// Connections the core takes in a second when it has no rest; nothing while that was not seen.
+    pace: Option<f64>,
+    /// Connections that waited when this moment began.
+    before: usize,
+    moment: Moment,
     /// Connections refused because they had waited for too long.
     refused: u64,
+}
+
+/// What came through a door in a moment.
+#[derive(Debug, Default)]
+struct Moment {
+    accepted: usize,
+    refused: usize,
+    /// The least that one of them waited; known while it is crowded.
+    least: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +79,8 @@ pub(crate) enum Admission {
     Serve,
     /// It has waited for too long: 503.
     Refuse,
+    /// And its client has left.
+    Drop,
 }
 
 /// A door at one moment, for the status.
@@ -68,7 +92,9 @@ pub(crate) struct DoorStatus {
 
 impl Door {
     pub(crate) fn new(wait_max: Duration) -> Self {
-        Self { wait_max, queue_max: QUEUE_MAX, accepted: 0, least: None, state: State::Open, refused: 0 }
+        let moment = Moment::default();
+        let (queue_max, state) = (QUEUE_MAX, State::Open);
+        Self { wait_max, queue_max, state, pace: None, before: 0, moment, refused: 0 }
     }
 
     /// The bound is another from now on.
@@ -80,49 +106,62 @@ impl Door {
         DoorStatus { queue_max: self.queue_max, refused: self.refused }
     }
 
-    /// A connection was accepted; `waited` tells for how long it had waited.
-    pub(crate) fn admit(&mut self, waited: impl FnOnce() -> io::Result<Duration>) -> Admission {
-        let nth = self.accepted;
-        self.accepted += 1;
-        if self.state == State::Open && !nth.is_multiple_of(SAMPLE) {
+    /// A connection was accepted; `look` tells what the kernel knows of it.
+    pub(crate) fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
+        self.moment.accepted += 1;
+        if self.state == State::Open {
             return Admission::Serve;
         }
-        let Ok(waited) = waited() else { return Admission::Serve };
-        self.least = Some(self.least.map_or(waited, |least| least.min(waited)));
-        if self.state == State::Crowded && waited > self.wait_max {
-            self.refused += 1;
-            return Admission::Refuse;
+        let Ok(Newcomer { waited, has_left }) = look() else { return Admission::Serve };
+        let least = &mut self.moment.least;
+        *least = Some(least.map_or(waited, |least| least.min(waited)));
+        if waited <= self.wait_max {
+            return Admission::Serve;
         }
-        Admission::Serve
+        self.moment.refused += 1;
+        self.refused += 1;
+        if has_left { Admission::Drop } else { Admission::Refuse }
     }
 
-    /// Ends a moment that lasted `elapsed`; gives the length of the queues if it is another from now on.
-    fn judge(&mut self, elapsed: Duration) -> Option<u32> {
-        let (accepted, least) = (std::mem::take(&mut self.accepted), self.least.take());
-        let before = self.queue_max;
-        match least {
-            Some(least) if least > self.wait_max => {
-                let per_s = f64::from(accepted) / elapsed.as_secs_f64();
-                let fits = per_s * self.wait_max.as_secs_f64() / 2.0;
+    /// Ends a moment that lasted `elapsed`, at whose end so many connections are `waiting`; gives the length of the
+    /// queues if it is another from now on.
+    fn judge(&mut self, elapsed: Duration, waiting: usize) -> Option<u32> {
+        let moment = std::mem::take(&mut self.moment);
+        let before = std::mem::replace(&mut self.before, waiting);
+        let all_waited = moment.least.is_some_and(|least| least > self.wait_max / 4);
+        // Fewer than waited already when it began, or none that did not have to wait: the core had no rest.
+        let was_busy = moment.accepted > 0 && (moment.accepted <= before || all_waited);
+        if was_busy {
+            let done = (moment.accepted - moment.refused) as f64 + moment.refused as f64 * REFUSAL;
+            let newest = done / elapsed.as_secs_f64();
+            self.pace = Some(self.pace.map_or(newest, |pace| pace + (newest - pace) * NEWEST));
+        }
+        let queue_before = self.queue_max;
+        match self.pace {
+            Some(pace) if was_busy && (all_waited || waiting as f64 > pace * self.wait_max.as_secs_f64()) => {
+                let fits = pace * self.wait_max.as_secs_f64() / 2.0;
                 self.queue_max = (fits as u32).clamp(QUEUE_MIN, QUEUE_MAX);
                 self.state = State::Crowded;
             }
-            Some(least) if least > self.wait_max / 4 => {}
-            _ => {
-                let (more, of) = GROWTH;
-                self.queue_max = (self.queue_max * more / of).min(QUEUE_MAX);
-                if self.queue_max == QUEUE_MAX {
-                    self.state = State::Open;
-                }
-            }
+            _ if self.state == State::Open || was_busy => {}
+            _ => self.widen(),
         }
-        (self.queue_max != before).then_some(self.queue_max)
+        (self.queue_max != queue_before).then_some(self.queue_max)
+    }
+
+    fn widen(&mut self) {
+        let (more, of) = GROWTH;
+        self.queue_max = (self.queue_max * more / of).min(QUEUE_MAX);
+        if self.queue_max == QUEUE_MAX {
+            self.state = State::Open;
+            self.pace = None;
+        }
     }
 }
 
 /// Asks the core's door about a connection that was just accepted.
-pub(crate) fn admit(stream: &TcpStream) -> Admission {
-    local::with(|local| local.door.admit(|| stream.with_fd(silent_for)?))
+pub(crate) fn admit(socket: &OwnedFd) -> Admission {
+    local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
 }
 
 /// Judges as long as the core serves.
@@ -133,7 +172,8 @@ pub(crate) async fn watch() {
         let elapsed = Duration::from_millis((now_ms() - before_ms).max(1));
         before_ms = now_ms();
         local::with(|local| {
-            let Some(queue_max) = local.door.judge(elapsed) else { return };
+            let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
+            let Some(queue_max) = local.door.judge(elapsed, waiting) else { return };
             for listener in &local.listeners {
                 // One that is being closed has no queue any more.
                 let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
@@ -148,58 +188,93 @@ mod tests {
 
     const MAX: Duration = Duration::from_millis(200);
 
-    fn moment(door: &mut Door, connections: u32, waited: Duration) -> Option<u32> {
-        for _ in 0..connections {
-            door.admit(|| Ok(waited));
+    fn newcomer(waited: Duration) -> io::Result<Newcomer> {
+        Ok(Newcomer { waited, has_left: false })
+    }
+
+    /// A moment in which so many connections were accepted that had waited so long, and so many were left waiting.
+    fn moment(door: &mut Door, accepted: u32, waited: Duration, left: usize) -> Option<u32> {
+        for _ in 0..accepted {
+            door.admit(|| newcomer(waited));
         }
-        door.judge(MOMENT)
+        door.judge(MOMENT, left)
+    }
+
+    /// A door at which 5,000 a second can be served, and more arrive.
+    fn crowded() -> Door {
+        let mut door = Door::new(MAX);
+        assert_eq!(moment(&mut door, 500, MAX / 10, 1500), None, "they may have come in at once");
+        assert_eq!(moment(&mut door, 500, MAX, 2500), Some(500), "5,000 a second, for half of 200 ms");
+        door
     }
 
     #[test]
     fn a_burst_is_no_overload() {
         let mut door = Door::new(MAX);
-        for _ in 0..64 {
-            door.admit(|| Ok(MAX * 3));
+        assert_eq!(
+            moment(&mut door, 1, MAX / 10, 1300),
+            None,
+            "too many for a core of which nothing is known"
+        );
+        assert_eq!(moment(&mut door, 500, MAX, 800), None, "the last of them will be served in time");
+        assert_eq!(moment(&mut door, 500, MAX, 300), None);
+        assert_eq!(moment(&mut door, 301, MAX, 0), None);
+        assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Serve);
+    }
+
+    #[test]
+    fn a_busy_core_that_keeps_up_is_not_crowded() {
+        let mut door = Door::new(MAX);
+        for _ in 0..100 {
+            assert_eq!(moment(&mut door, 500, MAX / 4, 400), None, "all come to their turn within 80 ms");
         }
-        assert_eq!(moment(&mut door, 1, MAX / 10), None);
-        assert_eq!(door.admit(|| Ok(MAX * 3)), Admission::Serve);
+        assert_eq!((door.pace, door.state), (None, State::Open));
     }
 
     #[test]
     fn what_waits_too_long_makes_the_queue_short_and_is_refused() {
-        let mut door = Door::new(MAX);
-        assert_eq!(moment(&mut door, 500, MAX * 2), Some(500), "5,000 a second, for half of 200 ms");
-        assert_eq!(door.admit(|| Ok(MAX * 2)), Admission::Refuse);
-        assert_eq!(door.admit(|| Ok(MAX / 2)), Admission::Serve);
+        let mut door = crowded();
+        assert_eq!(door.admit(|| newcomer(MAX * 2)), Admission::Refuse);
+        assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX * 2, has_left: true })), Admission::Drop);
+        assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX / 2, has_left: true })), Admission::Serve);
+        assert_eq!(door.admit(|| newcomer(MAX / 2)), Admission::Serve);
         assert_eq!(door.admit(|| Err(io::ErrorKind::NotConnected.into())), Admission::Serve);
-        assert_eq!(door.status().refused, 1);
-        door.judge(MOMENT);
-        assert_eq!(moment(&mut door, 500, MAX / 2), None, "as it should be");
+        assert_eq!(door.status().refused, 2);
+    }
+
+    #[test]
+    fn the_queue_follows_the_pace() {
+        let mut door = crowded();
+        assert_eq!(moment(&mut door, 500, MAX / 2, 500), None, "as it should be");
+        assert_eq!(moment(&mut door, 300, MAX / 2, 400), Some(450), "slower: 4,500 a second by and by");
+        assert_eq!(moment(&mut door, 390, MAX / 8, 400), None, "they waited for less, but it had no rest");
+        assert_eq!(moment(&mut door, 450, MAX / 8, 100), Some(562), "there was a rest");
+    }
+
+    #[test]
+    fn refusals_count_for_little() {
+        let mut door = crowded();
+        moment(&mut door, 2000, MAX * 2, 2000);
+        assert_eq!(door.pace, Some(5000.0), "2,000 of them are like 500 that are served");
     }
 
     #[test]
     fn it_never_shuts_and_opens_again_step_by_step() {
         let mut door = Door::new(MAX);
-        assert_eq!(moment(&mut door, 1, MAX * 2), Some(QUEUE_MIN));
+        moment(&mut door, 1, MAX, 100);
+        assert_eq!(moment(&mut door, 1, MAX, 100), Some(QUEUE_MIN));
         let mut steps = 0;
         while door.state == State::Crowded {
-            assert!(door.judge(MOMENT).is_some(), "it grows");
+            assert!(door.judge(MOMENT, 0).is_some(), "it grows");
             steps += 1;
         }
         assert!((20..60).contains(&steps), "{steps} steps");
-        assert_eq!((door.status().queue_max, door.judge(MOMENT)), (QUEUE_MAX, None));
+        assert_eq!((door.status().queue_max, door.judge(MOMENT, 0)), (QUEUE_MAX, None));
     }
 
     #[test]
-    fn while_all_is_well_few_are_asked() {
+    fn while_all_is_well_nobody_is_asked() {
         let mut door = Door::new(MAX);
-        let mut asked = 0;
-        for _ in 0..SAMPLE * 3 {
-            door.admit(|| {
-                asked += 1;
-                Ok(Duration::ZERO)
-            });
-        }
-        assert_eq!(asked, 3);
+        assert_eq!(door.admit(|| unreachable!("a system call for each")), Admission::Serve);
     }
 }

@@ -85,7 +85,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                         answer::answer(local, &parsed(&acting, &limits), head, &mut connection.output)
                     }
                     Ok(Err(failure)) => answer::not_served(local, failure, head, &mut connection.output),
-                    Err(_) => busy(local, head, &mut connection.output),
+                    Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
             }
             What::Resolve(job) => {
@@ -103,7 +103,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                             None => answer::found_by_files(local, &site, &request, &handle, head, out),
                         }
                     }
-                    Err(_) => busy(local, head, &mut connection.output),
+                    Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
             }
             What::Status(form) => {
@@ -113,7 +113,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                 let out = &mut connection.output;
                 local::with(|local| match told {
                     Ok(Some(text)) => answer::text(local, form.media_type(), text, head, out),
-                    Ok(None) | Err(_) => busy(local, head, out),
+                    Ok(None) | Err(_) => Answer::Ready(busy(local, head, out)),
                 })
             }
             What::List(job) => {
@@ -121,7 +121,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                 let made = blocking(move || job.run()).await;
                 local::with(|local| match made {
                     Ok(made) => answer::listing(local, made, head, &mut connection.output),
-                    Err(_) => busy(local, head, &mut connection.output),
+                    Err(_) => Answer::Ready(busy(local, head, &mut connection.output)),
                 })
             }
             What::Program(call) => {
@@ -193,8 +193,8 @@ fn parsed<'a>(head: &'a [u8], limits: &Limits) -> Request<'a> {
 }
 
 /// Refuses for now.
-pub(crate) fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Answer {
-    answer::error(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
+pub(crate) fn busy(local: &mut local::Local, head: Head, out: &mut Vec<u8>) -> Sent {
+    answer::page(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
 /// Sends the pieces of a body; counts in `sent` what the kernel has taken, also when it ends early.

@@ -155,6 +155,10 @@ impl Epoll {
         Ok(ListenerKey(id))
     }
 
+    pub(crate) fn accepted_count(&self, key: ListenerKey) -> usize {
+        self.listeners.get(key.0).map_or(0, |listener| listener.accepted.len())
+    }
+
     pub(crate) fn poll_accept(
         &mut self,
         cx: &mut Context<'_>,

@@ -286,6 +286,10 @@ impl Uring {
         self.listeners.get(key.0).and_then(Listener::fd)
     }
 
+    pub(crate) fn accepted_count(&self, key: ListenerKey) -> usize {
+        self.listeners.get(key.0).map_or(0, Listener::accepted_count)
+    }
+
     pub(crate) fn poll_accept(
         &mut self,
         cx: &mut Context<'_>,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{accept, listen::Listening, local};
 use std::{cell::RefCell, io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
-use vermeil::{CoreIndex, Handle, Source, Task, TcpStream, monotonic_ns, sleep, yield_now};
+use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
 use vermeil_io::{accept_queued, has_queued};
 
 /// How often a core looks at its neighbours' listeners without being told: how long a connection may wait for a core
@@ -179,9 +179,7 @@ impl Watch {
     fn take_one(&self) -> bool {
         // What goes wrong with accepting is the owner's to say.
         let Ok(Ok(Some(socket))) = self.source.with_fd(accept_queued) else { return false };
-        let Ok(stream) = TcpStream::new(socket) else { return false };
-        accept::start(&self.handle, self.core, stream, Accepted::TakenOver);
-        true
+        accept::start(&self.handle, self.core, socket, Accepted::TakenOver).is_ok()
     }
 }
 

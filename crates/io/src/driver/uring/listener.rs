@@ -1,7 +1,9 @@
 //! One listening socket of the io_uring driver.
 //!
 //! Owns the connections accepted but not yet taken, and the order of closing: cancel, let what was accepted meanwhile
-//! come in, accept what the kernel still holds, close. Tested in `tests/suite`.
+//! come in, accept what the kernel still holds, close. When more come than are taken, the kernel is no longer asked to
+//! accept them all by itself, but for one at a time until there are none: what waits, waits in the kernel's queue, whose
+//! length can be bounded and where a connection costs nothing yet. Tested in `tests/suite`.
 
 #![allow(unsafe_code)]
 
@@ -38,6 +40,8 @@ pub(super) struct Listener {
     accepting: Accepting,
     wish: Wish,
     accepted: VecDeque<OwnedFd>,
+    /// Whether there were more than may wait here: the kernel may hold others.
+    crowded: bool,
     /// The error number of the last failure, until it is told.
     failed: Option<i32>,
     waiter: Waiter,
@@ -59,6 +63,7 @@ impl Listener {
             accepting: Accepting::Idle,
             wish: Wish::StayOpen,
             accepted: VecDeque::new(),
+            crowded: false,
             failed: None,
             waiter: Waiter::default(),
         }
@@ -66,6 +71,11 @@ impl Listener {
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Connections accepted but not yet taken.
+    pub(super) fn accepted_count(&self) -> usize {
+        self.accepted.len()
     }
 
     pub(super) fn poll_accept(
@@ -77,11 +87,16 @@ impl Listener {
         if let Some(fd) = self.accepted.pop_front() {
             return NextConnection::Accepted(fd);
         }
-        if self.fd.is_none() {
-            return NextConnection::Never;
-        }
+        let Some(fd) = &self.fd else { return NextConnection::Never };
         if let Some(error) = self.failed.take() {
             return NextConnection::Failed(io::Error::from_raw_os_error(error));
+        }
+        if self.crowded {
+            match accept_now(fd.as_fd()) {
+                Ok(Some(fd)) => return NextConnection::Accepted(fd),
+                Ok(None) => self.crowded = false,
+                Err(error) => return NextConnection::Failed(error),
+            }
         }
         self.waiter.wait(cx);
         if self.accepting == Accepting::Idle {
@@ -113,6 +128,7 @@ impl Listener {
         }
         if completion.goes_on() {
             if self.accepted.len() >= shared.accepted_max {
+                self.crowded = true;
                 self.suspend(id, shared);
             }
         } else {

@@ -1,0 +1,76 @@
+//! Refusing a connection that has waited for too long, with as little work as may be.
+//!
+//! Nearly always its whole request is there: it is looked at, answered with 503 and closed in a few system calls, without a
+//! task and without the driver. Closing loses no answer, since nothing is left unread and nothing is to come. Whatever looks
+//! otherwise goes the way of all connections, which waits for the rest (`connection.rs`, `close.rs`). Tested below, and by
+//! `cargo xtask bench overload`.
+
+use crate::{connection::Head, local, slow};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::os::fd::{AsFd as _, OwnedFd};
+use vermeil_http::{Conversation, Event, Limits, Method, Request, response::Content};
+
+/// The longest request that is refused this way. Guess: most are shorter.
+const REQUEST_BYTES_MAX: usize = 4096;
+
+/// Answers 503 and closes, or gives the connection back if that is not so easily done.
+pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
+    let mut buffer = [0; REQUEST_BYTES_MAX];
+    let peeked = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT | RecvFlags::PEEK);
+    let Ok((count @ 1.., _)) = peeked else { return Some(socket) };
+    let limits = local::with(|local| local.server.limits.clone());
+    let received = &buffer[..count];
+    let Some(request) = only_request(received, &limits) else { return Some(socket) };
+    let answer = answer(&socket, received, &request);
+    // Peeking has left it there. What goes wrong now is the client's.
+    let _ = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT);
+    let _ = send(&socket, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    None
+}
+
+/// The request in `received`, if it is one that nothing follows.
+fn only_request<'a>(received: &'a [u8], limits: &Limits) -> Option<Request<'a>> {
+    let mut conversation = Conversation::new();
+    match conversation.next(received, limits) {
+        Event::Request { request, consumed }
+            if consumed == received.len() && !conversation.is_amid_request() =>
+        {
+            Some(request)
+        }
+        _ => None,
+    }
+}
+
+fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
+    local::with(|local| {
+        let content = if request.method == Method::Head { Content::Omitted } else { Content::Sent };
+        let head = Head { version: request.version, content, ..Head::UNKNOWN };
+        let mut answer = Vec::new();
+        local.server.count_request();
+        let sent = slow::busy(local, head, &mut answer);
+        if local.log.is_on()
+            && let Ok(peer) = vermeil_io::peer_addr(socket.as_fd())
+        {
+            local.log_answer(Some(peer.ip().to_canonical()), received, Some(request), sent);
+        }
+        answer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_requests_that_nothing_follows() {
+        let limits = Limits::default();
+        let is_one = |received: &[u8]| only_request(received, &limits).is_some();
+        assert!(is_one(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(is_one(b"HEAD / HTTP/1.0\r\n\r\n"));
+        assert!(!is_one(b"GET / HTTP/1.1\r\nHost: a\r\n"), "the rest may be on its way");
+        assert!(!is_one(b"GET / HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n"), "two");
+        assert!(!is_one(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"), "content is to come");
+        assert!(!is_one(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"));
+        assert!(!is_one(b"gibberish\r\n\r\n"));
+    }
+}
