@@ -51,6 +51,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
             [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'Where the control socket is, by which status and reload reach the server: a path, or off')
             [CompletionResult]::new('--agent', '--agent', [CompletionResultType]::ParameterName, 'Where HAProxy''s agent checks are answered, as for --listen')
+            [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Leave a recording of each core''s last events in this file when the server ends, for `vermeil sim`')
             [CompletionResult]::new('--user', '--user', [CompletionResultType]::ParameterName, 'The user, or USER:GROUP, to become once ports are bound, and the log and the control socket are opened')
             [CompletionResult]::new('--follow-symlinks', '--follow-symlinks', [CompletionResultType]::ParameterName, 'Which symbolic links below DIR are followed')
             [CompletionResult]::new('--cache-bytes', '--cache-bytes', [CompletionResultType]::ParameterName, 'Memory for file contents, all cores together, in bytes')

@@ -47,6 +47,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --log 'Where the access log goes: - (standard output), a file, or off'
             cand --control 'Where the control socket is, by which status and reload reach the server: a path, or off'
             cand --agent 'Where HAProxy''s agent checks are answered, as for --listen'
+            cand --trace 'Leave a recording of each core''s last events in this file when the server ends, for `vermeil sim`'
             cand --user 'The user, or USER:GROUP, to become once ports are bound, and the log and the control socket are opened'
             cand --follow-symlinks 'Which symbolic links below DIR are followed'
             cand --cache-bytes 'Memory for file contents, all cores together, in bytes'

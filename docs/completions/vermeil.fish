@@ -54,6 +54,7 @@ epoll\t'epoll, which works everywhere'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l control -d 'Where the control socket is, by which status and reload reach the server: a path, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l agent -d 'Where HAProxy\'s agent checks are answered, as for --listen' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l trace -d 'Leave a recording of each core\'s last events in this file when the server ends, for `vermeil sim`' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l user -d 'The user, or USER:GROUP, to become once ports are bound, and the log and the control socket are opened' -r -f -a "(__fish_complete_users)"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l follow-symlinks -d 'Which symbolic links below DIR are followed' -r -f -a "within\t'Relative ones that stay below DIR at every step'
 all\t'All of them, wherever they lead: whoever can make a link in DIR can publish any file the server may read'

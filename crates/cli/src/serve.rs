@@ -111,6 +111,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     agent: Option<Listen>,
 
+    /// Leave a recording of each core's last events in this file when the server ends, for `vermeil sim`
+    ///
+    /// At most 65,536 of each core, with times and what posted them, never what clients sent: docs/simulator.md says what
+    /// can be asked of it. Every event is timed meanwhile. Takes one instance. Default: nothing is recorded.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    trace: Option<PathBuf>,
+
     /// The user, or USER:GROUP, to become once ports are bound, and the log and the control socket are opened
     ///
     /// For a server that the superuser starts. All its processes give up the superuser's rights; only the one that starts

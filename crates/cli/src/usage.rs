@@ -20,6 +20,8 @@ pub(crate) enum UsageError {
     MachineFile { path: PathBuf, source: io::Error },
     #[error("--cgi-user: {0}")]
     CgiUser(#[source] UserError),
+    #[error("--trace: records one instance and there are {instances}; add --instances one")]
+    TraceOfSeveral { instances: usize },
     #[error("{0}")]
     Config(#[from] ConfigError),
     #[error("{0}")]
@@ -33,7 +35,11 @@ impl UsageError {
             Self::Address { .. } | Self::MachineFile { .. } => Exit::CannotStart,
             Self::Machine(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
-            Self::CgiUser(_) | Self::Config(_) | Self::Contradiction { .. } | Self::Machine(_) => Exit::Usage,
+            Self::CgiUser(_)
+            | Self::Config(_)
+            | Self::Contradiction { .. }
+            | Self::Machine(_)
+            | Self::TraceOfSeveral { .. } => Exit::Usage,
         }
     }
 }

@@ -46,6 +46,17 @@ pub(crate) struct Control {
     at: AtomicU32,
 }
 
+/// What a controller has done.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// Lately, oldest first.
+    pub(crate) decisions: Vec<Decision>,
+    /// Where the units stand.
+    pub(crate) handlers: Vec<(String, CoreIndex)>,
+    /// Time lost to trials, where that is bounded.
+    pub(crate) regret_ns: Option<u64>,
+}
+
 struct State {
     monitor: Monitor,
     controller: Box<dyn Controller>,
@@ -158,11 +169,14 @@ impl Control {
         }
     }
 
-    /// What was decided lately, oldest first, and where the units stand.
-    pub(crate) fn report(&self) -> (Vec<Decision>, Vec<(String, CoreIndex)>) {
+    /// What there is to say.
+    pub(crate) fn report(&self) -> Report {
         let state = self.state.lock().expect("nothing panics under this lock");
-        let placed = state.placed.iter().map(|(color, name)| (name.clone(), color.core())).collect();
-        (state.controller.decisions().iter().cloned().collect(), placed)
+        Report {
+            decisions: state.controller.decisions().iter().cloned().collect(),
+            handlers: state.placed.iter().map(|(color, name)| (name.clone(), color.core())).collect(),
+            regret_ns: state.controller.regret_ns(),
+        }
     }
 
     /// Lets go of the colors, which hold the runtime.

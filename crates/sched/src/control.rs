@@ -130,6 +130,11 @@ pub trait Controller: Send + fmt::Debug {
 
     /// What was decided, and why.
     fn decisions(&self) -> &DecisionLog;
+
+    /// Time that trials have lost so far, in nanoseconds of the whole machine, where that is measured and bounded.
+    fn regret_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Keeps a plan: `placed`.

@@ -32,6 +32,7 @@ mod server;
 mod slow;
 pub mod status;
 pub mod supervise;
+mod trace;
 mod voice;
 
 pub use listen::ListenError;

@@ -48,6 +48,8 @@ pub struct ServeOptions {
     pub instances: Vec<Instance>,
     /// How new connections find their cores.
     pub balance: Balance,
+    /// Where the last events of the cores are recorded when the server ends, if anywhere; of no meaning with several instances.
+    pub trace: Option<PathBuf>,
     /// Which I/O driver the cores use.
     pub io: IoChoice,
     /// Where the access log goes.

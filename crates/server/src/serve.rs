@@ -19,6 +19,7 @@ use crate::{
     sandbox::{self, Rights},
     server::Server,
     supervise::Assigned,
+    trace::{EVENTS_PER_CORE, Trace},
     voice::say,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -29,6 +30,7 @@ use signal_hook::{
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -71,6 +73,14 @@ pub enum ServeError {
     /// The control socket.
     #[error(transparent)]
     Control(#[from] PlaceError),
+    /// The file of the recording.
+    #[error("--trace {}: cannot write it: {source}; choose another place", path.display())]
+    Trace {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -152,6 +162,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         Some(assigned) => Watch::Supervisor(Box::new(assigned)),
         None => Watch::Control(Bound::at(&options.control)?),
     };
+    let trace = options.trace.as_deref().map(open_trace).transpose()?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
     privileges::give_up(&options, When::BeforePrograms)?;
     // It forks, which only a process without other threads may: those of self-tests have ended.
@@ -172,6 +183,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let watch = watch.start();
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
     let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
+    let handle = runtime.handle();
     let mut programs =
         programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
     let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
@@ -213,6 +225,9 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
             say(format_args!("{counts}"));
         }
         programs.stop();
+    }
+    if let Some(trace) = trace {
+        say(format_args!("{}", trace.write(&handle)));
     }
     let counts = running.close_log();
     notices.say_rest();
@@ -321,6 +336,9 @@ fn launch(
     if let Some(board) = board {
         builder = builder.board(board);
     }
+    if options.trace.is_some() {
+        builder = builder.record(EVENTS_PER_CORE);
+    }
     let start = || {
         let sandbox = sandbox::enter(&options.log, rights);
         builder.build().map(|runtime| (runtime, sandbox))
@@ -359,6 +377,10 @@ pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
         ));
     }
     fit
+}
+
+fn open_trace(path: &Path) -> Result<Trace, ServeError> {
+    Trace::create(path).map_err(|source| ServeError::Trace { path: path.to_owned(), source })
 }
 
 /// Opens the sockets for agent checks.

@@ -71,6 +71,9 @@ pub struct Sample {
     pub steal_ns: u64,
     /// What the stolen colors' events were expected to take.
     pub stolen_ns: u64,
+    /// Time that trials of plans lost, where that is bounded.
+    #[serde(default)]
+    pub regret_ns: Option<u64>,
     /// Panics; a run with one says nothing.
     pub panics: u64,
 }
@@ -129,6 +132,7 @@ impl Run {
             steal_ns: sum(|core| core.steal_ns),
             stolen_ns: sum(|core| core.stolen_ns),
             panics: sum(|core| core.panics),
+            regret_ns: handle.placements().regret.map(|lost| lost.as_nanos() as u64),
             ..sample?
         })
     }

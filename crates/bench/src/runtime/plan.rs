@@ -203,6 +203,8 @@ pub enum Metric {
     DelayP99Us,
     /// From the start until the throughput has come to what it stays at.
     SettleMs,
+    /// The part of its time that was lost to trials of plans.
+    RegretPct,
     /// How much longer the program takes when it is observed.
     ObservePct,
     /// Posting an event and running it on the same core.
@@ -219,7 +221,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of the rows.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Throughput,
         Self::OfBestPolicy,
         Self::OfBestPeer,
@@ -227,6 +229,7 @@ impl Metric {
         Self::Switches,
         Self::DelayP99Us,
         Self::SettleMs,
+        Self::RegretPct,
         Self::ObservePct,
         Self::PostRunNs,
         Self::PostRemoteNs,
@@ -245,6 +248,7 @@ impl Metric {
             Self::Switches => ("switches", "1/event"),
             Self::DelayP99Us => ("delay_p99_us", "us"),
             Self::SettleMs => ("settle_ms", "ms"),
+            Self::RegretPct => ("regret_pct", "%"),
             Self::ObservePct => ("observe_pct", "%"),
             Self::PostRunNs => ("post_run_ns", "ns"),
             Self::PostRemoteNs => ("post_remote_ns", "ns"),

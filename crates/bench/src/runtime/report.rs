@@ -24,7 +24,8 @@ gives the same checksum. *Of best policy* and *of best peer* are throughputs ove
 is the best itself; the spread of each number is *low – high* over interleaved rounds. *CPU* is the processor time of the \
 process per event and *switches* its context switches per event, without the clients of a server, but with everything a \
 peer's threads do while they look for work. *p99 delay* is how long a 2 µs event waited. *Settled* is how long the \
-throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Observed* is how much longer a \
+throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Regret* is the part of its time that a run lost to plans that it \
+tried. *Observed* is how much longer a \
 run takes with the default observation than with none, over pairs of runs. *Steal* is the processor's \
 cycles for one successful steal (at the nominal frequency), *stolen* what the color's queued events were expected to take.
 
@@ -161,6 +162,7 @@ impl Report {
             "switches",
             "p99 delay µs",
             "settled ms",
+            "regret %",
             "observed %",
         ];
         let mut table = Table::new(2, &head);
@@ -179,6 +181,7 @@ impl Report {
                 median(Metric::Switches),
                 median(Metric::DelayP99Us),
                 median(Metric::SettleMs),
+                median(Metric::RegretPct),
                 median(Metric::ObservePct),
             ]);
         }
@@ -257,6 +260,11 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
             let settling = cells.settling.get(&(program, variant))?;
             let times: Option<Vec<f64>> = settling.iter().map(|sample| sample.settle_ms).collect();
             Summary::of(&times?)
+        }
+        Metric::RegretPct => {
+            let lost =
+                |sample: &Sample| Some(sample.regret_ns? as f64 * 100.0 / sample.elapsed_ns.max(1) as f64);
+            only(compared, series(&lost))
         }
         Metric::ObservePct => {
             let pairs = cells.observed.get(&(program, variant))?;

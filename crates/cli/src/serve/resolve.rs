@@ -24,6 +24,9 @@ impl ServeArgs {
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
         let instances = around.instances(&self.cores, self.instances)?;
+        if self.trace.is_some() && instances.len() > 1 {
+            return Err(UsageError::TraceOfSeveral { instances: instances.len() });
+        }
         let cpus = cpus_of(&instances);
         let mut limits = Limits::from(self.limits);
         if self.php.is_on() || self.cgi.is_on() {
@@ -43,6 +46,7 @@ impl ServeArgs {
             cpus,
             instances,
             file: None,
+            trace: self.trace.clone(),
             user: self.user.clone(),
             control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules()).into(),

@@ -206,6 +206,11 @@ fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
             Exit::Usage,
         ),
         (
+            &["--instances", "2", "--trace", "run.ndjson"],
+            "--trace: records one instance and there are 2; add --instances one",
+            Exit::Usage,
+        ),
+        (
             &["--request-line-bytes", "64K"],
             "--request-line-bytes 64K: more than --header-bytes 32K allows; raise --header-bytes or lower \
              --request-line-bytes",

@@ -26,4 +26,5 @@ mod resources;
 mod status;
 mod strangers;
 mod support;
+mod trace;
 mod user;

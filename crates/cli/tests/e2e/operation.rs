@@ -51,6 +51,7 @@ fn what_cannot_start_says_why(io: Io) {
     for (args, code, words) in [
         (["--listen", "127.0.0.1:0", "/nonexistent"], 3, "serving the folder /nonexistent: "),
         (["--listen", "192.0.2.1:0", "."], 3, "this machine has no such address"),
+        (["--trace", "/nonexistent/trace.ndjson", "."], 3, "--trace /nonexistent/trace.ndjson: "),
         (["--listen", "nonsense:port", "."], 2, "--listen"),
         (["--cores", "4095-4095", "."], 2, "4095"),
         (["--header-timeout", "never", "."], 2, "--header-timeout"),

@@ -32,7 +32,7 @@ const LEARN_EVENTS: u64 = 100;
 /// When a settled load is searched again, at first and at last, in nanoseconds; doubled in between. Costs change slowly.
 const RETRY_NS: (u64, u64) = (1_000_000_000, 64_000_000_000);
 
-/// The account of regret: two percent of the time, and 20 ms at once.
+/// The account of regret: two percent of the time, and 20 ms at once, or two turns of a challenger where these take longer.
 const REGRET: (u32, u64) = (20, 20_000_000);
 
 /// Turns of a challenger that the account must be able to hold: where events are so slow that these take longer than 20 ms,
@@ -86,12 +86,6 @@ impl Adaptive {
     /// Replaces the rules, for example when a handler was registered.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
-    }
-
-    /// Time lost to challengers so far, in nanoseconds of the whole machine, as measured. At most two percent of the
-    /// time and 20 ms, or two turns of a challenger where these take longer.
-    pub fn regret_ns(&self) -> u64 {
-        self.regret.spent_ns()
     }
 
     /// Whether the plan that is has been kept and is only watched.
@@ -212,5 +206,9 @@ impl Controller for Adaptive {
 
     fn decisions(&self) -> &DecisionLog {
         &self.log
+    }
+
+    fn regret_ns(&self) -> Option<u64> {
+        Some(self.regret.spent_ns())
     }
 }

@@ -81,6 +81,7 @@ pub(super) fn resolve(
         cgi,
         user,
         file: None,
+        trace: None,
         control: match document.control {
             ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
             other => other,

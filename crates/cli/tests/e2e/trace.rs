@@ -1,0 +1,39 @@
+//! `--trace`: what a server recorded of real requests is simulated on another machine.
+
+use crate::support::{Io, Server, Site, noise, on_both, vermeil};
+use serde_json::Value;
+use std::process::Output;
+
+on_both!(a_server_is_replayed_on_a_machine_one_does_not_have);
+
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn a_server_is_replayed_on_a_machine_one_does_not_have(io: Io) {
+    let site = Site::new();
+    site.write("page", &noise(1, 10_000));
+    let trace = site.outside("server.ndjson");
+    let trace = trace.to_str().unwrap();
+    let server = Server::start(io, &site, &["--trace", trace]);
+    let mut clients = [server.client(), server.client(), server.client()];
+    for _ in 0..20 {
+        clients.iter_mut().for_each(|client| assert_eq!(client.get("/page").status, 200));
+    }
+    drop(clients);
+    server.stops_clean();
+    assert!(server.stderr().contains("vermeil: trace: "), "{server:?}");
+    let machine = ["--machine", "node:4 l3:1(size=32MiB) core:4 pu:1", "--working-set", "4K"];
+    for policy in ["none", "adaptive"] {
+        let run =
+            vermeil(&["sim", "run", trace, "--policy", policy, "--json"]).args(machine).output().unwrap();
+        let run: Value = serde_json::from_str(stdout(&run)).unwrap();
+        // Each request of each client was a wake-up at least.
+        let events = run["events"].as_u64().unwrap_or_default();
+        assert!(events >= 60, "{policy}: {run}");
+        assert_eq!(run["policy"], policy);
+    }
+    let compared = vermeil(&["sim", "run", trace, "--compare", "none,mely"]).args(machine).output().unwrap();
+    assert!(stdout(&compared).contains("mely"), "{compared:?}");
+}

@@ -1,0 +1,43 @@
+//! The recording that a server leaves when it ends: the last events of each core, for `vermeil sim`.
+//!
+//! The file is opened at the start, while the server may still open files and says what is wrong with it, and written when the
+//! cores have stopped. The form is the runtime's (`docs/runtime.md`, Recordings). Leaves out several instances, which the
+//! command line refuses. Tested through the binary (`crates/cli/tests/e2e/trace.rs`).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use vermeil::Handle;
+
+/// Events that each core keeps: 2 MiB, some tenths of a second under full load.
+pub(crate) const EVENTS_PER_CORE: usize = 1 << 16;
+
+/// Where the recording goes.
+pub(crate) struct Trace {
+    path: PathBuf,
+    file: File,
+}
+
+impl Trace {
+    /// Makes the file, which its owner alone may read.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes what the cores have kept; gives the line that says so.
+    pub(crate) fn write(mut self, handle: &Handle) -> String {
+        let path = self.path.display();
+        let Some(recording) = handle.recording() else {
+            return format!("trace: {path}: nothing was recorded");
+        };
+        match self.file.write_all(recording.to_text().as_bytes()) {
+            Ok(()) => {
+                let (kept, lost) = (recording.events.len(), recording.header.lost);
+                format!("trace: {path}: {kept} events, after {lost} that were not kept")
+            }
+            Err(error) => format!("trace: cannot write {path}: {error}"),
+        }
+    }
+}
