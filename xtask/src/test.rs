@@ -1,6 +1,6 @@
 //! `cargo xtask test`: what continuous integration runs, on a clean clone and a bare machine.
 //!
-//! Installs what the tests need, runs the steps of `check`, the model checks and the smoke size of every bench, and ends
+//! Installs what the tests need, runs the steps of `check`, the tests of the manifests, the model checks and the smoke size of every bench, and ends
 //! with the line `N passed, N failed`: tests of cargo's harness, model checks among them, and one for each smoke bench.
 //! Any other step that fails counts as one failed.
 
@@ -55,6 +55,7 @@ fn everything() -> Result<()> {
     steps.run("packages", packages::install);
     check::run_steps(&mut steps, &workspace.root);
     steps.run("kernel programs", bpf::check);
+    steps.run_tests("manifests", |tally| manifests(&workspace, tally));
     steps.run_tests("models (loom)", |tally| models(&workspace, Checker::Loom, tally));
     steps.run_tests("models (shuttle)", |tally| models(&workspace, Checker::Shuttle, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
@@ -84,6 +85,16 @@ fn kill(minutes: u64) -> Result<()> {
     command.args(["--", "--nocapture", "--test-threads=1"]).current_dir(&workspace.root);
     command.env("VERMEIL_KILL_SECONDS", (minutes * 60 / 4).to_string());
     steps::run_command(&mut command)
+}
+
+/// The manifests of `deploy`, compared with what Kubernetes says its objects are.
+fn manifests(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
+    let folder = workspace.root.join("deploy/check");
+    let mut command = cargo();
+    command.args(["test", "--locked"]).current_dir(&folder);
+    command.env("CARGO_TARGET_DIR", workspace.target.join("deploy"));
+    steps::run_tests(&mut command, tally, &mut io::stdout())?;
+    if tally.passed == 0 { Err(Error::form(folder.display(), "no test ran")) } else { Ok(()) }
 }
 
 /// Whose atomics the production files of `queue` are built with.
