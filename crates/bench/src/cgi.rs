@@ -9,6 +9,7 @@ pub mod programs;
 mod report;
 pub mod servers;
 pub mod starts;
+pub mod symbols;
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let programs = Programs::compile()?;
     let mut points = Points::default();
     starts::run(options, &programs, stop, &mut points)?;
-    servers::run(options, &programs, stop, &mut points)?;
-    Ok(report::report(options, &points))
+    let profiles = servers::run(options, &programs, stop, &mut points)?;
+    Ok(report::report(options, &points, &profiles))
 }
 
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.

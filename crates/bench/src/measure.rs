@@ -178,8 +178,8 @@ impl MachineTime {
     /// Reads the machine's idle time, and the time of children of this process that have ended and been waited for.
     pub fn now() -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
-        let idle =
-            parse_idle(&stat, "cpu").ok_or_else(|| Error::form("/proc/stat", "no line for all cpus"))?;
+        let (idle, _) =
+            parse_core(&stat, "cpu").ok_or_else(|| Error::form("/proc/stat", "no line for all cpus"))?;
         let is_cpu = |line: &&str| {
             line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
@@ -206,32 +206,39 @@ impl MachineTime {
     }
 }
 
-/// One reading of a core: what it has been idle, and when that was.
+/// One reading of a core: what it has been idle and in the kernel, and when that was.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreTime {
     at: Instant,
     idle: Duration,
+    system: Duration,
 }
 
 impl CoreTime {
-    /// Reads the idle time of `cpu`.
+    /// Reads the times of `cpu`.
     pub fn of(cpu: usize) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").map_err(Error::thing("read", "/proc/stat"))?;
-        let idle = parse_idle(&stat, &format!("cpu{cpu}"))
+        let (idle, system) = parse_core(&stat, &format!("cpu{cpu}"))
             .ok_or_else(|| Error::form("/proc/stat", format!("no line for cpu{cpu}")))?;
-        Ok(Self { at: Instant::now(), idle })
+        Ok(Self { at: Instant::now(), idle, system })
     }
 
     /// What the core was not idle for since an `earlier` reading; good to a tick of 10 ms.
     pub fn busy_since(&self, earlier: &Self) -> Duration {
         (self.at - earlier.at).saturating_sub(self.idle.saturating_sub(earlier.idle))
     }
+
+    /// What it spent in the kernel since an `earlier` reading, interrupts included; good to a tick.
+    pub fn system_since(&self, earlier: &Self) -> Duration {
+        self.system.saturating_sub(earlier.system)
+    }
 }
 
-fn parse_idle(stat: &str, cpu: &str) -> Option<Duration> {
+/// The times of a cpu that it was idle, and in the kernel (proc(5): user, nice, system, idle, iowait, irq, softirq).
+fn parse_core(stat: &str, cpu: &str) -> Option<(Duration, Duration)> {
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(cpu))?;
     let ticks = |index: usize| line.split_whitespace().nth(index)?.parse::<u32>().ok();
-    Some(TICK * (ticks(4)? + ticks(5)?))
+    Some((TICK * (ticks(4)? + ticks(5)?), TICK * (ticks(3)? + ticks(6)? + ticks(7)?)))
 }
 
 #[cfg(test)]
@@ -255,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn idle_is_idle_and_waiting_for_disk_of_the_right_cpu() {
-        let stat = "cpu 9 9 9 9 9\ncpu1 1 2 3 400 50 6 7 8 0 0\ncpu11 1 1 1 1 1\n";
-        assert_eq!(parse_idle(stat, "cpu1"), Some(TICK * 450));
-        assert_eq!(parse_idle(stat, "cpu"), Some(TICK * 18));
-        assert_eq!(parse_idle(stat, "cpu2"), None);
+    fn idle_is_idle_and_waiting_for_disk_and_the_kernel_has_its_interrupts_of_the_right_cpu() {
+        let stat = "cpu 9 9 9 9 9 9 9\ncpu1 1 2 3 400 50 6 7 8 0 0\ncpu11 1 1 1 1 1 1 1\n";
+        assert_eq!(parse_core(stat, "cpu1"), Some((TICK * 450, TICK * 16)));
+        assert_eq!(parse_core(stat, "cpu"), Some((TICK * 18, TICK * 27)));
+        assert_eq!(parse_core(stat, "cpu2"), None);
     }
 
     #[test]

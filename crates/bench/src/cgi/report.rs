@@ -1,6 +1,7 @@
 //! The tables of the bench, and how to read them.
 
 use super::CONNECTIONS;
+use super::symbols::Profile;
 use crate::machine;
 use crate::options::Options;
 use crate::peers::find_program;
@@ -18,7 +19,8 @@ descriptors; the spawner is another process, small and with few descriptors, so 
 *sandboxed* is the spawner with another user and its groups; limits and no new privileges are in both.
 
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
-which that cpu was idle is left out. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
+which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
+programs', is sampled in the first round. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
 afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table. The memory of \
@@ -26,11 +28,12 @@ the first part is written once and then left alone; a server that writes to it a
 well.";
 
 /// The finished bench.
-pub(super) fn report(options: &Options, points: &Points) -> Report {
+pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -> Report {
     Report::new("cgi", "what starting a program costs", &options.repository, parameters(options))
         .with_points(points)
         .with_table(starts(points))
         .with_table(servers(points))
+        .with_table(symbols(profiles))
         .with_how_to_read(HOW_TO_READ)
 }
 
@@ -55,7 +58,8 @@ fn starts(points: &Points) -> Table {
 }
 
 fn servers(points: &Points) -> Table {
-    let head = ["program", "server", "requests per CPU s", "low – high", "req/s", "p50 µs", "p99 µs"];
+    let head =
+        ["program", "server", "requests per CPU s", "low – high", "system %", "req/s", "p50 µs", "p99 µs"];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         if program.starts_with("start ") {
@@ -67,10 +71,20 @@ fn servers(points: &Points) -> Table {
             variant.into(),
             median("per_cpu_s"),
             points.spread(program, variant, "per_cpu_s"),
+            median("system_percent"),
             median("per_s"),
             median("p50_us"),
             median("p99_us"),
         ]);
+    }
+    table
+}
+
+fn symbols(profiles: &[Profile]) -> Table {
+    let mut table = Table::new(3, &["program", "server", "where that cpu's time goes, in percent"]);
+    for Profile { program, server, symbols } in profiles {
+        let symbols = symbols.iter().map(|(name, share)| format!("`{name}` {share:.1}"));
+        table.push([program.clone(), (*server).into(), symbols.collect::<Vec<_>>().join(", ")]);
     }
     table
 }

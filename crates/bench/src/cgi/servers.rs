@@ -17,6 +17,7 @@ use rustix::process::{Signal, kill_process};
 
 use super::CONNECTIONS;
 use super::programs::Programs;
+use super::symbols::{self, Profile, Recording};
 use crate::machine::Cpus;
 use crate::measure::CoreTime;
 use crate::network::Network;
@@ -93,14 +94,20 @@ enum Weight {
 }
 
 /// What a row calls its program, its path, and what the server holds.
-const RUNS: [(&str, &str, Weight); 3] = [
+const RUNS: [(&str, &str, Weight); 4] = [
     ("hello thin", "/cgi-bin/hello", Weight::Thin),
     ("hello fat", "/cgi-bin/hello", Weight::Fat),
     ("phpinfo thin", "/cgi-bin/info.php", Weight::Thin),
+    ("phpinfo fat", "/cgi-bin/info.php", Weight::Fat),
 ];
 
-/// Runs every program on every server, round after round.
-pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &mut Points) -> Result<()> {
+/// Runs every program on every server, round after round. In the first one it is noted what the cpu does.
+pub(super) fn run(
+    options: &Options,
+    programs: &Programs,
+    stop: &Stop,
+    points: &mut Points,
+) -> Result<Vec<Profile>> {
     if find_program("wrk").is_none() {
         return Err(Error::Missing { program: "wrk", package: "wrk" });
     }
@@ -114,25 +121,32 @@ pub(super) fn run(options: &Options, programs: &Programs, stop: &Stop, points: &
             *weight == Weight::Thin && (!path.ends_with(".php") || find_program("php-cgi").is_some())
         }
     });
+    let mut profiles = Vec::new();
+    let records = symbols::are_here();
     for round in 0..options.rounds {
         for &(program, path, weight) in runs.clone() {
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
             for server in order {
-                let sample = bench.sample(server, path, weight)?;
+                let looks = if round == 0 && records { Looks::AtSymbols } else { Looks::AtTimes };
+                let sample = bench.sample(server, path, weight, looks)?;
                 eprintln!(
-                    "round {}/{}  {program:<13} {:<15} {:>8.0} requests per cpu second  {:>8.0} req/s",
+                    "round {}/{}  {program:<13} {:<15} {:>8.0} requests per cpu second  {:>8.0} req/s  {:>3.0} % system",
                     round + 1,
                     options.rounds,
                     server.name(),
                     1e6 / sample.cpu_us,
-                    sample.per_s
+                    sample.per_s,
+                    sample.system_percent
                 );
                 sample.keep(program, server, points);
+                if let Some(symbols) = sample.symbols {
+                    profiles.push(Profile { program: program.to_owned(), server: server.name(), symbols });
+                }
             }
         }
     }
-    Ok(())
+    Ok(profiles)
 }
 
 /// The servers that are installed; in a full run all must be.
@@ -150,9 +164,19 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
     Ok(here)
 }
 
+/// What a run looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    AtTimes,
+    AtSymbols,
+}
+
 /// What one run measured.
 struct Sample {
     cpu_us: f64,
+    /// Of the time that the cpu was busy.
+    system_percent: f64,
+    symbols: Option<Vec<(String, f64)>>,
     per_s: f64,
     p50_us: f64,
     p99_us: f64,
@@ -162,6 +186,7 @@ impl Sample {
     fn keep(&self, program: &str, server: Server, points: &mut Points) {
         for (metric, unit, value) in [
             ("per_cpu_s", "req/cpu s", 1e6 / self.cpu_us),
+            ("system_percent", "%", self.system_percent),
             ("per_s", "req/s", self.per_s),
             ("p50_us", "us", self.p50_us),
             ("p99_us", "us", self.p99_us),
@@ -182,7 +207,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// One run: start, make it large, check, warm up, measure, stop.
-    fn sample(&self, server: Server, path: &str, weight: Weight) -> Result<Sample> {
+    fn sample(&self, server: Server, path: &str, weight: Weight, looks: Looks) -> Result<Sample> {
         let network = Network::Loopback;
         let address = network.free_address()?;
         let state = self.programs.state_folder(server.name())?;
@@ -199,9 +224,14 @@ impl Bench<'_> {
             self.wrk.run(&network, address, &target, load, self.stop)
         };
         let warm = drive(WARM_UP.min(self.options.duration))?;
+        let recording = (looks == Looks::AtSymbols)
+            .then(|| Recording::start(self.cpus.server, self.options.duration, &state))
+            .transpose()?;
         let before = CoreTime::of(self.cpus.server)?;
         let outcome = drive(self.options.duration)?;
-        let busy = CoreTime::of(self.cpus.server)?.busy_since(&before);
+        let after = CoreTime::of(self.cpus.server)?;
+        let (busy, system) = (after.busy_since(&before), after.system_since(&before));
+        let symbols = recording.map(Recording::symbols).transpose()?;
         // The slowest answer so few requests in a short run that none need be whole.
         let problem = warm.problem(200).filter(|_| warm.requests > 0).or_else(|| outcome.problem(200));
         if let Some(problem) = problem {
@@ -213,6 +243,8 @@ impl Bench<'_> {
         }
         Ok(Sample {
             cpu_us: busy.as_secs_f64() * 1e6 / outcome.requests as f64,
+            system_percent: 100.0 * system.as_secs_f64() / busy.as_secs_f64(),
+            symbols,
             per_s: outcome.per_second(),
             p50_us: outcome.p50_us as f64,
             p99_us: outcome.p99_us as f64,

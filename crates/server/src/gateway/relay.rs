@@ -219,7 +219,11 @@ impl<R: Reader> Pump<'_, R> {
             // Waits for the piece before this one, so one is with the client while the next is read.
             self.connection.flush(Bytes::new(), More::No).await?;
             self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
-            self.read().await?;
+            match self.read().await {
+                // It was killed behind its answer, of which the client has all.
+                Err(Failure::Program(Trouble::Ended)) if is_whole(&body) => break,
+                read => read?,
+            }
             self.gather().await?;
         }
         match body.end() {
@@ -269,6 +273,11 @@ impl<R: Reader> Pump<'_, R> {
         }
         Ok(relayed)
     }
+}
+
+/// Whether as much was passed on as the answer's length says.
+fn is_whole(body: &Body) -> bool {
+    matches!(body.framing(), BodyFraming::Length(length) if body.sent() >= length)
 }
 
 /// Appends a piece of content as the answer's framing has it.
