@@ -221,7 +221,7 @@ impl<R: Reader> Pump<'_, R> {
             self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
                 // It was killed behind its answer, of which the client has all.
-                Err(Failure::Program(Trouble::Ended)) if is_whole(&body) => break,
+                Err(Failure::Program(Trouble::Ended)) if body.is_complete() => break,
                 read => read?,
             }
             self.gather().await?;
@@ -273,11 +273,6 @@ impl<R: Reader> Pump<'_, R> {
         }
         Ok(relayed)
     }
-}
-
-/// Whether as much was passed on as the answer's length says.
-fn is_whole(body: &Body) -> bool {
-    matches!(body.framing(), BodyFraming::Length(length) if body.sent() >= length)
 }
 
 /// Appends a piece of content as the answer's framing has it.
