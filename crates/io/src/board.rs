@@ -35,7 +35,9 @@ pub struct CoreBoard {
     sent_away: AtomicU64,
     near_count: AtomicU32,
     near: [AtomicU32; NEAR_MAX],
-    unused: [AtomicU32; 11],
+    unused_half: AtomicU32,
+    looked_ns: AtomicU64,
+    unused: [AtomicU32; 8],
 }
 
 /// The boards of all cores.
@@ -138,6 +140,7 @@ impl CoreBoard {
     pub fn begin_work(&self, now_ns: u64, pending_ns: u64) {
         self.pending_ns.store(pending_ns, Ordering::Relaxed);
         self.looks.store(self.looks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.looked_ns.store(now_ns.max(1), Ordering::Relaxed);
         self.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
     }
 
@@ -212,6 +215,13 @@ mod tests {
         let last = other.part(1..3).part(1..2);
         assert_eq!((last.len(), last.core(0).looks()), (1, 1));
         assert!(Board::mapped(std::io::stdin(), 0).is_err());
+    }
+
+    /// As `struct core` of the program has it.
+    #[test]
+    fn the_words_stand_where_the_program_looks() {
+        assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 48);
+        assert_eq!(std::mem::offset_of!(CoreBoard, looked_ns), 88);
     }
 
     #[test]

@@ -34,12 +34,21 @@ struct core {
   u64 sent_away;      /* connections that went elsewhere; written here */
   u32 near_count;
   u32 near[NEAR_MAX]; /* other cores, nearest first */
-  u32 unused[11];
+  u32 unused_half;
+  u64 looked_ns;      /* when it looked at its sockets last, 0 for never; written by the core */
+  u32 unused[8];
 };
+
+/* A core that has nothing to do looks at its sockets ten times a second all the same (the server's overload.rs): one
+ * that has not for so long is not let run, although it looks idle. */
+#define ABSENT_NS 250000000ull
 
 /* The time a new connection waits before this core looks at it. */
 static u64 wait_ns(const struct core *core, u64 now) {
   u64 since = core->busy_since_ns;
+  u64 looked = core->looked_ns;
+  if (!since && looked && now > looked + ABSENT_NS)
+    since = looked;
   u64 busy = since && now > since ? now - since : 0;
   return (core->pending_ns + busy) * core->weight_1024 >> 10;
 }

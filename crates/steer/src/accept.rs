@@ -237,26 +237,30 @@ mod tests {
         assert_eq!(came.iter().max(), Some(&20), "one address, one core: {came:?}");
     }
 
+    /// Has a core of four show the work it has, and when it looked at its sockets last; two cores are near: 3, then 1.
+    fn show(steering: &AcceptSteering, core: u32, [pending_ns, looked_ns]: [u64; 2]) {
+        // The words of `struct core`: busy since, pending, looks, weight, elsewhere, sent away, near (count, then cores).
+        let mut words = [0u64; CORE_BYTES as usize / 8];
+        let so_far = &mut [0; CORE_BYTES as usize];
+        bpf::lookup(steering.boards(), core, so_far).unwrap();
+        for (word, bytes) in words.iter_mut().zip(so_far.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap());
+        }
+        words[1] = pending_ns;
+        words[3] = 1024;
+        words[6] = 2 | 3 << 32;
+        words[7] = 1;
+        words[11] = looked_ns;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bpf::update(steering.boards(), core, &bytes).unwrap();
+    }
+
     #[test]
     fn a_core_with_too_much_to_do_is_spared_until_it_has_little() {
         let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
-        // The words of `struct core`: busy since, pending, looks, weight, elsewhere, sent away, near (count, then cores).
-        let show = |core: u32, pending_ns: u64| {
-            let mut words = [0u64; CORE_BYTES as usize / 8];
-            let so_far = &mut [0; CORE_BYTES as usize];
-            bpf::lookup(steering.boards(), core, so_far).unwrap();
-            for (word, bytes) in words.iter_mut().zip(so_far.chunks_exact(8)) {
-                *word = u64::from_ne_bytes(bytes.try_into().unwrap());
-            }
-            words[1] = pending_ns;
-            words[3] = 1024;
-            words[6] = 2 | 3 << 32; // two near cores: 3, then 1
-            words[7] = 1;
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            bpf::update(steering.boards(), core, &bytes).unwrap();
-        };
+        let show = |core: u32, pending_ns: u64| show(&steering, core, [pending_ns, 0]);
         (0..4).for_each(|core| show(core, 0));
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "nobody has anything to do");
         show(2, 5 * BOUND_NS);
@@ -274,6 +278,22 @@ mod tests {
         );
         show(2, BOUND_NS / 2);
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "it has little to do again");
+    }
+
+    #[test]
+    fn a_core_that_is_not_let_run_is_spared_although_it_looks_idle() {
+        let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
+        let (addr, sockets) = group(4);
+        steering.choose_among(&sockets).unwrap();
+        let (long_ago, just_now) = (1, u64::MAX / 2);
+        (0..4).for_each(|core| show(&steering, core, [0, just_now]));
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "all wait for something to do");
+        show(&steering, 2, [0, long_ago]);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10], "it has not looked for long");
+        show(&steering, 3, [0, long_ago]);
+        assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0], "nor has the nearest");
+        show(&steering, 2, [0, just_now]);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "it runs again");
     }
 
     #[test]

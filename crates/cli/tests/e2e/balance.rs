@@ -115,6 +115,13 @@ fn counts(server: &Server) -> [usize; 2] {
     [numbers.next().expect("connections"), numbers.next().expect("of them taken over")]
 }
 
+/// From the line at the end: connections that the kernel's program gave to another core.
+fn sent_away(server: &Server) -> usize {
+    let said = server.stderr();
+    let before = said.split_once(" sent elsewhere").map(|(before, _)| before);
+    before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
 fn a_stuck_core_holds_up_no_new_connection(io: Io) {
     a_core_is_stuck(io, "local");
 }
@@ -136,7 +143,8 @@ fn a_core_is_stuck(io: Io, mode: &str) {
     server.stops_clean();
     let [connections, taken_over] = counts(&server);
     assert_eq!(connections, 41, "{server:?}");
-    assert!(taken_over >= 20, "{server:?}");
+    // The kernel's program gives it none any more when it has not looked at its sockets for a quarter of a second.
+    assert!(taken_over + sent_away(&server) >= 20, "{server:?}");
 }
 
 fn a_core_that_is_not_stuck_keeps_its_connections(io: Io) {
