@@ -25,6 +25,9 @@ pub fn socket(pool: &Path) -> PathBuf {
     pool.join("socket")
 }
 
+/// Connections that wait for a child, at most.
+pub const QUEUE: usize = 4096;
+
 /// Starts that many `children` on `cpu`, with all their files in the folder `pool`, and waits until they listen.
 ///
 /// # Errors
@@ -56,7 +59,7 @@ user = www-data
 group = www-data
 listen = {}
 listen.mode = 0666
-listen.backlog = 4096
+listen.backlog = {QUEUE}
 pm = static
 pm.max_children = {children}
 ",
