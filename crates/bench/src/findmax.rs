@@ -25,8 +25,8 @@ use crate::stop::Stop;
 use crate::{Error, Result};
 use servers::Server;
 
-/// Children of PHP, in both: as many as Vermeil has for one core, unless told otherwise.
-const CHILDREN: usize = 4;
+/// Children of either pool. They wait for the back end, so rather more than there are cpus: the cpu is to be the limit.
+const CHILDREN: usize = 16;
 /// How much faster users think and take than they would.
 const COMPRESS: &str = "10";
 
