@@ -68,8 +68,12 @@ pub(crate) fn install_emulator() -> Result<()> {
 }
 
 fn install_all(needs: &[Need]) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|need| find_program(need.program).is_none()).collect();
+    let missing = missing(needs);
     if missing.is_empty() { Ok(()) } else { apt_get(&missing) }
+}
+
+fn missing(needs: &[Need]) -> Vec<&Need> {
+    needs.iter().filter(|need| find_program(need.program).is_none()).collect()
 }
 
 /// The browser: not needed by `cargo xtask test`, and large.
@@ -92,7 +96,7 @@ pub(crate) fn install_browser() -> Result<()> {
 /// # Errors
 /// Never for a missing program: a failed installation is reported, and what depends on it skips itself.
 pub(crate) fn install() -> Result<()> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| find_program(need.program).is_none()).collect();
+    let missing = missing(&NEEDS);
     if missing.is_empty() {
         println!("all {} programs are here", NEEDS.len());
         return Ok(());

@@ -23,6 +23,8 @@ mod resident;
 mod ring;
 mod sync;
 
+#[cfg(all(test, any(loom, shuttle)))]
+mod bell;
 #[cfg(all(test, loom))]
 mod model;
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -7,13 +7,13 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p vermeil-queue --release --lib`.
 
 use crate::{
-    Activation, ColorId, ColorQueue, Event, Held, Parking, ReadyQueue, Run, Token, current_color, hold,
-    run_together,
+    Activation, ColorId, ColorQueue, Event, Held, Parking, ReadyQueue, Run, Token, bell::Bell, current_color,
+    hold, run_together,
 };
 use shuttle::{
     rand::{Rng, thread_rng},
     sync::{
-        Condvar, Mutex,
+        Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     thread,
@@ -40,28 +40,6 @@ type Color = Arc<ColorQueue<Wanted>>;
 fn drawn(scenario: fn()) {
     shuttle::check_random(scenario, SCHEDULES);
     shuttle::check_pct(scenario, SCHEDULES, CHANGES);
-}
-
-/// Stands for the driver's wait: a wake-up that comes before the wait is kept, as an eventfd keeps it.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Bell {
-    fn ring(&self) {
-        *self.rung.lock().unwrap() = true;
-        self.changed.notify_one();
-    }
-
-    fn wait(&self) {
-        let mut rung = self.rung.lock().unwrap();
-        while !*rung {
-            rung = self.changed.wait(rung).unwrap();
-        }
-        *rung = false;
-    }
 }
 
 struct Core {

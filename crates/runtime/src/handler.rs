@@ -31,19 +31,33 @@ pub(crate) struct HandlerCounters {
 pub(crate) struct Handlers {
     names: Mutex<Vec<String>>,
     priors: Mutex<Vec<Prior>>,
-    /// Per handler, most events of a color in one go; zero for the turn's.
-    batches: Box<[AtomicUsize]>,
-    /// Per handler that others follow, the core on which it ran last; `UNFOLLOWED` for the others, `NOBODY` for one that has
-    /// not run.
-    leads: Box<[AtomicU32]>,
-    /// Per handler, its class.
-    of_class: Box<[AtomicU8]>,
     classes: Vec<Class>,
-    /// Per handler, how its colors gather events, if they do.
-    gathers: Box<[OnceLock<Gather>]>,
     any_gathers: AtomicBool,
+    rules: Box<[Rules]>,
     published: Box<[Published]>,
     stealing: Stealing,
+}
+
+/// What the path of an event asks of one handler, together on a line.
+struct Rules {
+    /// Most events of a color in one go; zero for the turn's.
+    batch: AtomicUsize,
+    /// The core on which it ran last, if others follow it: `UNFOLLOWED` if none do, `NOBODY` if it has not run.
+    lead: AtomicU32,
+    class: AtomicU8,
+    /// How its colors gather events, if they do.
+    gather: OnceLock<Gather>,
+}
+
+impl Rules {
+    fn new() -> Self {
+        Self {
+            batch: AtomicUsize::new(0),
+            lead: AtomicU32::new(UNFOLLOWED),
+            class: AtomicU8::new(0),
+            gather: OnceLock::new(),
+        }
+    }
 }
 
 /// A handler that nobody follows: where it runs is not noted.
@@ -52,22 +66,21 @@ const UNFOLLOWED: u32 = NOBODY - 1;
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
         let published = (0..=bound).map(|_| Published::new()).collect();
-        let batches = (0..=bound).map(|_| AtomicUsize::new(0)).collect();
-        let leads = (0..=bound).map(|_| AtomicU32::new(UNFOLLOWED)).collect();
         let handlers = Self {
             names: Mutex::default(),
             priors: Mutex::default(),
-            batches,
-            leads,
-            of_class: (0..=bound).map(|_| AtomicU8::new(0)).collect(),
             classes,
-            gathers: (0..=bound).map(|_| OnceLock::new()).collect(),
             any_gathers: AtomicBool::new(false),
+            rules: (0..=bound).map(|_| Rules::new()).collect(),
             published,
             stealing,
         };
         handlers.register(&Spec::new("task"));
         handlers
+    }
+
+    fn rules(&self, handler: HandlerIndex) -> &Rules {
+        &self.rules[handler.0 as usize]
     }
 
     pub(crate) fn published(&self, handler: HandlerIndex) -> &Published {
@@ -90,7 +103,7 @@ impl Handlers {
     /// Most events of a color that run in one go after an event of `handler` was posted on it.
     #[inline]
     pub(crate) fn batch(&self, handler: HandlerIndex, of_turn: usize) -> usize {
-        match self.batches[handler.0 as usize].load(Ordering::Relaxed) {
+        match self.rules(handler).batch.load(Ordering::Relaxed) {
             0 => of_turn,
             batch => batch.min(of_turn),
         }
@@ -99,13 +112,13 @@ impl Handlers {
     /// The class of `handler`.
     #[inline]
     pub(crate) fn class(&self, handler: HandlerIndex) -> ClassIndex {
-        ClassIndex(self.of_class[handler.0 as usize].load(Ordering::Relaxed))
+        ClassIndex(self.rules(handler).class.load(Ordering::Relaxed))
     }
 
     /// How a color gathers events that `handler` posts the first of.
     #[inline]
     pub(crate) fn gather(&self, handler: HandlerIndex) -> Option<Gather> {
-        self.gathers[handler.0 as usize].get().copied()
+        self.rules(handler).gather.get().copied()
     }
 
     /// Whether any handler's colors gather.
@@ -126,14 +139,14 @@ impl Handlers {
     /// When there is no such handler.
     pub(crate) fn lead(&self, handler: HandlerIndex) {
         assert!((handler.0 as usize) < self.names().len(), "only a handler of this runtime can be followed");
-        let lead = &self.leads[handler.0 as usize];
+        let lead = &self.rules(handler).lead;
         let _ = lead.compare_exchange(UNFOLLOWED, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// An event of `handler` begins on `core`.
     #[inline]
     pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex) {
-        let lead = &self.leads[handler.0 as usize];
+        let lead = &self.rules(handler).lead;
         let before = lead.load(Ordering::Relaxed);
         if before != UNFOLLOWED && before != core.0 {
             lead.store(core.0, Ordering::Relaxed);
@@ -142,7 +155,7 @@ impl Handlers {
 
     /// Where a handler that is followed ran last.
     pub(crate) fn ran_on(&self, handler: HandlerIndex) -> Option<CoreIndex> {
-        let core = self.leads[handler.0 as usize].load(Ordering::Relaxed);
+        let core = self.rules(handler).lead.load(Ordering::Relaxed);
         (core < UNFOLLOWED).then_some(CoreIndex(core))
     }
 
@@ -157,12 +170,12 @@ impl Handlers {
         self.priors.lock().expect("nothing panics under this lock").push(spec.prior);
         self.published(index).start(spec.prior, self.stealing);
         let batch = spec.batch_events.map_or(0, NonZeroUsize::get);
-        self.batches[index.0 as usize].store(batch, Ordering::Relaxed);
+        self.rules(index).batch.store(batch, Ordering::Relaxed);
         if let Some(class) = &spec.class {
-            self.of_class[index.0 as usize].store(self.class_named(class).0, Ordering::Relaxed);
+            self.rules(index).class.store(self.class_named(class).0, Ordering::Relaxed);
         }
         if let Some(gather) = spec.gather {
-            self.gathers[index.0 as usize].get_or_init(|| gather);
+            self.rules(index).gather.get_or_init(|| gather);
             self.any_gathers.store(true, Ordering::Relaxed);
         }
         names.push(spec.name.clone());

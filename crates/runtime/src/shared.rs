@@ -303,8 +303,10 @@ impl Shared {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
         ready.post(name, entries);
-        let now_ns = if self.divides { self.clock.now_ns() } else { 0 };
-        let of = self.handlers.class(color.about.handler());
+        let (of, now_ns) = match self.divides {
+            true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
+            false => Default::default(),
+        };
         let slot = ready.push_in(name, token, class, of, now_ns);
         if let Some(token) = ready.get(slot) {
             token.color().about.slot.store(slot.0, Ordering::Relaxed);

@@ -1,34 +1,9 @@
 //! Parking: a token that is queued while the core goes to sleep is found or the core is woken.
 
 use super::{Journal, Note, color, run};
-use crate::{Event, Parking, ReadyQueue, Token};
-use loom::{
-    sync::{Arc, Condvar, Mutex},
-    thread,
-};
+use crate::{Event, Parking, ReadyQueue, Token, bell::Bell};
+use loom::{sync::Arc, thread};
 use std::collections::VecDeque;
-
-/// Stands for the driver's wait: a wake-up that comes before the wait is kept, as an eventfd keeps it.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Bell {
-    fn ring(&self) {
-        *self.rung.lock().unwrap() = true;
-        self.changed.notify_one();
-    }
-
-    fn wait(&self) {
-        let mut rung = self.rung.lock().unwrap();
-        while !*rung {
-            rung = self.changed.wait(rung).unwrap();
-        }
-        *rung = false;
-    }
-}
 
 struct Core {
     ready: ReadyQueue<VecDeque<Token>>,
