@@ -157,14 +157,20 @@ impl LoadArgs {
             Ok(resolved) => resolved,
             Err(error) => return print::failure(&error, error.exit()),
         };
+        if let Err(error) = self.output.check() {
+            return print::failure(&error, Exit::CannotStart);
+        }
         let mut live = live::Live::new(&self.output);
-        let result = self.agents.fleet().and_then(|mut fleet| {
-            let who = fleet.as_mut().map_or(Injector::Here, Injector::Agents);
-            match self.search.options() {
-                Some(options) => job.find_max(&subject, options, who, &mut live),
-                None => job.run(&subject, who, &mut live),
-            }
-        });
+        let mut fleet = match self.agents.fleet() {
+            Ok(fleet) => fleet,
+            Err(error) => return print::failure(&error, Exit::CannotStart),
+        };
+        live.begin();
+        let who = fleet.as_mut().map_or(Injector::Here, Injector::Agents);
+        let result = match self.search.options() {
+            Some(options) => job.find_max(&subject, options, who, &mut live),
+            None => job.run(&subject, who, &mut live),
+        };
         live.end();
         match result {
             Ok(record) => output::write(&self.output, &record),

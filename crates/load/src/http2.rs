@@ -1,24 +1,19 @@
 //! One HTTP/2 connection to a server: requests out on streams, answers in.
 //!
-//! hyper speaks; here is what it says about failures, and which of them cost no request: a server may end a connection
-//! (GOAWAY), and what it has not begun then goes over another. Tested in `tests/nginx`.
+//! h2 speaks, polled by the task of the user alone: no other task, no channel and no wake-up stand between an answer and
+//! whoever waits for it. Here is what its errors say about failures, and which of them cost no request: a server may end a
+//! connection (GOAWAY), and what it has not begun then goes over another. Tested in `tests/nginx`.
 
-use std::error::Error as _;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper::rt::Executor as _;
-use hyper::{Request, Response};
-use vermeil::hyper::{ColorExec, CoreTimer};
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream};
 
 use crate::fault::Fault;
 use crate::stream::{Counted, Dial, Stream};
@@ -26,19 +21,38 @@ use crate::wire::{Answer, Reuse};
 
 /// What a server may send ahead on a stream and on a connection. As h2load has it: no bound that a server would feel.
 const WINDOW_BYTES: u32 = (1 << 30) - 1;
+/// Longest head of an answer, as over HTTP/1.1.
+const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
 /// A request that can be sent many times.
-pub(crate) type Asked = Request<Full<Bytes>>;
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) head: http::Request<()>,
+    pub(crate) content: Bytes,
+}
 
 /// A connection.
 pub(crate) struct Http2 {
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<Bytes>,
+    connection: Connection<Counted, Bytes>,
+    /// Whether the connection has come to its end.
+    has_ended: bool,
     /// Bytes that have come, frames and all.
     received: Arc<AtomicU64>,
     /// Of those, how many are counted already.
     counted: u64,
     answers: u64,
     was_idle: bool,
+    /// The streams under way; kept for its memory.
+    streams: Vec<Exchange>,
+}
+
+/// A stream, from its request to the last byte of its answer.
+enum Exchange {
+    /// Nothing has come.
+    Asked(ResponseFuture),
+    /// The head has come.
+    Answered { status: u16, content_bytes: u64, body: RecvStream },
 }
 
 /// Why a stream has no answer.
@@ -49,18 +63,25 @@ enum Unanswered {
 }
 
 impl Http2 {
-    /// Connects. What the connection does by itself runs on the color of `exec`, which has to be that of the caller.
-    pub(crate) async fn open(addr: SocketAddr, dial: &Dial, exec: &ColorExec) -> Result<Self, Fault> {
+    /// Connects.
+    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, Fault> {
         let received = Arc::new(AtomicU64::new(0));
         let stream = Stream::open(addr, dial).await?;
-        let mut builder = Builder::new(exec.clone());
-        builder.timer(CoreTimer);
-        builder.initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+        let mut builder = Builder::new();
+        builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+        builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
         let made = builder.handshake(Counted::new(stream, received.clone())).await;
         let (sender, connection) = made.map_err(|error| fault(&error))?;
-        // What ends the connection is told to its streams.
-        exec.execute(async move { drop(connection.await) });
-        Ok(Self { sender, received, counted: 0, answers: 0, was_idle: false })
+        Ok(Self {
+            sender,
+            connection,
+            has_ended: false,
+            received,
+            counted: 0,
+            answers: 0,
+            was_idle: false,
+            streams: Vec::new(),
+        })
     }
 
     /// Whether the last exchange failed only because the server had ended a connection that was used before.
@@ -68,94 +89,167 @@ impl Http2 {
         self.was_idle
     }
 
-    /// Sends `count` requests at once and tells `each` of their answers with the bytes that came for it. Those that are
-    /// answered count as such, whatever becomes of the others.
+    /// Sends `count` requests, as many at once as the server allows, and tells `each` of their answers with the bytes that
+    /// came for it. Those that are answered count as such, whatever becomes of the others.
     pub(crate) async fn exchange(
         &mut self,
-        request: &Asked,
+        asked: &Asked,
         count: u64,
         mut each: impl FnMut(Answer, u64),
     ) -> Result<(), Fault> {
         self.was_idle = false;
-        let is_used = self.answers > 0;
-        if poll_fn(|context| self.sender.poll_ready(context)).await.is_err() {
-            self.was_idle = is_used;
-            return Err(Fault::Reset);
-        }
-        let mut streams: Vec<_> =
-            (0..count).map(|_| Some(Box::pin(stream(self.sender.send_request(request.clone()))))).collect();
-        let mut worst = Ok(());
+        self.streams.clear();
+        let (mut unsent, mut result) = (count, Ok(()));
         poll_fn(|context| {
-            for place in &mut streams {
-                let Some(Poll::Ready(result)) = place.as_mut().map(|stream| stream.as_mut().poll(context))
-                else {
-                    continue;
-                };
-                *place = None;
-                match result {
-                    Ok(answer) => {
-                        let received = self.received.load(Ordering::Relaxed);
-                        each(answer, received - self.counted);
-                        self.counted = received;
-                        self.answers += 1;
-                    }
-                    Err(Unanswered::Unsent) if worst.is_ok() => {
-                        self.was_idle = self.answers > 0;
-                        worst = Err(Fault::Reset);
-                    }
-                    Err(Unanswered::Unsent) => {}
-                    Err(Unanswered::Failed(fault)) => {
-                        self.was_idle = false;
-                        worst = Err(fault);
-                    }
+            // What the server has said meanwhile comes before what it is asked; then what it is asked has to leave.
+            loop {
+                self.poll_connection(context);
+                self.poll_streams(&mut each, &mut result);
+                if self.send(asked, &mut unsent, &mut result) == 0 {
+                    break;
                 }
             }
-            if streams.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+            if self.streams.is_empty() && unsent == 0 { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        worst
+        result
+    }
+
+    /// Waits for `future`, and meanwhile answers what the server asks of the connection.
+    pub(crate) async fn attend<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let output = future.as_mut().poll(context);
+            if output.is_pending() {
+                self.poll_connection(context);
+            }
+            output
+        })
+        .await
+    }
+
+    /// Takes what has come, and sends what is to be sent.
+    fn poll_connection(&mut self, context: &mut Context<'_>) {
+        // What ends the connection is told to its streams.
+        self.has_ended = self.has_ended || Pin::new(&mut self.connection).poll(context).is_ready();
+    }
+
+    /// Sends as many of the `unsent` requests as the server allows now; gives their number. None are left unsent where none
+    /// can be.
+    fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Fault>) -> usize {
+        let before = self.streams.len();
+        while *unsent > 0 {
+            // Readiness changes only while the connection is polled, which whoever sends does next.
+            let begun = match self.sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending if !self.has_ended => break,
+                Poll::Pending => Err(Unanswered::Unsent),
+                Poll::Ready(ready) => {
+                    ready.map_err(|error| unanswered(&error)).and_then(|()| self.begin(asked))
+                }
+            };
+            match begun {
+                Ok(exchange) => self.streams.push(exchange),
+                Err(why) => {
+                    self.fail(why, result);
+                    *unsent = 0;
+                    break;
+                }
+            }
+            *unsent -= 1;
+        }
+        self.streams.len() - before
+    }
+
+    fn begin(&mut self, asked: &Asked) -> Result<Exchange, Unanswered> {
+        let is_bare = asked.content.is_empty();
+        let sent = self.sender.send_request(asked.head.clone(), is_bare).and_then(|(answer, mut body)| {
+            if !is_bare {
+                body.send_data(asked.content.clone(), true)?;
+            }
+            Ok(Exchange::Asked(answer))
+        });
+        sent.map_err(|error| unanswered(&error))
+    }
+
+    fn poll_streams(&mut self, each: &mut impl FnMut(Answer, u64), result: &mut Result<(), Fault>) {
+        let mut at = 0;
+        while let Some(exchange) = self.streams.get_mut(at) {
+            let answer = match exchange.poll() {
+                Poll::Pending if !self.has_ended => {
+                    at += 1;
+                    continue;
+                }
+                Poll::Pending => Err(Unanswered::Failed(Fault::Reset)),
+                Poll::Ready(answer) => answer,
+            };
+            self.streams.swap_remove(at);
+            match answer {
+                Ok(answer) => {
+                    let received = self.received.load(Ordering::Relaxed);
+                    each(answer, received - self.counted);
+                    self.counted = received;
+                    self.answers += 1;
+                }
+                Err(why) => self.fail(why, result),
+            }
+        }
+    }
+
+    /// A request has no answer: the worst that happens to any of them is the `result` of all.
+    fn fail(&mut self, why: Unanswered, result: &mut Result<(), Fault>) {
+        match why {
+            Unanswered::Unsent if result.is_ok() => {
+                self.was_idle = self.answers > 0;
+                *result = Err(Fault::Reset);
+            }
+            Unanswered::Unsent => {}
+            Unanswered::Failed(fault) => {
+                self.was_idle = false;
+                *result = Err(fault);
+            }
+        }
     }
 }
 
-/// One stream, from its request to the last byte of its answer.
-async fn stream(
-    answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
-) -> Result<Answer, Unanswered> {
-    let response = answer.await.map_err(|error| unanswered(&error))?;
-    let status = response.status().as_u16();
-    let mut body = response.into_body();
-    let mut content_bytes = 0;
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|error| Unanswered::Failed(fault(&error)))?;
-        content_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+impl Exchange {
+    /// Takes what has come for it. Nothing comes but while the connection is polled, so it wakes nobody.
+    fn poll(&mut self) -> Poll<Result<Answer, Unanswered>> {
+        let context = &mut Context::from_waker(Waker::noop());
+        loop {
+            match self {
+                Self::Asked(response) => {
+                    let response =
+                        ready!(Pin::new(response).poll(context)).map_err(|error| unanswered(&error))?;
+                    let status = response.status().as_u16();
+                    *self = Self::Answered { status, content_bytes: 0, body: response.into_body() };
+                }
+                Self::Answered { status, content_bytes, body } => {
+                    let Some(data) = ready!(body.poll_data(context)) else {
+                        let (status, content_bytes) = (*status, *content_bytes);
+                        return Poll::Ready(Ok(Answer { status, content_bytes, reuse: Reuse::Keep }));
+                    };
+                    let data = data.map_err(|error| Unanswered::Failed(fault(&error)))?;
+                    *content_bytes += data.len() as u64;
+                    // So that the server may send more; h2 tells it when half of the window is used.
+                    let released = body.flow_control().release_capacity(data.len());
+                    released.map_err(|error| Unanswered::Failed(fault(&error)))?;
+                }
+            }
+        }
     }
-    Ok(Answer { status, content_bytes, reuse: Reuse::Keep })
 }
 
-fn unanswered(error: &hyper::Error) -> Unanswered {
-    let is_refused = of_http2(error).is_some_and(|error| {
-        let graceful = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
-        error.is_remote() && (graceful || error.reason() == Some(h2::Reason::REFUSED_STREAM))
-    });
-    if error.is_canceled() || is_refused { Unanswered::Unsent } else { Unanswered::Failed(fault(error)) }
-}
-
-fn of_http2(error: &hyper::Error) -> Option<&h2::Error> {
-    error.source().and_then(|source| source.downcast_ref())
+fn unanswered(error: &h2::Error) -> Unanswered {
+    let graceful = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
+    let is_unsent = error.is_remote() && (graceful || error.reason() == Some(Reason::REFUSED_STREAM));
+    if is_unsent { Unanswered::Unsent } else { Unanswered::Failed(fault(error)) }
 }
 
 /// What an error of a connection is: of its socket, the server's own, or something no server may say.
-fn fault(error: &hyper::Error) -> Fault {
-    if let Some(error) = of_http2(error) {
-        return match error.get_io() {
-            Some(error) => Fault::of(error),
-            None if error.is_remote() => Fault::Reset,
-            None => Fault::Malformed,
-        };
-    }
-    match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+fn fault(error: &h2::Error) -> Fault {
+    match error.get_io() {
         Some(error) => Fault::of(error),
-        None if error.is_closed() || error.is_canceled() || error.is_incomplete_message() => Fault::Reset,
+        None if error.is_remote() => Fault::Reset,
         None => Fault::Malformed,
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use vermeil::hyper::ColorExec;
 use vermeil::{Handle, Sleep};
 
 use self::lane::{Begin, Lane, Spoken};
@@ -156,7 +155,6 @@ impl Supply for Users {
                 limit: Sleep::unset(),
                 random: Random::new(field.seed, (field.first_user + index) as u64),
                 next_url: index % self.scheme.batches.len(),
-                exec: ColorExec::on(handle, &color),
             };
             drop(handle.spawn_on(&color, user.live(begins)));
         }
@@ -193,8 +191,6 @@ struct User {
     limit: Sleep,
     random: Random,
     next_url: usize,
-    /// Runs what a connection does by itself on the user's color.
-    exec: ColorExec,
 }
 
 impl Drop for User {
@@ -245,7 +241,10 @@ impl User {
         } else {
             last_end + self.scheme.think.draw(&mut self.random)
         };
-        let late = until(intended).await;
+        let late = match &mut self.link {
+            Some((Spoken::Http2(link), _)) => link.attend(until(intended)).await,
+            _ => until(intended).await,
+        };
         self.field.ledger.here().late.record(late);
         let actual = intended + late;
         // In a closed loop the request's time begins when it is sent; how late that was is told apart.
@@ -268,9 +267,9 @@ impl User {
         self.next_url = (url + 1) % self.scheme.batches.len();
         self.limit.set(self.field.timeout);
         let mut left = count;
-        let Self { field, scheme, link, limit, index, exec, .. } = self;
+        let Self { field, scheme, link, limit, index, .. } = self;
         let exchange = async {
-            let lane = Lane { field, scheme, user: *index, exec };
+            let lane = Lane { field, scheme, user: *index };
             loop {
                 match lane.exchange(link, url, begin, &mut left).await {
                     // Nothing was lost: the server closed an idle connection, and the request goes over another.

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use rustls::ClientConnection;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use vermeil::{ConnectOptions, More, TcpStream};
 
 use crate::trust::Tls;
@@ -108,15 +109,14 @@ impl Stream {
         // The future keeps nothing: what is under way is known to the driver.
         let mut head = ready!(pin!(stream.sent()).poll(context))?;
         let mut count = 0;
-        let mut parts = Vec::new();
-        for slice in slices {
+        let parts = slices.iter().map(|slice| {
             let take = slice.len().min(WRITE_BYTES_MAX - count);
-            parts.push(&slice[..take]);
             count += take;
-        }
+            &slice[..take]
+        });
         match self {
             Self::Plain(stream) => {
-                parts.iter().for_each(|part| head.extend_from_slice(part));
+                parts.for_each(|part| head.extend_from_slice(part));
                 if !head.is_empty() {
                     stream.send(head, Bytes::new(), More::No)?;
                 }
@@ -200,10 +200,10 @@ impl Secure {
     }
 }
 
-/// A connection for hyper, which counts the bytes that come.
+/// A connection for h2, which counts the bytes that come.
 pub(crate) struct Counted {
     stream: Stream,
-    /// What has arrived and hyper has not taken, from `read` on.
+    /// What has arrived and h2 has not taken, from `read` on.
     arrived: Vec<u8>,
     read: usize,
     received: Arc<AtomicU64>,
@@ -215,11 +215,11 @@ impl Counted {
     }
 }
 
-impl hyper::rt::Read for Counted {
+impl AsyncRead for Counted {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        mut buffer: hyper::rt::ReadBufCursor<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.read == this.arrived.len() {
@@ -236,7 +236,7 @@ impl hyper::rt::Read for Counted {
     }
 }
 
-impl hyper::rt::Write for Counted {
+impl AsyncWrite for Counted {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().stream.poll_write(context, &[IoSlice::new(bytes)])
     }

@@ -1,10 +1,11 @@
-//! A run while it lasts: a line on the terminal, and Ctrl-C.
+//! A run while it lasts: a line on the terminal, and Ctrl-C: once ends the run with its results, twice the process.
 //!
 //! Nothing is drawn where standard error is no terminal.
 
 use super::output::OutputArgs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use vermeil_load::{Progress, Watch};
 pub(super) struct Live {
     bar: ProgressBar,
     asked_to_end: Arc<AtomicBool>,
+    /// Whether a signal ends the process.
+    is_deadly: Arc<AtomicBool>,
 }
 
 impl Live {
@@ -26,12 +29,20 @@ impl Live {
         let style =
             ProgressStyle::with_template("{bar:24} {elapsed}/{msg}").expect("a template that is tested");
         bar.set_style(style);
-        let asked_to_end = Arc::new(AtomicBool::new(false));
+        let (asked_to_end, is_deadly) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         for signal in [SIGINT, SIGTERM] {
-            // Without the ear a signal ends the process, which is what it was sent for.
-            let _deaf = signal_hook::flag::register(signal, asked_to_end.clone());
+            // Without the ear a signal ends the process, which is what it was sent for; but not the first process of a
+            // container. Handlers run in the order of their registration.
+            let _deaf = flag::register_conditional_default(signal, is_deadly.clone())
+                .and_then(|_| flag::register(signal, is_deadly.clone()))
+                .and_then(|_| flag::register(signal, asked_to_end.clone()));
         }
-        Self { bar, asked_to_end }
+        Self { bar, asked_to_end, is_deadly }
+    }
+
+    /// From now on there are results to end with: the next signal asks for them, and the one after it ends the process.
+    pub(super) fn begin(&self) {
+        self.is_deadly.store(false, Ordering::Relaxed);
     }
 
     /// Takes the line away.

@@ -41,6 +41,31 @@ pub(super) struct OutputArgs {
     pub(super) quiet: bool,
 }
 
+impl OutputArgs {
+    /// Finds files that could not be written after the run, when it would be too late.
+    ///
+    /// # Errors
+    /// The first of them, and why.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for path in [&self.json, &self.html, &self.csv, &self.openmetrics].into_iter().flatten() {
+            let found = fs::metadata(path);
+            // A pipe would be waited for, and its reader see the end of what comes later.
+            let is_pipe = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+            if path == Path::new("-") || is_pipe {
+                continue;
+            }
+            let is_new = found.is_err();
+            let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            if is_new {
+                // Left, it would be a result of nothing. If that is refused, it is overwritten.
+                let _left = fs::remove_file(path);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Show results that were kept as JSON, several side by side.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {

@@ -279,8 +279,7 @@ impl LoadArgs {
             workload += &format!(", {} requests at a time", plan.pipeline);
         }
         let (pace, times_from) = match &plan.pace {
-            Loop::Closed { think } if think.is_none() => ("closed loop, no thinking".to_owned(), "sending"),
-            Loop::Closed { think } => (format!("closed loop, thinking {think}"), "sending"),
+            Loop::Closed { think } => (format!("closed loop, {}", thinking(*think)), "sending"),
             Loop::Open { arrivals } => (
                 format!("open loop, {arrivals}"),
                 "the intended start: waiting for a connection is part of it, corrected once",
@@ -301,10 +300,10 @@ impl LoadArgs {
         let model = &plan.model;
         let (pace, times_from) = match &plan.pace {
             SessionLoop::Closed => {
-                (format!("closed loop, thinking {}", model.think), "asking for the page, with all it shows")
+                (format!("closed loop, {}", thinking(model.think)), "asking for the page, with all it shows")
             }
             SessionLoop::PartlyOpen { arrivals } => (
-                format!("partly open loop, sessions {arrivals}, thinking {}", model.think),
+                format!("partly open loop, sessions {arrivals}, {}", thinking(model.think)),
                 "asking for the page, with all it shows; for the first of a session from its intended start",
             ),
         };
@@ -327,6 +326,11 @@ impl LoadArgs {
 
 fn read<T>(option: &'static str, path: &Path, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Wrong> {
     how(path).map_err(|source| Wrong::File { option, path: path.to_owned(), source })
+}
+
+/// What users do between requests, for people.
+fn thinking(think: Think) -> String {
+    if think.is_none() { "no thinking".to_owned() } else { format!("thinking {think}") }
 }
 
 /// `[NAME=]ADDR:PORT[,ADDR:PORT…]`.

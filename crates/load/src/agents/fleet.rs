@@ -24,6 +24,9 @@ const SILENCE: Duration = Duration::from_secs(10);
 const PREPARATION: Duration = Duration::from_secs(30);
 /// Round trips that are measured; the shortest counts.
 const PINGS: u64 = 5;
+/// Longest wait for one address of an agent before the next one, or the name again, is asked: it may have been another's whose
+/// machine is gone. The first packet is sent again after 1 s and after 3 s.
+const ATTEMPT: Duration = Duration::from_secs(4);
 /// Between attempts to reach an agent.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -232,8 +235,8 @@ fn reach(name: &str, deadline: Instant) -> io::Result<TcpStream> {
         let attempt = || -> io::Result<TcpStream> {
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
             for addr in name.to_socket_addrs()? {
-                let left = deadline.saturating_duration_since(Instant::now()).max(RETRY);
-                match TcpStream::connect_timeout(&addr, left) {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match TcpStream::connect_timeout(&addr, left.clamp(RETRY, ATTEMPT)) {
                     Ok(stream) => return Ok(stream),
                     Err(error) => last = error,
                 }

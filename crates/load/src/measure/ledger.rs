@@ -27,12 +27,11 @@ impl Ledger {
         self.cores[core].lock().expect("counting does not panic")
     }
 
-    /// Empties all tallies; gives their sum.
-    pub fn collect(&self) -> Tally {
-        let mut sum = Tally::default();
+    /// Empties all tallies into `sum`, which forgets what it had.
+    pub fn collect(&self, sum: &mut Tally) {
+        sum.clear();
         for core in &self.cores {
-            core.lock().expect("counting does not panic").drain_into(&mut sum);
+            core.lock().expect("counting does not panic").drain_into(sum);
         }
-        sum
     }
 }

@@ -25,6 +25,13 @@ pub struct Part {
 }
 
 impl Part {
+    /// Forgets everything, keeps the memory.
+    fn clear(&mut self) {
+        let Self { good, failed, bytes, response, within } = self;
+        (*good, *failed, *bytes, *within) = Default::default();
+        response.clear();
+    }
+
     /// Adds what another has counted.
     pub fn merge(&mut self, other: &Self) {
         self.good += other.good;
@@ -163,23 +170,41 @@ impl Tally {
         }
     }
 
+    /// Forgets everything, keeps the memory: a core's users wait meanwhile.
+    pub fn clear(&mut self) {
+        // Without `..`, so that none is forgotten.
+        let Self {
+            begun,
+            good,
+            within,
+            overdue,
+            objects,
+            object_times,
+            bytes,
+            content_bytes,
+            statuses,
+            faults,
+            connections,
+            reopened,
+            response,
+            service,
+            connect,
+            late,
+            delay,
+            pages,
+            sets,
+        } = self;
+        (*begun, *good, *within, *overdue, *objects) = Default::default();
+        (*bytes, *content_bytes, *statuses, *faults) = Default::default();
+        (*connections, *reopened) = Default::default();
+        [object_times, response, service, connect, late, delay].into_iter().for_each(Times::clear);
+        pages.iter_mut().chain(sets).for_each(Part::clear);
+    }
+
     /// Moves everything counted so far into `into`, and begins anew.
     pub fn drain_into(&mut self, into: &mut Self) {
         into.merge(self);
-        let all = [
-            &mut self.response,
-            &mut self.service,
-            &mut self.connect,
-            &mut self.late,
-            &mut self.delay,
-            &mut self.object_times,
-        ];
-        let [response, service, connect, late, delay, object_times] = all.map(|times| {
-            let mut kept = std::mem::take(times);
-            kept.clear();
-            kept
-        });
-        *self = Self { response, service, connect, late, delay, object_times, ..Self::default() };
+        self.clear();
     }
 }
 

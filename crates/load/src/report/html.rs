@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::plot::{Line, Plot, Scale, escape};
 use super::record::Record;
-use super::text::{bytes, grouped, rate, time};
+use super::text::{bytes, grouped, percentile, rate, time};
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto}\
@@ -80,23 +80,16 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
 type Row = (&'static str, fn(&Record) -> String);
 
 fn overview(page: &mut String, records: &[Record]) {
-    fn at(record: &Record, percent: f64) -> String {
-        if record.response.supports(percent) {
-            time(record.response.percentile(percent))
-        } else {
-            "–".to_owned()
-        }
-    }
     const ROWS: [Row; 13] = [
         ("good answers", |record| grouped(record.good)),
         ("per second", |record| rate(record.rate)),
         ("failed", |record| grouped(record.failed)),
         ("received", |record| bytes(record.bytes as f64)),
-        ("p50", |record| at(record, 50.0)),
-        ("p90", |record| at(record, 90.0)),
-        ("p99", |record| at(record, 99.0)),
-        ("p99.9", |record| at(record, 99.9)),
-        ("p99.99", |record| at(record, 99.99)),
+        ("p50", |record| percentile(&record.response, 50.0)),
+        ("p90", |record| percentile(&record.response, 90.0)),
+        ("p99", |record| percentile(&record.response, 99.0)),
+        ("p99.9", |record| percentile(&record.response, 99.9)),
+        ("p99.99", |record| percentile(&record.response, 99.99)),
         ("max", |record| time(Duration::from_nanos(record.response.max_ns))),
         ("good quality", |record| {
             record.quality.as_ref().map_or("–".into(), |q| format!("{:.2} %", q.good_share * 100.0))
@@ -208,9 +201,9 @@ fn parts(page: &mut String, run: &str, record: &Record) {
                 part.share * 100.0,
                 of(part.within[0]),
                 of(part.within[1]),
-                time(part.response.percentile(50.0)),
-                time(part.response.percentile(95.0)),
-                time(part.response.percentile(99.0))
+                percentile(&part.response, 50.0),
+                percentile(&part.response, 95.0),
+                percentile(&part.response, 99.0)
             );
         }
         page.push_str("</table>\n");

@@ -161,8 +161,8 @@ fn parts(text: &mut String, what: &str, parts: &[Part], expected: &[f64]) {
             grouped(part.good),
             grouped(part.failed),
             part.share * 100.0,
-            time(part.response.percentile(95.0)),
-            time(part.response.percentile(99.0))
+            percentile(&part.response, 95.0),
+            percentile(&part.response, 99.0)
         );
     }
 }
@@ -246,6 +246,11 @@ fn verdict(text: &mut String, record: &Record) {
     for doubt in &record.doubts {
         line!(text, "  INVALID      {doubt}");
     }
+}
+
+/// A percentile, if enough times are there to tell.
+pub(crate) fn percentile(times: &Quantiles, percent: f64) -> String {
+    if times.supports(percent) { time(times.percentile(percent)) } else { "–".to_owned() }
 }
 
 /// A time to three or four digits.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use vermeil::{DriverOptions, Handle, Runtime};
+use vermeil::{DriverOptions, Handle, Observe, Policy, Runtime};
 
 use super::field::Field;
 use super::outcome::{Interval, Outcome, Phase, Progress};
@@ -94,7 +94,8 @@ impl<'a> Engine<'a> {
             recv_buffer_bytes: RECV_BUFFER_BYTES,
             ..DriverOptions::default()
         };
-        let mut builder = Runtime::builder().io(io);
+        // Users stay with their connections' cores, so there is nothing for a policy to move, nor to learn.
+        let mut builder = Runtime::builder().io(io).policy(Policy::None).observe(Observe::Off);
         if !ground.cpus.is_empty() {
             builder = builder.cpus(ground.cpus.iter().copied());
         }
@@ -187,6 +188,8 @@ struct Course<'a> {
     planned: Duration,
     interval: Duration,
     total: Tally,
+    /// What was counted in the last interval; kept for its memory.
+    last: Tally,
     window: Duration,
     intervals: Vec<Interval>,
     /// Requests begun and ended, in all phases up to the end of the window.
@@ -204,6 +207,7 @@ impl<'a> Course<'a> {
             planned,
             interval: (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1),
             total: Tally::default(),
+            last: Tally::default(),
             window: Duration::ZERO,
             intervals: Vec::new(),
             begun: 0,
@@ -222,20 +226,25 @@ impl<'a> Course<'a> {
             let next = begins + self.interval;
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
-            let mut tally = self.field.ledger.collect();
+            self.field.ledger.collect(&mut self.last);
             let now = Instant::now();
             if phase == Phase::Window && now >= phase_ends {
-                tally.overdue = self.field.waits.overdue(now - self.field.epoch);
+                self.last.overdue = self.field.waits.overdue(now - self.field.epoch);
             }
-            self.add(phase, &tally, begins, now);
+            self.add(phase, begins, now);
             if phase == Phase::Window {
                 self.window = now - phase_began;
             }
             begins = now;
             let interval = self.intervals.last().expect("just added");
             let elapsed = now - self.began;
-            let progress =
-                Progress { elapsed, planned: self.planned, interval, counted: &tally, total: &self.total };
+            let progress = Progress {
+                elapsed,
+                planned: self.planned,
+                interval,
+                counted: &self.last,
+                total: &self.total,
+            };
             if watch.see(progress).is_break() {
                 self.interrupted = true;
                 return ControlFlow::Break(());
@@ -249,7 +258,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn add(&mut self, phase: Phase, tally: &Tally, begins: Instant, now: Instant) {
+    /// The last interval is a part of the run from now on.
+    fn add(&mut self, phase: Phase, begins: Instant, now: Instant) {
+        let tally = &self.last;
         self.intervals.push(Interval {
             begins: begins - self.began,
             lasts: now - begins,

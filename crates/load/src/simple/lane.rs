@@ -6,7 +6,6 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use vermeil::hyper::ColorExec;
 
 use super::{Batches, Scheme};
 use crate::fault::Fault;
@@ -46,7 +45,6 @@ pub(super) struct Lane<'a> {
     pub(super) field: &'a Field,
     pub(super) scheme: &'a Scheme,
     pub(super) user: usize,
-    pub(super) exec: &'a ColorExec,
 }
 
 impl Lane<'_> {
@@ -67,8 +65,12 @@ impl Lane<'_> {
         let reuse = match (spoken, &self.scheme.batches) {
             (Spoken::Http1(link), Batches::Http1(batches)) => {
                 let all = &batches[url];
-                let one = all.len() / self.scheme.pipeline as usize;
-                self.one_by_one(link, &all.slice(..one * *left as usize), begin, left, *set).await?
+                if *left == self.scheme.pipeline {
+                    self.one_by_one(link, all, begin, left, *set).await?
+                } else {
+                    let one = all.len() / self.scheme.pipeline as usize;
+                    self.one_by_one(link, &all.slice(..one * *left as usize), begin, left, *set).await?
+                }
             }
             (Spoken::Http2(link), Batches::Http2(requests)) => {
                 let count = *left;
@@ -120,9 +122,7 @@ impl Lane<'_> {
         let (set, addr) = self.field.choose(self.user);
         let spoken = match &self.scheme.batches {
             Batches::Http1(_) => Spoken::Http1(Link::open(addr, &self.field.dial).await?),
-            Batches::Http2(_) => {
-                Spoken::Http2(Box::new(Http2::open(addr, &self.field.dial, self.exec).await?))
-            }
+            Batches::Http2(_) => Spoken::Http2(Box::new(Http2::open(addr, &self.field.dial).await?)),
         };
         let mut tally = self.field.ledger.here();
         tally.connections += 1;

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use bytes::Bytes;
-use http_body_util::Full;
 
+use crate::http2::Asked;
 use crate::url::{Scheme, Url};
 
 /// What to ask for. Fields are sent in the order of their adding, after `Host`.
@@ -32,10 +32,13 @@ pub enum RequestError {
     /// The target cannot be asked for over HTTP/2.
     #[error("{0} cannot be asked for over HTTP/2: {1}")]
     Target(String, String),
-    /// The field belongs to the injector.
-    #[error("the field {0} is written by the injector: {1}")]
+    /// The field belongs to the injector, or to no request.
+    #[error("the field {0} cannot be given: {1}")]
     Reserved(String, &'static str),
 }
+
+/// Fields that HTTP/2 forbids, beside those that are reserved anyway (RFC 9113 §8.2.2).
+const OF_A_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
 impl Default for Request {
     fn default() -> Self {
@@ -95,19 +98,31 @@ impl Request {
     /// The same for HTTP/2, where `Host` is `:authority` (RFC 9113 §8.3.1).
     ///
     /// # Errors
-    /// [`RequestError::Target`] for a URL that is none.
-    pub(crate) fn http2(&self, url: &Url) -> Result<hyper::Request<Full<Bytes>>, RequestError> {
+    /// [`RequestError::Target`] for a URL that is none; [`RequestError::Reserved`] for fields of a connection.
+    pub(crate) fn http2(&self, url: &Url) -> Result<Asked, RequestError> {
         let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
         let host = self.fields.iter().find(is_host).map_or_else(|| url.authority(), |(_, host)| host.clone());
         let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
-        let mut request = hyper::Request::builder()
+        let mut head = http::Request::builder()
+            .version(http::Version::HTTP_2)
             .method(self.method.as_str())
             .uri(format!("{scheme}://{host}{}", url.target));
         for (name, value) in self.fields.iter().filter(|field| !is_host(field)) {
-            request = request.header(name.as_str(), value.as_str());
+            if OF_A_CONNECTION.iter().any(|of| name.eq_ignore_ascii_case(of)) {
+                return Err(RequestError::Reserved(name.clone(), "HTTP/2 has no fields of a connection"));
+            }
+            head = head.header(name.as_str(), value.as_str());
         }
-        let request = request.body(Full::new(self.content.clone()));
-        request.map_err(|error| RequestError::Target(url.to_string(), error.to_string()))
+        if self.has_length() {
+            head = head.header("content-length", self.content.len());
+        }
+        let head = head.body(()).map_err(|error| RequestError::Target(url.to_string(), error.to_string()))?;
+        Ok(Asked { head, content: self.content.clone() })
+    }
+
+    /// Whether the length of the content is said, none included (RFC 9110 §8.6).
+    fn has_length(&self) -> bool {
+        !self.content.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
     }
 
     /// The bytes on the wire, for `target` (path and query) at `host` (authority). `reuse` says what becomes of the
@@ -123,7 +138,7 @@ impl Request {
         if reuse == super::Reuse::Close {
             head.push_str("Connection: close\r\n");
         }
-        if !self.content.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH") {
+        if self.has_length() {
             let _infallible = write!(head, "Content-Length: {}\r\n", self.content.len());
         }
         head.push_str("\r\n");
