@@ -417,6 +417,18 @@ impl Connection {
         }
     }
 
+    /// The timer of this connection, for who waits for something else than the client meanwhile: one that is armed already
+    /// costs next to nothing to move.
+    pub(crate) fn lend_limit(&mut self) -> Sleep {
+        mem::replace(&mut self.limit, Sleep::unset())
+    }
+
+    /// Takes the timer back. The next wait for the client begins anew.
+    pub(crate) fn give_back_limit(&mut self, limit: Sleep) {
+        self.limit = limit;
+        self.waiting_for = WaitingFor::Nothing;
+    }
+
     /// Ready when the client has gone: it has closed its end, or vanished. What it sends meanwhile is kept, up to a
     /// bound, beyond which it is not watched.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {

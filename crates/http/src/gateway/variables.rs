@@ -93,22 +93,23 @@ impl Invocation<'_> {
 
     fn connection(&self, put: &mut impl FnMut(&[u8], &[u8])) {
         let Link { local, remote, scheme } = self.link;
-        let mut text = String::with_capacity(48);
-        let mut put_text = |name: &[u8], value: &dyn std::fmt::Display| {
+        let (mut text, mut digits) = (String::with_capacity(48), itoa::Buffer::new());
+        let mut written = |value: &dyn std::fmt::Display, names: &[&[u8]]| {
             text.clear();
             write!(text, "{value}").expect("a string takes every character");
-            put(name, text.as_bytes());
+            names.iter().for_each(|name| put(name, text.as_bytes()));
         };
-        put_text(b"SERVER_ADDR", &local.ip().to_canonical());
-        put_text(b"SERVER_PORT", &local.port());
-        put_text(b"REMOTE_ADDR", &remote.ip().to_canonical());
+        written(&local.ip().to_canonical(), &[b"SERVER_ADDR"]);
         // The name is not looked up; the address may stand in for it (§4.1.9).
-        put_text(b"REMOTE_HOST", &remote.ip().to_canonical());
-        put_text(b"REMOTE_PORT", &remote.port());
-        match self.request.host {
-            Some(host) => put(b"SERVER_NAME", without_port(host)),
-            None => put_text(b"SERVER_NAME", &Bracketed(local)),
+        written(&remote.ip().to_canonical(), &[b"REMOTE_ADDR", b"REMOTE_HOST"]);
+        if self.request.host.is_none() {
+            written(&Bracketed(local), &[b"SERVER_NAME"]);
         }
+        if let Some(host) = self.request.host {
+            put(b"SERVER_NAME", without_port(host));
+        }
+        put(b"SERVER_PORT", digits.format(local.port()).as_bytes());
+        put(b"REMOTE_PORT", digits.format(remote.port()).as_bytes());
         put(b"REQUEST_SCHEME", scheme.name());
         if scheme == Scheme::Https {
             put(b"HTTPS", b"on");

@@ -1,6 +1,6 @@
 //! The epoll driver: try first, wait for edges.
 //!
-//! Every descriptor is registered once. Sockets are watched for edges and carry what is known about them as flags:
+//! Every descriptor is registered once, and a socket once more if it ever has no room. Sockets are watched for edges and carry what is known about them as flags:
 //! operations are tried at once while the flag says they may succeed, so a keep-alive request costs one `recv`, one
 //! `send` and its share of `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not
 //! by its task, which may be waiting for the next request.
@@ -36,8 +36,12 @@ mod kind {
     pub(super) const SOURCE: u8 = 3;
 }
 
-const STREAM_EVENTS: EventFlags =
-    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+/// Of a connected socket. Room to send is watched only once it was missed: a UNIX socket tells of room each time its peer
+/// has read, which would wake this core once more for every request to such a peer.
+const STREAM_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// Of a socket that is connecting, or that has had no room once.
+const ROOM_EVENTS: EventFlags = STREAM_EVENTS.union(EventFlags::OUT);
 
 /// Exclusive, so that those who watch the listener from other cores are told only when this core is not waiting.
 const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET).union(EventFlags::EXCLUSIVE);
@@ -198,17 +202,17 @@ impl Epoll {
     }
 
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        self.add(Stream::new(fd))
+        self.add(Stream::new(fd), STREAM_EVENTS)
     }
 
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        self.add(Stream::connecting(fd))
+        self.add(Stream::connecting(fd), ROOM_EVENTS)
     }
 
-    fn add(&mut self, stream: Stream) -> io::Result<StreamKey> {
+    fn add(&mut self, stream: Stream, events: EventFlags) -> io::Result<StreamKey> {
         let id = self.streams.insert(stream);
         let fd = self.streams.get(id).expect("just inserted").fd();
-        if let Err(error) = self.watch(fd, kind::STREAM, id, STREAM_EVENTS) {
+        if let Err(error) = self.watch(fd, kind::STREAM, id, events) {
             self.streams.remove(id);
             return Err(error);
         }
@@ -236,6 +240,11 @@ impl Epoll {
     pub(crate) fn start_send(&mut self, key: StreamKey, head: Vec<u8>, body: Bytes, more: More) {
         if let Some(stream) = self.streams.get_mut(key.0) {
             stream.start_send(head, body, more, &mut self.spares);
+            if stream.misses_room()
+                && let Err(error) = watch_room(self.epoll.as_fd(), key.0, stream)
+            {
+                stream.fail_send(error);
+            }
         }
     }
 
@@ -255,10 +264,14 @@ impl Epoll {
         offset: &mut u64,
         count: usize,
     ) -> Poll<io::Result<usize>> {
-        match self.streams.get_mut(key.0) {
-            Some(stream) => stream.poll_sendfile(cx, file, offset, count),
-            None => Poll::Ready(Err(stale("stream"))),
+        let Some(stream) = self.streams.get_mut(key.0) else {
+            return Poll::Ready(Err(stale("stream")));
+        };
+        let sent = stream.poll_sendfile(cx, file, offset, count);
+        if stream.misses_room() {
+            watch_room(self.epoll.as_fd(), key.0, stream)?;
         }
+        sent
     }
 
     pub(crate) fn shutdown_write(&mut self, key: StreamKey) -> io::Result<()> {
@@ -318,4 +331,12 @@ impl Epoll {
     pub(crate) fn close_source(&mut self, key: SourceKey) {
         self.sources.remove(key.0);
     }
+}
+
+/// Has the kernel tell of a stream's room to send from now on; of what there is already, too.
+#[cold]
+fn watch_room(epoll: BorrowedFd<'_>, id: Id, stream: &mut Stream) -> io::Result<()> {
+    epoll::modify(epoll, stream.fd(), EventData::new_u64(id.pack(kind::STREAM)), ROOM_EVENTS)?;
+    stream.room_is_watched();
+    Ok(())
 }

@@ -11,7 +11,7 @@ use super::ErrorLines;
 
 /// What goes to a program.
 pub(crate) trait Writer {
-    /// Hands a piece of content over, and waits until the program's side has taken it. `last` says that nothing
+    /// Hands a piece of content over, once the program's side has taken what came before. `last` says that nothing
     /// follows: the program is told so. An empty last piece is only the end.
     fn write(&mut self, piece: Bytes, last: Last) -> impl Future<Output = Result<(), Trouble>> + Send;
 }

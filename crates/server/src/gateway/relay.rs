@@ -47,7 +47,8 @@ pub(crate) struct Exchange<'a> {
 /// How an exchange ended for the client.
 #[derive(Debug)]
 pub(crate) enum Relayed {
-    /// It has the answer.
+    /// It has the answer, or is sent the rest of it next: that stands in its connection's output, so that the program need not
+    /// wait for a client that takes slowly.
     Sent {
         sent: Sent,
         /// What becomes of its connection.
@@ -71,13 +72,14 @@ pub(crate) async fn relay(
 ) -> Result<Relayed, Broken> {
     let fed_bytes = AtomicU64::new(0);
     let mut feeding = pin!(feed(writer, exchange.content, &fed_bytes));
+    let limit = connection.lend_limit();
     let mut pump = Pump {
         connection,
         exchange,
         reader,
         errors,
         fed_bytes: &fed_bytes,
-        limit: Sleep::unset(),
+        limit,
         output: Vec::new(),
         ended: false,
         heard: false,
@@ -93,7 +95,9 @@ pub(crate) async fn relay(
         })
         .await
     };
-    result.map_err(|failure| Broken { failure, was_silent: !pump.heard, sent: pump.sent })
+    let Pump { connection, limit, heard, sent, .. } = pump;
+    connection.give_back_limit(limit);
+    result.map_err(|failure| Broken { failure, was_silent: !heard, sent })
 }
 
 /// Gives the program its content.
@@ -235,7 +239,6 @@ impl<R: Reader> Pump<'_, R> {
                 return Err(Trouble::Ended.into());
             }
         }
-        self.connection.flush(Bytes::new(), More::No).await?;
         let sent = Sent { status: head.status, body_bytes: body.sent() };
         Ok(Relayed::Sent { sent, persistence })
     }

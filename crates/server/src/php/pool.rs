@@ -158,6 +158,11 @@ impl Pool {
         true
     }
 
+    /// Whether turns were given that nobody has taken yet.
+    pub(crate) fn has_granted(&self) -> bool {
+        !self.lock().granted.is_empty()
+    }
+
     /// What it is doing now, and has done.
     pub(crate) fn snapshot(&self) -> PoolSnapshot {
         let state = self.lock();

@@ -23,11 +23,12 @@ use std::{
     future::poll_fn,
     io,
     os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
-use vermeil::{Sleep, core_index, sleep};
+use vermeil::{Sleep, core_index, sleep, yield_now};
 use vermeil_fastcgi::request::Persistence;
 use vermeil_http::{
     Method, Request,
@@ -101,15 +102,17 @@ async fn turn(
     if let Poll::Ready(turn) = first {
         return turn.map_err(full);
     }
+    let mut limit = connection.lend_limit();
     let watched = poll_fn(|context| {
         if let Poll::Ready(turn) = waiting.poll(context) {
             return Poll::Ready(turn.map_err(full));
         }
         connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
     });
-    let mut limit = Sleep::unset();
     limit.set(patience);
-    limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate))
+    let turn = limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate));
+    connection.give_back_limit(limit);
+    turn
 }
 
 impl Run<'_> {
@@ -170,10 +173,8 @@ impl Run<'_> {
     }
 
     fn invocation(&self, with: impl FnOnce(Invocation<'_>)) {
-        let document_root = local::with(|local| {
-            let root = local.hosts.hosts().host(self.call.host).root;
-            root.map(|root| std::path::absolute(root).unwrap_or_else(|_| root.to_owned())).unwrap_or_default()
-        });
+        let document_root =
+            local::with(|local| local.hosts.hosts().host(self.call.host).root.map(plain).unwrap_or_default());
         let document_root = document_root.as_os_str().as_bytes();
         let document_root = document_root.strip_suffix(b"/").unwrap_or(document_root);
         let filename = [document_root, &*self.program.script].concat();
@@ -217,17 +218,38 @@ impl Run<'_> {
     }
 }
 
+/// The path from the root folder on, without segments that mean nothing: as a rule it is that already.
+fn plain(root: &Path) -> PathBuf {
+    let bytes = root.as_os_str().as_bytes();
+    let is_plain = root.is_absolute() && !bytes.windows(2).any(|two| two == b"//" || two == b"/.");
+    if is_plain {
+        return root.to_owned();
+    }
+    std::path::absolute(root).unwrap_or_else(|_| root.to_owned())
+}
+
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// Gives the connection's place back, and keeps the connection if it can be used again and nobody else needs the place.
+///
+/// What is left of the answer has not been sent by then. So a slow client holds no child, and who waits here for this one
+/// is let ahead: the child has its next request before the client has its answer.
 async fn finish(lease: Lease, connection: PhpConnection, php: &Arc<Php>, result: &Result<Relayed, Broken>) {
     if result.is_err() {
         connection.abort().await;
-    } else if php.persistence == Persistence::Keep && connection.may_be_kept() {
+        return;
+    }
+    if php.persistence == Persistence::Keep && connection.may_be_kept().await {
         let mut connection = Some(connection);
         let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));
         debug_assert_eq!(connection.is_some(), fate == Fate::Close);
+    } else {
+        drop(connection);
+        drop(lease);
+    }
+    if php.pool.has_granted() {
+        yield_now().await;
     }
 }

@@ -67,9 +67,16 @@ impl Connection {
         *is_clean && silent && buffer.is_empty()
     }
 
-    /// Whether the last answer ended so that the connection may be kept.
-    pub(crate) fn may_be_kept(&self) -> bool {
-        self.is_clean && self.buffer.is_empty()
+    /// Whether the connection may be kept: the last request was taken whole, and its answer ended cleanly.
+    pub(crate) async fn may_be_kept(&self) -> bool {
+        // An application may end its answer without having read what it was sent. Behind half a record nothing is read.
+        self.is_clean && self.buffer.is_empty() && self.is_sent().await
+    }
+
+    /// Whether the last send is through.
+    async fn is_sent(&self) -> bool {
+        let mut sent = std::pin::pin!(self.stream.sent());
+        poll_fn(|context| Poll::Ready(matches!(sent.as_mut().poll(context), Poll::Ready(Ok(_))))).await
     }
 
     /// Begins a request: its two halves. `put` writes the parameters.
@@ -94,14 +101,8 @@ impl Connection {
     pub(crate) async fn abort(self) {
         let mut record = Vec::new();
         request::abort(&mut record, self.id);
-        let sent = poll_fn(|context| {
-            let mut sent = std::pin::pin!(self.stream.sent());
-            Poll::Ready(sent.as_mut().poll(context))
-        });
         // A send under way would be cut in two by another.
-        if matches!(sent.await, Poll::Ready(Ok(_)))
-            && self.stream.send(record, Bytes::new(), More::No).is_ok()
-        {
+        if self.is_sent().await && self.stream.send(record, Bytes::new(), More::No).is_ok() {
             let mut taken = std::pin::pin!(self.stream.sent());
             poll_fn(|context| Poll::Ready(taken.as_mut().poll(context).is_ready())).await;
         }
@@ -117,10 +118,11 @@ pub(crate) struct RequestWriter<'a> {
 }
 
 impl RequestWriter<'_> {
+    /// Sends once what was sent before is through. The last send is not waited for, which would cost a system call of its own:
+    /// the answer tells.
     async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
-        self.stream.send(head, body, More::No)?;
         self.stream.sent().await?;
-        Ok(())
+        self.stream.send(head, body, More::No)
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Stream {
     readable: bool,
     /// Sending may succeed.
     writable: bool,
+    /// The kernel tells when sending may succeed again.
+    room_watched: bool,
     /// The peer has finished or the connection is broken: the end must still be read.
     hung_up: bool,
     sending: Sending,
@@ -46,6 +48,7 @@ impl Stream {
             fd,
             readable: true,
             writable: true,
+            room_watched: false,
             hung_up: false,
             sending: Sending::Idle,
             reader: Waiter::default(),
@@ -55,7 +58,7 @@ impl Stream {
 
     /// Of a socket that is still connecting: the edge of its connection, and every one after, is yet to come.
     pub(super) fn connecting(fd: OwnedFd) -> Self {
-        Self { readable: false, writable: false, ..Self::new(fd) }
+        Self { readable: false, writable: false, room_watched: true, ..Self::new(fd) }
     }
 
     pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -68,6 +71,21 @@ impl Stream {
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Whether something waits for room of which nobody tells.
+    #[inline]
+    pub(super) fn misses_room(&self) -> bool {
+        !self.writable && !self.room_watched
+    }
+
+    pub(super) fn room_is_watched(&mut self) {
+        self.room_watched = true;
+    }
+
+    /// Nobody can tell of room: whoever sends is told why instead of waiting for ever.
+    pub(super) fn fail_send(&mut self, error: io::Error) {
+        self.sending = Sending::Failed(error);
     }
 
     pub(super) fn on_event(&mut self, events: EventFlags, spares: &mut Spares) {
