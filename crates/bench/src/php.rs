@@ -1,8 +1,10 @@
 //! The bench of PHP over FastCGI: what a request costs the server that passes it on, and what it costs PHP.
 //!
 //! Vermeil, nginx and Apache use the same pool of php-fpm, on one cpu with them; the load has the other. Two programs: one that
-//! says hello, so that all but nothing is left of PHP, and `phpinfo()`, some 80 KB. Rounds are interleaved and their
-//! order rotates. What becomes of the numbers stands in `report`.
+//! says hello, so that all but nothing is left of PHP, and `phpinfo()`, some 80 KB. nginx is there twice: as Debian
+//! ships it, which opens a connection for each request, and tuned, which keeps as many as there are children. That serves no more
+//! users than children, so there is a load of so many too. Rounds are interleaved and their order rotates. What
+//! becomes of the numbers stands in `report`.
 
 mod report;
 
@@ -31,35 +33,55 @@ use crate::{Error, Result};
 pub const ROUNDS: usize = 5;
 /// Time under load of each run.
 pub const DURATION: Duration = Duration::from_secs(2);
-/// Connections of every run, each with one request in flight: more than children, so that none of them waits.
+/// Connections of a run, each with one request in flight: more than children, so that none of them waits.
 const CONNECTIONS: usize = 16;
 /// Children of the pool: as many as Vermeil has for one core, unless told otherwise.
 const CHILDREN: usize = 4;
-/// Names of programs, and what they are.
-const PROGRAMS: [(&str, &str); 2] = [("hello", "<?php echo 'hello';"), ("phpinfo", "<?php phpinfo();")];
+/// What is asked for, and by how many.
+const CASES: [Case; 3] = [
+    Case { name: "hello", code: "<?php echo 'hello';", connections: CONNECTIONS },
+    Case { name: "hello-4", code: "<?php echo 'hello';", connections: CHILDREN },
+    Case { name: "phpinfo", code: "<?php phpinfo();", connections: CONNECTIONS },
+];
+
+/// A program under a load.
+struct Case {
+    /// In rows, and of its file.
+    name: &'static str,
+    code: &'static str,
+    connections: usize,
+}
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// Vermeil with this driver.
     Vermeil(Io),
-    /// nginx, which keeps as many connections as there are children.
-    Nginx,
+    /// nginx as Debian ships it, but without a log, which the others do not write either.
+    NginxDebian,
+    /// nginx, tuned: it keeps as many connections as there are children.
+    NginxTuned,
     /// Apache with its event MPM, which uses connections again.
     Apache,
 }
 
 impl Server {
     /// Every server, in the order of the tables.
-    pub const ALL: [Self; 4] =
-        [Self::Vermeil(Io::Uring), Self::Vermeil(Io::Epoll), Self::Nginx, Self::Apache];
+    pub const ALL: [Self; 5] = [
+        Self::Vermeil(Io::Uring),
+        Self::Vermeil(Io::Epoll),
+        Self::NginxDebian,
+        Self::NginxTuned,
+        Self::Apache,
+    ];
 
     /// The name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Vermeil(Io::Uring) => "vermeil-uring",
             Self::Vermeil(Io::Epoll) => "vermeil-epoll",
-            Self::Nginx => "nginx",
+            Self::NginxDebian => "nginx-debian",
+            Self::NginxTuned => "nginx-tuned",
             Self::Apache => "apache",
         }
     }
@@ -68,7 +90,7 @@ impl Server {
     fn needs(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Vermeil(_) => None,
-            Self::Nginx => Some(("nginx", "nginx")),
+            Self::NginxDebian | Self::NginxTuned => Some(("nginx", "nginx")),
             Self::Apache => Some(("apache2", "apache2-bin")),
         }
     }
@@ -76,7 +98,8 @@ impl Server {
     fn command(self, options: &Options, setting: Setting<'_>, socket: &Path) -> Result<Command> {
         match self {
             Self::Vermeil(io) => vermeil::php_command(setting, &options.vermeil, io, socket, CHILDREN),
-            Self::Nginx => nginx::php_command(setting, socket, CHILDREN),
+            Self::NginxDebian => nginx::debian_php_command(setting, socket),
+            Self::NginxTuned => nginx::php_command(setting, socket, CHILDREN),
             Self::Apache => apache::php_command(setting, socket, CHILDREN),
         }
     }
@@ -92,7 +115,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let servers = servers_here(options.size)?;
     if !servers.is_empty() {
         let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
-        for (name, code) in PROGRAMS {
+        for Case { name, code, .. } in CASES {
             let path = site.root().join(format!("{name}.php"));
             fs::write(&path, code).map_err(Error::path("write", &path))?;
         }
@@ -157,9 +180,9 @@ impl Bench<'_> {
         let process =
             Process::start(server.name(), server.command(self.options, setting, &self.socket)?, &state)?;
         process.wait_until_listening(network, address)?;
-        for (name, _) in PROGRAMS {
+        for Case { name, connections, .. } in CASES {
             let target = Target::to(&format!("/{name}.php"));
-            let load = |duration| Load { connections: CONNECTIONS, duration };
+            let load = |duration| Load { connections, duration };
             // Fills caches, PHP's among them.
             self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
             let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];

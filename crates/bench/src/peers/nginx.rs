@@ -113,6 +113,50 @@ http {{
     start(setting, text)
 }
 
+/// The command for nginx with the PHP pool at `socket`, as Debian ships it: its `nginx.conf`, and its site with the lines for PHP
+/// that it has ready. One worker, since there is one cpu, and no access log.
+///
+/// # Errors
+/// When nginx is not installed or the configuration cannot be written.
+pub fn debian_php_command(setting: Setting<'_>, socket: &Path) -> Result<Command> {
+    let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
+    let socket = socket.display();
+    let text = format!(
+        "daemon off;
+worker_processes 1;
+pid {state}/nginx.pid;
+error_log {state}/error.log;
+events {{ worker_connections 768; }}
+http {{
+    sendfile on;
+    tcp_nopush on;
+    types_hash_max_size 2048;
+    include /etc/nginx/mime.types;
+    default_type application/octet-stream;
+    access_log off;
+    gzip on;
+    client_body_temp_path {state}/body;
+    proxy_temp_path {state}/proxy;
+    fastcgi_temp_path {state}/fastcgi;
+    uwsgi_temp_path {state}/uwsgi;
+    scgi_temp_path {state}/scgi;
+    server {{
+        listen {address};
+        root {root};
+        index index.html index.htm index.nginx-debian.html index.php;
+        server_name _;
+        location / {{ try_files $uri $uri/ =404; }}
+        location ~ \\.php$ {{
+            include /etc/nginx/snippets/fastcgi-php.conf;
+            fastcgi_pass unix:{socket};
+        }}
+    }}
+}}
+"
+    );
+    start(setting, text)
+}
+
 /// The command that starts nginx with this configuration.
 fn start(setting: Setting<'_>, configuration: String) -> Result<Command> {
     let program = find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;

@@ -1,6 +1,6 @@
 //! The table of the bench, and how to read it.
 
-use super::{CHILDREN, CONNECTIONS};
+use super::{CHILDREN, CONNECTIONS, Server};
 use crate::machine;
 use crate::options::Options;
 use crate::peers::{find_program, fpm};
@@ -11,8 +11,9 @@ use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *Server* is the cpu time that the server itself takes for a request, *PHP* that of the pool, which is the same for \
-all. *× nginx* compares medians. All run on one cpu, so requests per second are what both together leave. Each server may keep as \
-many connections as there are children.
+all. *× debian* and *× tuned* compare medians with nginx's. *nginx-debian* is nginx as Debian ships it, which opens a connection for each request; \
+*nginx-tuned* keeps as many as there are children, as Vermeil and Apache do, and lets users beyond that number wait for one of them to be closed: \
+see its p99. *hello-4* is hello for as many users as children. All run on one cpu, so requests per second are what both together leave.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
 
@@ -27,7 +28,13 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
     let size = options.size.note();
     let parameters = vec![
         ("versions", versions.into_iter().flatten().collect::<Vec<_>>().join(", ")),
-        ("load", format!("wrk, {CONNECTIONS} keep-alive connections, {:?} a run{size}", options.duration)),
+        (
+            "load",
+            format!(
+                "wrk, {CONNECTIONS} keep-alive connections, {CHILDREN} for hello-4, {:?} a run{size}",
+                options.duration
+            ),
+        ),
         ("pool", format!("php-fpm, {CHILDREN} children, one unix socket")),
         ("rounds", options.rounds.to_string()),
         ("cpus", "server and PHP on one, the load on the other".into()),
@@ -39,19 +46,33 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
 }
 
 fn table(points: &Points) -> Table {
-    let head =
-        ["program", "server", "server µs", "low – high", "× nginx", "PHP µs", "req/s", "p50 µs", "p99 µs"];
+    let head = [
+        "program",
+        "server",
+        "server µs",
+        "low – high",
+        "× debian",
+        "× tuned",
+        "PHP µs",
+        "req/s",
+        "p50 µs",
+        "p99 µs",
+    ];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.median(program, variant, metric);
         let cost = |variant| points.summary(program, variant, "server_us").map(|found| found.median);
-        let ratio = cost(variant).zip(cost("nginx")).map(|(ours, nginx)| number(ours / nginx));
+        let times = |other: Server| {
+            let ratio = cost(variant).zip(cost(other.name())).map(|(ours, others)| number(ours / others));
+            ratio.unwrap_or_default()
+        };
         table.push([
             program.into(),
             variant.into(),
             median("server_us"),
             points.spread(program, variant, "server_us"),
-            ratio.unwrap_or_default(),
+            times(Server::NginxDebian),
+            times(Server::NginxTuned),
             median("php_us"),
             median("per_s"),
             median("p50_us"),

@@ -3,7 +3,7 @@
 //! The spawner is started first, as a server does it; then memory is filled and descriptors are opened. Each way starts
 //! the program many times, one after the other, and waits for its end. Beside it another thread works on the same
 //! memory, and notes how long it was ever kept from that. One line of JSON per way. Leaves out which machines and sizes
-//! that is tried on (`cgi/starts.rs`).
+//! that is tried on (`cgi/starts.rs`). The ways take turns, so that what else the machine does meanwhile falls on all of them.
 
 mod memory;
 mod stall;
@@ -25,8 +25,10 @@ use serde::Serialize;
 use stall::Watch;
 use ways::{Start, Way, Ways};
 
-/// Starts of each way before the measured ones.
+/// Starts of each way before the measured ones of a turn.
 const WARM_UPS: usize = 3;
+/// Turns of each way, if it has as many starts.
+const TURNS: usize = 10;
 
 /// Starts a program many times, and says what that cost.
 #[derive(Debug, Parser)]
@@ -62,7 +64,7 @@ struct Said {
     /// Until the program's end was known.
     ended_us_p50: f64,
     ended_us_p99: f64,
-    /// Processor time of caller, spawner and program, for each start.
+    /// Processor time of caller, spawner and program, for each start: of the median turn.
     cpu_us: f64,
     /// The longest time the other thread was kept from its work.
     stall_us: f64,
@@ -84,46 +86,84 @@ fn run() -> io::Result<()> {
     let memory = Memory::hold(args.hold_mb << 20, args.pages)?;
     let held = hold_descriptors(args.descriptors)?;
     let watch = Watch::start(&memory)?;
-    for (way, starts) in args.ways.iter().zip(&args.starts) {
-        for _ in 0..WARM_UPS {
-            ways.start(*way)?;
+    let mut all: Vec<_> = args.ways.iter().map(|&way| Measured::of(way)).collect();
+    for turn in 0..TURNS {
+        for (measured, starts) in all.iter_mut().zip(&args.starts) {
+            // What does not divide is spread.
+            let starts = starts * (turn + 1) / TURNS - starts * turn / TURNS;
+            if starts > 0 {
+                measured.turn(starts, &mut ways, &watch)?;
+            }
         }
-        let cpu = ways.cpu()?;
-        watch.reset();
-        let measured: Vec<Start> = (0..*starts).map(|_| ways.start(*way)).collect::<io::Result<_>>()?;
-        let stall = watch.longest();
-        let cpu = ways.cpu()? - cpu;
-        let said = summary(*way, &measured, cpu, stall);
-        println!("{}", serde_json::to_string(&said).map_err(io::Error::other)?);
     }
     watch.stop();
     drop((held, memory));
+    for measured in all.iter().filter(|measured| !measured.starts.is_empty()) {
+        println!("{}", serde_json::to_string(&measured.summary()).map_err(io::Error::other)?);
+    }
     Ok(())
+}
+
+/// What was measured of one way.
+struct Measured {
+    way: Way,
+    starts: Vec<Start>,
+    /// For each start, of each turn.
+    cpu_us: Vec<f64>,
+    stall: Duration,
+}
+
+impl Measured {
+    fn of(way: Way) -> Self {
+        Self { way, starts: Vec::new(), cpu_us: Vec::new(), stall: Duration::ZERO }
+    }
+
+    fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
+        for _ in 0..WARM_UPS {
+            ways.start(self.way)?;
+        }
+        let cpu = ways.cpu()?;
+        watch.reset();
+        for _ in 0..starts {
+            self.starts.push(ways.start(self.way)?);
+        }
+        self.stall = self.stall.max(watch.longest());
+        self.cpu_us.push((ways.cpu()? - cpu).as_secs_f64() * 1e6 / starts as f64);
+        Ok(())
+    }
+
+    fn summary(&self) -> Said {
+        let times = |time: fn(&Start) -> Duration| {
+            sorted(self.starts.iter().map(|start| time(start).as_secs_f64() * 1e6).collect())
+        };
+        let (blocked, ended) = (times(|start| start.blocked), times(|start| start.ended));
+        let name = self.way.to_possible_value().map(|value| value.get_name().to_owned());
+        Said {
+            way: name.unwrap_or_default(),
+            starts: self.starts.len(),
+            blocked_us_p50: at(&blocked, 0.5),
+            blocked_us_p99: at(&blocked, 0.99),
+            ended_us_p50: at(&ended, 0.5),
+            ended_us_p99: at(&ended, 0.99),
+            cpu_us: at(&sorted(self.cpu_us.clone()), 0.5),
+            stall_us: self.stall.as_secs_f64() * 1e6,
+        }
+    }
+}
+
+fn sorted(mut times: Vec<f64>) -> Vec<f64> {
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// The value below which that `share` of all lies.
+fn at(times: &[f64], share: f64) -> f64 {
+    times[((times.len() - 1) as f64 * share).round() as usize]
 }
 
 fn hold_descriptors(count: usize) -> io::Result<Vec<OwnedFd>> {
     let _null = File::open("/dev/null")?;
     (0..count).map(|_| UnixDatagram::unbound().map(OwnedFd::from)).collect()
-}
-
-fn summary(way: Way, measured: &[Start], cpu: Duration, stall: Duration) -> Said {
-    let sorted = |time: fn(&Start) -> Duration| {
-        let mut times: Vec<f64> = measured.iter().map(|start| time(start).as_secs_f64() * 1e6).collect();
-        times.sort_by(f64::total_cmp);
-        times
-    };
-    let (blocked, ended) = (sorted(|start| start.blocked), sorted(|start| start.ended));
-    let at = |times: &[f64], share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
-    Said {
-        way: way.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default(),
-        starts: measured.len(),
-        blocked_us_p50: at(&blocked, 0.5),
-        blocked_us_p99: at(&blocked, 0.99),
-        ended_us_p50: at(&ended, 0.5),
-        ended_us_p99: at(&ended, 0.99),
-        cpu_us: cpu.as_secs_f64() * 1e6 / measured.len() as f64,
-        stall_us: stall.as_secs_f64() * 1e6,
-    }
 }
 
 /// Measures how long `f` takes.
