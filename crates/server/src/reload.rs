@@ -7,7 +7,7 @@
 
 use crate::{
     balance::Balancing,
-    cgi::{self, CgiError},
+    cgi::{self, Cgi, CgiError},
     config::{self, ConfigError, Surroundings},
     control::{Overseer, StatusForm},
     cores::{self, Change, CoreError, NewLog},
@@ -247,9 +247,21 @@ impl Running {
             true => None,
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
         };
-        let cgi = self.programs.as_ref().and_then(|programs| programs.cgi.as_ref());
-        let cgi_sites = cgi.map(|cgi| cgi.revise(&options.hosts)).transpose()?;
-        Ok(Prepared { options, added, log, cgi_sites })
+        let cgi = self.cgi_for(&options)?;
+        let cgi = cgi.map(|cgi| cgi.revise(&options.hosts).map(|sites| (cgi, sites))).transpose()?;
+        Ok(Prepared { options, added, log, cgi })
+    }
+
+    /// CGI, if there are programs or were some; for the first ones it is what the new configuration makes it.
+    fn cgi_for(&self, options: &ServeOptions) -> Result<Option<Arc<Cgi>>, CgiError> {
+        let Some(programs) = &self.programs else { return Ok(None) };
+        match (programs.cgi(), &programs.revisions) {
+            (Some(cgi), _) => Ok(Some(cgi.clone())),
+            (None, Some(revisions)) if options.hosts.have_cgi() => {
+                Cgi::first(&options.cgi, revisions.clone()).map(Some)
+            }
+            (None, _) => Ok(None),
+        }
     }
 
     /// Without what runs them, programs would be sent as files.
@@ -266,14 +278,19 @@ impl Running {
                 .map_or_else(|| "no user of its own".to_owned(), |user| format!("user {user}"));
             return Err(ReloadError::Pool(user));
         }
-        if options.hosts.have_cgi() && programs.is_none_or(|programs| programs.cgi.is_none()) {
+        if options.hosts.have_cgi() && programs.is_none_or(|programs| programs.revisions.is_none()) {
             return Err(ReloadError::Programs("CGI"));
         }
         Ok(())
     }
 
     fn take(&self, present: &mut Present, prepared: Prepared) -> Vec<String> {
-        let Prepared { mut options, added, log, cgi_sites } = prepared;
+        let Prepared { mut options, added, log, cgi } = prepared;
+        let programs = self.programs.as_ref();
+        if cgi.is_some() && programs.is_some_and(|programs| programs.cgi().is_none()) {
+            // Nothing has looked at what was said before.
+            present.options.cgi.clone_from(&options.cgi);
+        }
         let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
         let server = Arc::new(present.server.with(&options, connections_max));
@@ -292,9 +309,9 @@ impl Running {
         present.bound.retain(|(asked, _)| !removed.contains(asked));
         present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
-        let cgi = self.programs.as_ref().and_then(|programs| programs.cgi.as_ref()).zip(cgi_sites);
         if let Some((cgi, sites)) = &cgi {
             cgi.add(sites);
+            programs.inspect(|programs| programs.begin_cgi(cgi));
         }
         let change = Change { server: server.clone(), hosts: hosts.clone(), added, removed, log: new_log };
         if let Err(CoreError { core, source }) = cores::change(&self.handle, change) {
@@ -344,8 +361,8 @@ pub(crate) struct Prepared {
     options: ServeOptions,
     added: Vec<Listening>,
     log: Option<Log>,
-    /// With CGI.
-    cgi_sites: Option<cgi::Sites>,
+    /// With its sites.
+    cgi: Option<(Arc<Cgi>, cgi::Sites)>,
 }
 
 impl Overseer for Running {

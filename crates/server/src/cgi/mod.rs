@@ -63,7 +63,7 @@ pub(crate) struct Cgi {
     requests: AtomicU64,
     failed: AtomicU64,
     /// How new sites come to be.
-    revisions: Mutex<Revisions>,
+    revisions: Arc<Mutex<Revisions>>,
     /// `/dev/null`, for programs without content.
     null: File,
 }
@@ -176,7 +176,7 @@ impl Asked {
         let path = path.bytes;
         local::with(|local| {
             let programs = local.programs.as_ref().ok_or(Status::NotFound)?;
-            let cgi = programs.shared.cgi.clone().ok_or(Status::NotFound)?;
+            let cgi = programs.shared.cgi().cloned().ok_or(Status::NotFound)?;
             let host = local.hosts.hosts().host(host);
             let route = host.rules.routes.iter().find(|route| route.matches(path));
             Ok(Self {

@@ -56,13 +56,15 @@ pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
 }
 
 /// How the keeper reads anew what programs there may be; nothing for a server without a file. What is said of all hosts
-/// stays as it was at the start.
+/// stays as it was at the start, if there were programs then.
 pub(crate) fn reviser(options: &ServeOptions) -> Option<Reviser> {
-    let (file, of_all) = (options.file.clone()?, options.cgi.clone());
+    let file = options.file.clone()?;
+    let of_all = is_wanted(options).then(|| options.cgi.clone());
     Some(Box::new(move || {
         let around = Surroundings::here().map_err(|error| error.to_string())?;
         let options = config::load(&file, &around).map_err(|error| error.to_string())?;
-        Ok(sites_of(&options.hosts).iter().map(|key| profile(&of_all, key)).collect())
+        let of_all = of_all.as_ref().unwrap_or(&options.cgi);
+        Ok(sites_of(&options.hosts).iter().map(|key| profile(of_all, key)).collect())
     }))
 }
 
@@ -92,7 +94,7 @@ pub(crate) fn prepare(
 
 impl PreparedCgi {
     /// As all cores share it.
-    pub(crate) fn share(self, revisions: Revisions) -> Arc<Cgi> {
+    pub(crate) fn share(self, revisions: Arc<Mutex<Revisions>>) -> Arc<Cgi> {
         let Self { options, sites, null } = self;
         Arc::new(Cgi {
             turns: Turns::new(options.bounds),
@@ -100,7 +102,7 @@ impl PreparedCgi {
             requests: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             sites: RwLock::new(sites),
-            revisions: Mutex::new(revisions),
+            revisions,
             options,
             null,
         })
@@ -108,6 +110,18 @@ impl PreparedCgi {
 }
 
 impl Cgi {
+    /// For a server that had no programs when it started: without sites yet.
+    ///
+    /// # Errors
+    /// `/dev/null` cannot be opened.
+    pub(crate) fn first(
+        options: &CgiOptions,
+        revisions: Arc<Mutex<Revisions>>,
+    ) -> Result<Arc<Self>, CgiError> {
+        let null = open(Path::new("/dev/null"))?;
+        Ok(PreparedCgi { options: options.clone(), sites: Sites::new(), null }.share(revisions))
+    }
+
     /// The sites of a new configuration, none of which is served yet.
     ///
     /// # Errors

@@ -21,13 +21,17 @@ use crate::{
     php::{self, Idle, Php, PoolOptions},
     slow,
 };
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock},
+};
 use vermeil_http::{
     Framing, Request, Status,
     gateway::{BadHead, redirect},
     response::Persistence,
 };
-use vermeil_spawn::Channel;
+use vermeil_spawn::{Channel, Revisions};
 
 /// What all cores share about programs.
 pub(crate) struct Shared {
@@ -38,7 +42,10 @@ pub(crate) struct Shared {
     pub(crate) php: Option<Arc<Php>>,
     /// Of hosts.
     pub(crate) pools: HashMap<Arc<PoolOptions>, Arc<Php>>,
-    pub(crate) cgi: Option<Arc<Cgi>>,
+    /// From the start, or from the reload on that brings the first program.
+    cgi: OnceLock<Arc<Cgi>>,
+    /// Of the keeper, if it can read anew what programs there may be.
+    pub(crate) revisions: Option<Arc<Mutex<Revisions>>>,
     pub(crate) send_sites: Vec<SendSite>,
 }
 
@@ -55,13 +62,14 @@ impl Shared {
         answering: Answering,
     ) -> Result<Arc<Self>, SiteError> {
         let send_sites = options.send_roots.iter().map(|root| SendSite::open(root, store));
-        let Answering { php, pools, cgi } = answering;
+        let Answering { php, pools, cgi, revisions } = answering;
         Ok(Arc::new(Self {
             spools: Spools::new(spool_folder, options.spool_bytes),
             errors: ErrorSink::new(notices),
             php,
             pools,
-            cgi,
+            cgi: cgi.map(OnceLock::from).unwrap_or_default(),
+            revisions,
             send_sites: send_sites.collect::<Result<_, _>>()?,
             options,
         }))
@@ -73,9 +81,20 @@ pub(crate) struct Answering {
     pub(crate) php: Option<Arc<Php>>,
     pub(crate) pools: HashMap<Arc<PoolOptions>, Arc<Php>>,
     pub(crate) cgi: Option<Arc<Cgi>>,
+    pub(crate) revisions: Option<Arc<Mutex<Revisions>>>,
 }
 
 impl Shared {
+    /// CGI, if any host has programs or had some.
+    pub(crate) fn cgi(&self) -> Option<&Arc<Cgi>> {
+        self.cgi.get()
+    }
+
+    /// CGI from now on, if there was none.
+    pub(crate) fn begin_cgi(&self, cgi: &Arc<Cgi>) {
+        self.cgi.get_or_init(|| cgi.clone());
+    }
+
     /// The PHP of a host that says so.
     pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
         match host {
@@ -91,7 +110,7 @@ pub(crate) struct Programs {
     pub(crate) shared: Arc<Shared>,
     /// Connections to PHP that are kept.
     pub(crate) idle: Idle,
-    /// Nothing without CGI.
+    /// Nothing where there can be no CGI.
     pub(crate) spawning: Option<Spawning>,
 }
 

@@ -13,10 +13,10 @@ use crate::{
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 use thiserror::Error;
-use vermeil_spawn::{Channel, Keeper};
+use vermeil_spawn::{Channel, Keeper, Revisions};
 
 /// Programs could not be set up.
 #[derive(Debug, Error)]
@@ -53,6 +53,8 @@ pub(crate) struct Setup {
     own: Option<(Prepared, Channel)>,
     pools: Option<(PreparedPools, Channel)>,
     cgi: Option<Arc<Cgi>>,
+    /// By which a reload may bring programs.
+    revisions: Option<Arc<Mutex<Revisions>>>,
     /// Of CGI, one for each core.
     channels: Vec<Channel>,
     /// Of the spawner, if there is one.
@@ -61,28 +63,37 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Prepares what `options` ask for, if they ask for programs. To be called before the process has other threads;
-    /// `server` is who it will be then, if that is another.
+    /// Prepares what `options` ask for, and a spawner for the programs that a reload may bring. To be called before the
+    /// process has other threads; `server` is who it will be then, if that is another.
     pub(crate) fn prepare(
         options: &ServeOptions,
         server: Option<(u32, u32)>,
     ) -> Result<Option<Self>, SetupError> {
+        let has_any =
+            options.php.is_some() || cgi::is_wanted(options) || options.hosts.pools().next().is_some();
+        if has_any {
+            return Self::prepare_now(options, server).map(Some);
+        }
+        // What nobody may ever ask for keeps no server from starting.
+        Ok(options.file.as_ref().and_then(|_| Self::prepare_now(options, server).ok()))
+    }
+
+    fn prepare_now(options: &ServeOptions, server: Option<(u32, u32)>) -> Result<Self, SetupError> {
         let has_cgi = cgi::is_wanted(options);
         let has_pools = options.hosts.pools().next().is_some();
         let php = options.php.clone();
-        if php.is_none() && !has_cgi && !has_pools {
-            return Ok(None);
-        }
         let folder = Workspace::parent();
         let workspace =
             Workspace::create(&folder, server).map_err(|source| SetupError::Workspace { folder, source })?;
         let own_php =
             php.as_ref().filter(|php| !matches!(php.source, PhpSource::Unix(_) | PhpSource::Tcp(_)));
-        if own_php.is_none() && !has_cgi && !has_pools {
-            let (own, pools, cgi, channels, keeper) = (None, None, None, Vec::new(), None);
-            return Ok(Some(Self { php, own, pools, cgi, channels, keeper, workspace }));
+        let reviser = cgi::reviser(options);
+        let may_have_cgi = has_cgi || reviser.is_some();
+        if own_php.is_none() && !may_have_cgi && !has_pools {
+            let (own, pools, cgi, revisions, channels, keeper) = (None, None, None, None, Vec::new(), None);
+            return Ok(Self { php, own, pools, cgi, revisions, channels, keeper, workspace });
         }
-        let mut preparation = match has_cgi.then(|| cgi::reviser(options)).flatten() {
+        let mut preparation = match reviser {
             Some(reviser) => vermeil_spawn::start_revisable(reviser)?,
             None => vermeil_spawn::start()?,
         };
@@ -95,15 +106,16 @@ impl Setup {
         });
         let pools = pools.transpose()?;
         let cgi = has_cgi.then(|| cgi::prepare(options, &mut preparation)).transpose()?;
-        let of_cgi = if has_cgi { options.cpus.len() } else { 0 };
+        let of_cgi = if may_have_cgi { options.cpus.len() } else { 0 };
         let wanted = of_cgi + usize::from(own.is_some()) + usize::from(pools.is_some());
         let (keeper, mut channels) = preparation.serve(wanted)?;
         let mut channel = || channels.pop().expect("as many as were asked for");
         let own = own.map(|prepared| (prepared, channel()));
         let pools = pools.map(|prepared| (prepared, channel()));
         let revisions = keeper.revisions().map_err(SetupError::Revisions)?;
-        let cgi = cgi.map(|prepared| prepared.share(revisions));
-        Ok(Some(Self { php, own, pools, cgi, channels, keeper: Some(keeper), workspace }))
+        let revisions = may_have_cgi.then(|| Arc::new(Mutex::new(revisions)));
+        let cgi = cgi.zip(revisions.clone()).map(|(prepared, revisions)| prepared.share(revisions));
+        Ok(Self { php, own, pools, cgi, revisions, channels, keeper: Some(keeper), workspace })
     }
 
     /// What must not be given up.
@@ -122,7 +134,7 @@ impl Setup {
         store: &Arc<Store>,
         notices: &Arc<Notices>,
     ) -> Result<RunningPrograms, SetupError> {
-        let Self { php, own, pools, cgi, channels, keeper, workspace } = self;
+        let Self { php, own, pools, cgi, revisions, channels, keeper, workspace } = self;
         let cores = options.cpus.len();
         let (php, supervisor) = match (php, own) {
             (None, _) => (None, None),
@@ -136,8 +148,8 @@ impl Setup {
         };
         let pools = pools.map(|(prepared, channel)| Pools::start(prepared, channel, cores, notices));
         let pools = pools.transpose()?;
-        let answering =
-            Answering { php, pools: pools.as_ref().map(Pools::by_options).unwrap_or_default(), cgi };
+        let by_options = pools.as_ref().map(Pools::by_options).unwrap_or_default();
+        let answering = Answering { php, pools: by_options, cgi, revisions };
         let spool = workspace.spool();
         let shared = Shared::new(options.gateway.clone(), spool, store, notices.clone(), answering)?;
         Ok(RunningPrograms { shared, channels, supervisor, pools, keeper, workspace })

@@ -102,7 +102,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         memory: process::memory(),
         log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
-        cgi: programs.and_then(|programs| Some(cgi(programs.cgi.as_ref()?))),
+        cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
         php: programs.and_then(|programs| Some(PhpStatus::from(programs.php.as_ref()?.snapshot()))),
         php_pools: programs.map_or(0, |programs| programs.pools.len() as u64),
         php_pools_used: programs.map(|programs| php_pools(&programs.pools)).unwrap_or_default(),
