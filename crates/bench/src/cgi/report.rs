@@ -16,7 +16,8 @@ time of the caller, of the spawner, and of the program until its end, for each s
 thread of the same process was kept from writing to its memory and asking for more. `fork` copies page tables, so it grows \
 with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
-*sandboxed* is the spawner with another user and its groups; limits and no new privileges are in both.
+*sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
+costs more is what the kernel's scheduling groups for sessions cost (`sched_autogroup_enabled`), if it makes them where this runs.
 
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
 which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \

@@ -4,6 +4,7 @@
 //! Where PHP is not installed the tests say so loudly and pass.
 
 mod apache;
+mod application;
 mod content;
 mod crashes;
 mod instances;

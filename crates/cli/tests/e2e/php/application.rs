@@ -1,0 +1,70 @@
+//! Applications that are not PHP, and do what PHP does not: a few lines of FastCGI that the test speaks itself.
+
+use super::{site, writable, write};
+use crate::support::{Io, Server, on_both};
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    thread,
+};
+
+on_both! { what_an_application_has_not_read_is_in_nobodys_way }
+
+const END: u8 = 3;
+const PARAMS: u8 = 4;
+const STDIN: u8 = 5;
+const STDOUT: u8 = 6;
+
+/// A request's content that no socket holds.
+const MUCH: usize = 8 << 20;
+
+/// A connection was kept on which its last request had not been sent to its end: the next one found a send under way, and
+/// its task panicked.
+fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    thread::spawn(move || {
+        let mut first = listener.accept().expect("the server connects").0;
+        let id = read_until(&mut first, PARAMS).expect("a request");
+        answer(&mut first, id, "unread").expect("there is room");
+        // The rest stays where it is until the server lets the connection go.
+        let mut other = listener.accept().expect("the server connects again").0;
+        while let Ok(id) = read_until(&mut other, STDIN) {
+            answer(&mut other, id, "read").expect("there is room");
+        }
+        drop(first);
+    });
+    let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    let mut client = server.client();
+    client.ask("POST", "/x.php", &[&format!("Content-Length: {MUCH}")]);
+    client.send(&vec![b'x'; MUCH]);
+    assert_eq!(client.read(crate::support::Content::Follows).text(), "unread");
+    for _ in 0..3 {
+        assert_eq!(client.get("/x.php").text(), "read");
+    }
+    server.stops_clean();
+}
+
+/// Reads records up to the end of a stream; gives the request's number.
+fn read_until(from: &mut UnixStream, stream: u8) -> io::Result<[u8; 2]> {
+    loop {
+        let mut header = [0; 8];
+        from.read_exact(&mut header)?;
+        let content = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        from.read_exact(&mut vec![0; content + usize::from(header[6])])?;
+        if header[1] == stream && content == 0 {
+            return Ok([header[2], header[3]]);
+        }
+    }
+}
+
+fn answer(to: &mut UnixStream, id: [u8; 2], text: &str) -> io::Result<()> {
+    let output = format!("Content-Type: text/plain\r\n\r\n{text}");
+    let record = |kind: u8, content: &[u8]| {
+        let [high, low] = u16::try_from(content.len()).expect("short").to_be_bytes();
+        [&[1, kind, id[0], id[1], high, low, 0, 0], content].concat()
+    };
+    to.write_all(&[record(STDOUT, output.as_bytes()), record(END, &[0; 8])].concat())
+}
