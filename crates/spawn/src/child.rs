@@ -80,8 +80,8 @@ pub(crate) enum Apart {
     /// A process group in the keeper's session, which has no terminal.
     Group,
     /// A session too: within one, processes may go on and join groups across users. Where the kernel has scheduling
-    /// groups for sessions (`sched_autogroup_enabled`) each is another: measured, 10 µs more when idle, 40 to 190 µs when busy, and nothing of that in a cgroup with
-    /// the cpu controller, where there are no such groups.
+    /// groups for sessions (`sched_autogroup_enabled`) each is another: measured, 10 µs more when idle, 40 to 190 µs
+    /// when busy, and nothing of that in a cgroup with the cpu controller, where there are no such groups.
     Session,
 }
 
