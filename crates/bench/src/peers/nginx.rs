@@ -113,8 +113,8 @@ http {{
     start(setting, text)
 }
 
-/// The command for nginx with the PHP pool at `socket`, as Debian ships it: its `nginx.conf`, and its site with the lines for PHP
-/// that it has ready. One worker, since there is one cpu, and no access log.
+/// The command for nginx with the PHP pool at `socket`, as Debian ships it: its `nginx.conf`, and its site with the lines of its
+/// `snippets/fastcgi-php.conf`. One worker, since there is one cpu, and no access log.
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
@@ -147,7 +147,12 @@ http {{
         server_name _;
         location / {{ try_files $uri $uri/ =404; }}
         location ~ \\.php$ {{
-            include /etc/nginx/snippets/fastcgi-php.conf;
+            fastcgi_split_path_info ^(.+?\\.php)(/.*)$;
+            try_files $fastcgi_script_name =404;
+            set $path_info $fastcgi_path_info;
+            fastcgi_param PATH_INFO $path_info;
+            fastcgi_index index.php;
+            include /etc/nginx/fastcgi.conf;
             fastcgi_pass unix:{socket};
         }}
     }}
