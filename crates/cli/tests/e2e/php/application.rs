@@ -39,7 +39,7 @@ fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
     let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
     let mut client = server.client();
     client.ask("POST", "/x.php", &[&format!("Content-Length: {MUCH}")]);
-    client.send(&vec![b'x'; MUCH]);
+    client.send(vec![b'x'; MUCH]);
     assert_eq!(client.read(crate::support::Content::Follows).text(), "unread");
     for _ in 0..3 {
         assert_eq!(client.get("/x.php").text(), "read");
