@@ -27,7 +27,7 @@ impl Live {
         let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style =
-            ProgressStyle::with_template("{bar:24} {elapsed}/{msg}").expect("a template that is tested");
+            ProgressStyle::with_template("{bar:12} {elapsed}/{wide_msg}").expect("a template that is tested");
         bar.set_style(style);
         let (asked_to_end, is_deadly) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         for signal in [SIGINT, SIGTERM] {
@@ -61,15 +61,16 @@ impl Watch for Live {
         let now = progress.interval;
         self.bar.set_length(progress.planned.as_millis() as u64);
         self.bar.set_position(progress.elapsed.as_millis() as u64);
+        // What matters most comes first: a narrow terminal shows no more than fits into one line.
         self.bar.set_message(format!(
-            "{:.0}s  {}: {:.0}/s  p50 {:.1?}  p99 {:.1?}  {} users  {} failed",
+            "{:.0}s  {}: {:.0}/s  {} failed  p50 {:.1?}  p99 {:.1?}  {} users",
             progress.planned.as_secs_f64(),
             now.phase.name().replace('_', "-"),
             now.rate(),
+            progress.total.failed(),
             now.percentiles[0],
             now.percentiles[2],
             now.users,
-            progress.total.failed(),
         ));
         if self.asked_to_end() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

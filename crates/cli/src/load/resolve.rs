@@ -21,7 +21,7 @@ use vermeil_load::{
 pub(super) enum Wrong {
     #[error("{0}")]
     Load(#[from] LoadError),
-    #[error("--cores: {0}")]
+    #[error("{0}")]
     Cores(#[from] vermeil_topology::Error),
     #[error("{option} {}: cannot read it: {source}", path.display())]
     File { option: &'static str, path: PathBuf, source: io::Error },

@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::plot::{Line, Plot, Scale, escape};
-use super::record::Record;
-use super::text::{bytes, grouped, percentile, rate, time};
+use super::record::{Course, Record, Subject, TrialResult};
+use super::text::{bytes, grouped, percentile, rate, said, time};
+use crate::run::Phase;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto}\
-td,th{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}\
+td,th{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left;white-space:nowrap}\
 svg{width:100%;height:auto;margin:1em 0}svg text{font:12px system-ui,sans-serif;fill:#333}svg .t{font-weight:600;font-size:13px}\
-.g{stroke:#e4e4e4}.bad{background:#fdecea;border-left:4px solid #b3261e;padding:.6em 1em}\
+.g{stroke:#e4e4e4}.w{fill:#eef3f8}.bad{background:#fdecea;border-left:4px solid #b3261e;padding:.6em 1em}\
 .fine{background:#e8f5ec;border-left:4px solid #00703c;padding:.6em 1em}pre{overflow-x:auto;font-size:12px}";
 
 /// A page about `records`, of which there is at least one.
@@ -53,7 +54,12 @@ fn name(records: &[Record], index: usize) -> String {
     let record = &records[index];
     match records.len() {
         1 => record.subject.target.clone(),
-        _ => format!("{}: {}, {} users", index + 1, record.subject.target, record.users),
+        _ => {
+            let Subject { title, target, .. } = &record.subject;
+            let what = title.strip_prefix("vermeil load").unwrap_or(title).trim();
+            let comma = if what.is_empty() { "" } else { ", " };
+            format!("{}: {what}{comma}{target}, {} users", index + 1, record.users)
+        }
     }
 }
 
@@ -61,12 +67,12 @@ fn verdict(page: &mut String, name: &str, record: &Record) {
     let subject = &record.subject;
     let _infallible = writeln!(
         page,
-        "<p><b>{}</b><br>{} users, {}; {}; {:.1?} measured</p>",
+        "<p><b>{}</b><br>{} users, {}; {}; {} measured</p>",
         escape(name),
         record.users,
         escape(&subject.workload),
         escape(&subject.pace),
-        record.window()
+        time(record.window())
     );
     if record.valid {
         page.push_str("<p class=\"fine\">Valid: nothing but the server set the pace, as far as the injector can see.</p>\n");
@@ -119,7 +125,7 @@ fn seconds(value: f64) -> String {
 
 fn plots(page: &mut String, records: &[Record]) {
     let place = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
-    let lines = |pick: &dyn Fn(&super::record::Course) -> f64| -> Vec<Line> {
+    let lines = |pick: &dyn Fn(&Course) -> f64| -> Vec<Line> {
         let line = |(index, record): (usize, &Record)| Line {
             name: name(records, index),
             points: record
@@ -131,13 +137,18 @@ fn plots(page: &mut String, records: &[Record]) {
         records.iter().enumerate().map(line).collect()
     };
     let time_axis = || ("time".to_owned(), Scale::Linear);
+    let window = window(records);
     page.push_str("<h2>Course</h2>\n");
+    if window.is_some() {
+        page.push_str("<p>The window that counts is coloured.</p>\n");
+    }
     let throughput = Plot {
         title: "Good answers per second".into(),
         x: time_axis(),
         y: (String::new(), Scale::Linear),
         lines: lines(&|course| course.rate),
-        value: rate,
+        window,
+        value: |value| if value == 0.0 { "0".to_owned() } else { rate(value) },
         place,
     };
     page.push_str(&throughput.svg());
@@ -149,6 +160,7 @@ fn plots(page: &mut String, records: &[Record]) {
             x: time_axis(),
             y: (String::new(), Scale::Log),
             lines: lines(&|course| course.percentiles_ns[at] as f64 / 1e9),
+            window,
             value: seconds,
             place,
         };
@@ -156,6 +168,22 @@ fn plots(page: &mut String, records: &[Record]) {
     }
     page.push_str("<h2>Response times</h2>\n");
     page.push_str(&distribution(records).svg());
+}
+
+/// When the window of all runs was, if it was one and not all there was.
+fn window(records: &[Record]) -> Option<(f64, f64)> {
+    let mut windows = records.iter().map(|record| {
+        let inside = || record.course.iter().filter(|course| course.phase == Phase::Window.name());
+        let ends = inside().next_back().map(|course| course.begins_s + course.lasts_s);
+        inside()
+            .next()
+            .map(|course| course.begins_s)
+            .zip(ends)
+            .filter(|_| inside().count() < record.course.len())
+    });
+    let first = windows.next()??;
+    let is_near = |(begins, ends): (f64, f64)| (begins - first.0).abs() < 0.1 && (ends - first.1).abs() < 0.1;
+    windows.all(|other| other.is_some_and(is_near)).then_some(first)
 }
 
 /// How long the slowest part took: the share that was slower, by powers of ten, against the time.
@@ -174,6 +202,7 @@ fn distribution(records: &[Record]) -> Plot {
         x: ("percentile".into(), Scale::Log),
         y: (String::new(), Scale::Log),
         lines: records.iter().enumerate().map(line).collect(),
+        window: None,
         value: seconds,
         place: |value| format!("{} %", (100.0 - 100.0 / value) as f32),
     }
@@ -215,15 +244,16 @@ fn search(page: &mut String, run: &str, record: &Record) {
     let Some(search) = &record.search else { return };
     let mut trials: Vec<_> = search.trials.iter().collect();
     trials.sort_by_key(|trial| trial.users);
-    let line = |name: &str, pick: fn(&super::record::TrialResult) -> f64| Line {
+    let line = |name: &str, pick: fn(&TrialResult) -> f64| Line {
         name: name.to_owned(),
         points: trials.iter().map(|trial| (trial.users as f64, pick(trial) * 100.0)).collect(),
     };
     let plot = Plot {
         title: "Pages of good and of tolerable quality, by users".into(),
         x: ("users".into(), Scale::Linear),
-        y: ("%".into(), Scale::Linear),
+        y: (String::new(), Scale::Percent),
         lines: vec![line("good", |trial| trial.good_share), line("tolerable", |trial| trial.tolerable_share)],
+        window: None,
         value: |value| format!("{value:.0} %"),
         place: |value| format!("{value:.0}"),
     };
@@ -235,6 +265,20 @@ fn search(page: &mut String, run: &str, record: &Record) {
         escape(&search.confidence),
         plot.svg()
     );
+    page.push_str("<table><tr><th>users</th><th>good</th><th>tolerable</th><th>failed</th><th>per second</th><th></th></tr>\n");
+    for trial in &search.trials {
+        let _infallible = writeln!(
+            page,
+            "<tr><td>{}</td><td>{:.2} %</td><td>{:.2} %</td><td>{:.3} %</td><td>{}</td><td>{}</td></tr>",
+            grouped(trial.users as u64),
+            trial.good_share * 100.0,
+            trial.tolerable_share * 100.0,
+            trial.failed_share * 100.0,
+            rate(trial.rate),
+            said(trial)
+        );
+    }
+    page.push_str("</table>\n");
 }
 
 #[cfg(test)]

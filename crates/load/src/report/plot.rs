@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 pub(super) enum Scale {
     /// Evenly, from zero.
     Linear,
+    /// Evenly, up to 100 % and from the tens below the least.
+    Percent,
     /// By powers of ten.
     Log,
 }
@@ -27,6 +29,8 @@ pub(super) struct Plot {
     pub(super) x: (String, Scale),
     pub(super) y: (String, Scale),
     pub(super) lines: Vec<Line>,
+    /// The part of the horizontal axis that counts, where that is not all of it.
+    pub(super) window: Option<(f64, f64)>,
     /// How values of the vertical axis are written.
     pub(super) value: fn(f64) -> String,
     /// How values of the horizontal axis are written.
@@ -34,8 +38,9 @@ pub(super) struct Plot {
 }
 
 const SIZE: (f64, f64) = (860.0, 300.0);
-/// Left, top, right, bottom.
-const MARGIN: [f64; 4] = [86.0, 34.0, 32.0, 44.0];
+/// Left, top, right, bottom; each line's name takes one more line at the top.
+const MARGIN: [f64; 4] = [86.0, 20.0, 32.0, 44.0];
+const NAME_HEIGHT: f64 = 15.0;
 /// Colours that differ for most kinds of colour vision (Okabe and Ito, 2008).
 const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
 /// Divisions of a linear axis, about.
@@ -44,7 +49,8 @@ const STEPS: f64 = 5.0;
 impl Plot {
     /// The plot as an SVG element.
     pub(super) fn svg(&self) -> String {
-        let (width, height) = SIZE;
+        let (width, top) = (SIZE.0, MARGIN[1] + NAME_HEIGHT * self.lines.len() as f64);
+        let height = SIZE.1 + NAME_HEIGHT * self.lines.len() as f64;
         let mut svg = format!(
             "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}\"><text class=\"t\" x=\"{1}\" y=\"18\">{0}</text>",
             escape(&self.title),
@@ -55,39 +61,25 @@ impl Plot {
             return svg + "<text x=\"90\" y=\"150\">nothing to show</text></svg>";
         }
         let x = Axis::new(points().map(|point| point.0), self.x.1, (MARGIN[0], width - MARGIN[2]));
-        let y = Axis::new(points().map(|point| point.1), self.y.1, (height - MARGIN[3], MARGIN[1]));
-        self.grid(&mut svg, &x, &y);
+        let y = Axis::new(points().map(|point| point.1), self.y.1, (height - MARGIN[3], top));
+        if let Some((begins, ends)) = self.window {
+            let (left, right) = (x.at(begins), x.at(ends));
+            let _infallible = write!(
+                svg,
+                "<rect class=\"w\" x=\"{left:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                right - left,
+                height - MARGIN[3] - top
+            );
+        }
+        self.grid(&mut svg, height, &x, &y);
         for (index, line) in self.lines.iter().enumerate() {
-            let color = COLORS[index % COLORS.len()];
-            let path: String =
-                line.points.iter().map(|&(px, py)| format!("{:.1},{:.1} ", x.at(px), y.at(py))).collect();
-            let _infallible = write!(
-                svg,
-                "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.6\" points=\"{path}\"/>"
-            );
-            if line.points.len() <= 40 {
-                for &(px, py) in &line.points {
-                    let _infallible = write!(
-                        svg,
-                        "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>",
-                        x.at(px),
-                        y.at(py)
-                    );
-                }
-            }
-            let _infallible = write!(
-                svg,
-                "<text x=\"{}\" y=\"{}\" fill=\"{color}\" text-anchor=\"end\">{}</text>",
-                width - MARGIN[2],
-                18 + 14 * index,
-                escape(&line.name)
-            );
+            line.draw(&mut svg, index, &x, &y);
         }
         svg + "</svg>"
     }
 
-    fn grid(&self, svg: &mut String, x: &Axis, y: &Axis) {
-        let (width, height) = SIZE;
+    fn grid(&self, svg: &mut String, height: f64, x: &Axis, y: &Axis) {
+        let width = SIZE.0;
         for value in y.ticks() {
             let at = y.at(value);
             let _infallible = write!(
@@ -120,6 +112,34 @@ impl Plot {
     }
 }
 
+impl Line {
+    /// Draws the line, its points where they are few, and its name.
+    fn draw(&self, svg: &mut String, index: usize, x: &Axis, y: &Axis) {
+        let color = COLORS[index % COLORS.len()];
+        let path: String =
+            self.points.iter().map(|&(px, py)| format!("{:.1},{:.1} ", x.at(px), y.at(py))).collect();
+        let _infallible = write!(
+            svg,
+            "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.6\" points=\"{path}\"/>"
+        );
+        if self.points.len() <= 40 {
+            for &(px, py) in &self.points {
+                let (px, py) = (x.at(px), y.at(py));
+                let _infallible =
+                    write!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\" fill=\"{color}\"/>");
+            }
+        }
+        // Not the attribute: the style of all text would win over it.
+        let _infallible = write!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" style=\"fill:{color}\" text-anchor=\"end\">{}</text>",
+            SIZE.0 - MARGIN[2],
+            MARGIN[1] + NAME_HEIGHT * index as f64,
+            escape(&self.name)
+        );
+    }
+}
+
 /// From values to places.
 struct Axis {
     low: f64,
@@ -133,6 +153,11 @@ impl Axis {
         let high = values.clone().fold(f64::MIN, f64::max);
         let (low, high) = match scale {
             Scale::Linear => (0.0, if high > 0.0 { high * 1.05 } else { 1.0 }),
+            Scale::Percent => {
+                let low = values.fold(f64::MAX, f64::min);
+                // A little room, so that a line at 100 % is seen.
+                (((low / 10.0).floor() * 10.0).clamp(0.0, 90.0), 100.5)
+            }
             Scale::Log => {
                 let low = values.filter(|value| *value > 0.0).fold(f64::MAX, f64::min).min(high).max(1e-12);
                 (10f64.powf(low.log10().floor()), 10f64.powf(high.max(low * 1.01).log10().ceil()))
@@ -143,7 +168,7 @@ impl Axis {
 
     fn at(&self, value: f64) -> f64 {
         let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Linear | Scale::Percent => (value - self.low) / (self.high - self.low),
             Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
         };
         self.ends.0 + share * (self.ends.1 - self.ends.0)
@@ -151,9 +176,10 @@ impl Axis {
 
     fn ticks(&self) -> Vec<f64> {
         match self.scale {
-            Scale::Linear => {
-                let step = round_step(self.high / STEPS);
-                (0..=(self.high / step) as usize).map(|tick| tick as f64 * step).collect()
+            Scale::Linear | Scale::Percent => {
+                let step = round_step((self.high - self.low) / STEPS);
+                let count = ((self.high - self.low) / step) as usize;
+                (0..=count).map(|tick| self.low + tick as f64 * step).collect()
             }
             Scale::Log => {
                 let decades = (self.high / self.low).log10().round() as i32;
@@ -184,7 +210,8 @@ mod tests {
         let number = |value: f64| format!("{value:.1}");
         let (value, place) = (number as fn(f64) -> String, number as fn(f64) -> String);
         let x = ("time".to_owned(), Scale::Linear);
-        Plot { title: "t".into(), x, y: ("s".into(), y), lines: vec![line], value, place }.svg()
+        let window = Some((0.0, points.last().map_or(0.0, |point| point.0)));
+        Plot { title: "t".into(), x, y: ("s".into(), y), lines: vec![line], window, value, place }.svg()
     }
 
     #[test]
@@ -195,9 +222,10 @@ mod tests {
             for point in points.split_whitespace() {
                 let (x, y) = point.split_once(',').unwrap();
                 let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
-                assert!((86.0..=828.0).contains(&x) && (34.0..=256.0).contains(&y), "{point}");
+                assert!((86.0..=828.0).contains(&x) && (35.0..=271.0).contains(&y), "{point}");
             }
             assert!(svg.contains("a&lt;b") && !svg.contains("NaN"), "{svg}");
+            assert!(svg.contains("style=\"fill:#0072b2\""), "a name has the colour of its line: {svg}");
         }
     }
 
@@ -205,6 +233,8 @@ mod tests {
     fn axes_have_round_numbers() {
         let axis = Axis::new([7.1].into_iter(), Scale::Linear, (0.0, 1.0));
         assert_eq!(axis.ticks(), [0.0, 2.0, 4.0, 6.0]);
+        let axis = Axis::new([97.0, 100.0].into_iter(), Scale::Percent, (0.0, 1.0));
+        assert_eq!(axis.ticks(), [90.0, 95.0, 100.0]);
         assert_eq!([0.3, 1.0, 1.1, 7.0, 130.0].map(round_step), [0.5, 1.0, 2.0, 10.0, 200.0]);
     }
 

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::record::{Part, Quantiles, Record};
+use super::record::{Part, Quantiles, Record, TrialResult};
 use crate::fault::Fault;
 
 /// Rows of the histogram, and columns of its longest bar.
@@ -37,7 +37,7 @@ fn head(text: &mut String, record: &Record) {
     let subject = &record.subject;
     line!(text, "{}: {}", subject.title, subject.target);
     let (users, window) = (record.users, record.window());
-    line!(text, "  {users} users, {}; {}; {window:.1?} measured\n", subject.workload, subject.pace);
+    line!(text, "  {users} users, {}; {}; {} measured\n", subject.workload, subject.pace, time(window));
 }
 
 fn counts(text: &mut String, record: &Record) {
@@ -201,13 +201,7 @@ fn quality(text: &mut String, record: &Record) {
     if let Some(search) = &record.search {
         line!(text, "\n  most users that hold it: {} ({})", grouped(search.users as u64), search.confidence);
         for trial in &search.trials {
-            let said = if !trial.valid {
-                "not to be trusted"
-            } else if trial.held {
-                "held"
-            } else {
-                "not held"
-            };
+            let said = said(trial);
             line!(
                 text,
                 "    {:>8} users  good {:>6.2} %  tolerable {:>6.2} %  {:>10}/s  {said}",
@@ -217,6 +211,15 @@ fn quality(text: &mut String, record: &Record) {
                 rate(trial.rate)
             );
         }
+    }
+}
+
+/// What a trial came to.
+pub(crate) fn said(trial: &TrialResult) -> &'static str {
+    match trial {
+        TrialResult { valid: false, .. } => "not to be trusted",
+        TrialResult { held: true, .. } => "held",
+        TrialResult { .. } => "not held",
     }
 }
 
