@@ -120,10 +120,11 @@ fn files_are_written_served_and_verified() {
 fn what_cannot_be_loaded_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path());
-    let cases: [(&[&str], i32, &str); 3] = [
+    let cases: [(&[&str], i32, &str); 4] = [
         (&["load", "localhost:80"], 2, "neither a URL nor a workload"),
         (&["load", "support", &served.url], 3, "vermeil load files support"),
         (&["load", "https://127.0.0.1:1/", "--ca", "/nonexistent"], 3, "--ca /nonexistent"),
+        (&["load", &served.url, "--json", "/nonexistent/run.json"], 3, "cannot write /nonexistent/run.json"),
     ];
     for (words, code, said) in cases {
         let run = output(words);

@@ -67,6 +67,15 @@ fn each_protocol_over_each_transport() {
     }
 }
 
+/// nginx allows 128 streams at a time: the others wait for theirs.
+#[test]
+fn more_streams_than_the_server_allows() {
+    let Some(nginx) = Nginx::start(1_000_000) else { return };
+    let mut plan = plan(&nginx, &nginx.plain("/page"), Protocol::Http2);
+    (plan.connections, plan.pipeline) = (1, 300);
+    all_good(&run(&plan), 1..=1);
+}
+
 /// nginx ends a connection after 7 requests: with `Connection: close`, and with GOAWAY.
 #[test]
 fn connections_that_end_cost_no_request() {
