@@ -2,7 +2,7 @@
 //!
 //! Each server is held to a part of a cpu, one to a third of the other's. By turns the slower one decides: both are given
 //! the same, and clients wait for it. With agent checks HAProxy goes by weights that follow how busy each server is. What
-//! that can be worth at most follows from the parts alone, and is printed beside what was measured.
+//! that is worth follows from the parts and the rule for weights, and is printed beside what was measured.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -37,9 +37,17 @@ const FILE: (&str, usize) = ("1k.txt", 1024);
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`; a closed loop asks for a small file through it. *By turns* both have the same weight; *by agents* each has \
-the part of it that `--agent` answers, asked for twice a second. *Predicted* is what both can do together, compared with twice \
-what the slower one can. The first seconds, in which weights settle, are not counted.";
+`balance roundrobin`; a closed loop asks for a small file through it. *By turns* both have the same weight, so together they do \
+twice what the slower one can; *by agents* each has the part of its weight that `--agent` answers, asked for twice a second. \
+*Possible* is what both can do together, compared with that. *Predicted* is what the rule for weights makes of it: a server \
+asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it uses all, so the slow one has a third \
+of the fast one's weight where the fast one is idle for 20 % · ln 3 / ln 20 = 7 % of its time. The first seconds, in which \
+weights settle, are not counted.";
+
+/// The rule for weights (`crates/server/src/balancers/weight.rs`): what is left of a server's time where it begins to ask for
+/// less, and the least that it asks for, as a part of all.
+const SPARE: f64 = 0.2;
+const LEAST: f64 = 0.05;
 
 /// What HAProxy goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +70,7 @@ impl By {
 /// How long weights settle, and how long is measured then.
 fn phases(size: Size) -> (Duration, Duration) {
     match size {
-        Size::Full => (Duration::from_secs(8), Duration::from_secs(6)),
+        Size::Full => (Duration::from_secs(20), Duration::from_secs(10)),
         Size::Smoke => (Duration::from_millis(300), Duration::from_millis(300)),
     }
 }
@@ -125,7 +133,8 @@ fn one(options: &Options, by: By) -> Result<f64> {
     let state = site.state_folder("haproxy")?;
     let file = state.join("haproxy.cfg");
     fs::write(&file, configuration(address, &behind, by)).map_err(Error::path("write", &file))?;
-    let mut command = network.client_command(haproxy, cpus.client);
+    // Beside the servers, which need little of that cpu and go before: the load needs all of its own.
+    let mut command = network.client_command(haproxy, cpus.server);
     command.arg("-db").arg("-f").arg(&file);
     let process = Process::start("haproxy", command, &state)?;
     process.wait_until_listening(&network, address)?;
@@ -197,13 +206,17 @@ fn report(options: &Options, points: &Points) -> Report {
         ("rounds", options.rounds.to_string()),
     ];
     let rate = |by: By| points.summary("two servers", by.name(), "per_s").map_or(0.0, |rate| rate.median);
-    let mut table =
-        Table::new(1, &["HAProxy goes", "requests per second", "spread", "of by turns", "predicted"]);
+    let mut table = Table::new(
+        1,
+        &["HAProxy goes", "requests per second", "spread", "of by turns", "predicted", "possible"],
+    );
     for by in By::ALL {
         let share = rate(by) / rate(By::Turns).max(f64::MIN_POSITIVE);
-        let predicted = match by {
-            By::Turns => 1.0,
-            By::Agents => f64::from(fast + slow) / f64::from(2 * slow),
+        let together = |idle: f64| (f64::from(fast) * (1.0 - idle) + f64::from(slow)) / f64::from(2 * slow);
+        let ratio = f64::from(fast) / f64::from(slow);
+        let (predicted, possible) = match by {
+            By::Turns => (1.0, 1.0),
+            By::Agents => (together(-SPARE * ratio.ln() / LEAST.ln()), together(0.0)),
         };
         table.push([
             by.name().into(),
@@ -211,6 +224,7 @@ fn report(options: &Options, points: &Points) -> Report {
             points.spread("two servers", by.name(), "per_s"),
             format!("{share:.2}"),
             format!("{predicted:.2}"),
+            format!("{possible:.2}"),
         ]);
     }
     Report::new("balancers", "two servers of unequal speed behind HAProxy", &options.repository, parameters)

@@ -36,7 +36,7 @@ pub use results::{HandlerCounts, Results};
 pub use swarm::{Case, Outcome};
 pub use watch::{Note, Watch};
 pub use workload::{
-    Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program, ShiftSpec,
-    SourceKind, SourceSpec, TouchSpec, Trace, WorkloadSpec, workload, workload_text, workloads,
+    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, Program,
+    ShiftSpec, SourceKind, SourceSpec, TouchSpec, Trace, WorkloadSpec, workload, workload_text, workloads,
 };
 pub use world::{CoreCounts, simulate, simulate_watched};

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Fault,
     Swarm,
     Start,
+    Queue,
+    Accept,
 }
 
 /// A stream of random numbers.

@@ -6,6 +6,7 @@
 //! set beside the document's best. Owns the figures and their bands, which `reproduce/tests.rs` enforces.
 
 mod mely;
+mod modes;
 mod network;
 mod numa;
 mod placement;
@@ -35,6 +36,8 @@ pub enum Kind {
     Predicted,
     /// The document could not know it: `adaptive`, on the same program.
     Ours,
+    /// No document has it, nor anything that it is compared with: from the model alone.
+    Modelled,
 }
 
 /// One figure.
@@ -128,6 +131,7 @@ impl Kind {
             Self::Fitted => "fitted",
             Self::Predicted => "predicted",
             Self::Ours => "adaptive",
+            Self::Modelled => "modelled",
         }
     }
 }
@@ -156,6 +160,11 @@ impl Findings {
     fn add_ours(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
         self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Ours, band });
     }
+
+    /// From the model alone.
+    fn add_modelled(&mut self, name: impl Into<String>, ours: f64, band: (f64, f64)) {
+        self.figures.push(Figure { name: name.into(), document: None, ours, kind: Kind::Modelled, band });
+    }
 }
 
 fn number(value: f64) -> String {
@@ -169,7 +178,7 @@ fn number(value: f64) -> String {
 }
 
 /// All of them, in the order of the documents.
-pub fn reproductions() -> [Reproduction; 7] {
+pub fn reproductions() -> [Reproduction; 8] {
     [
         mely::SFS,
         mely::WEB,
@@ -177,6 +186,7 @@ pub fn reproductions() -> [Reproduction; 7] {
         placement::IMAGES,
         numa::CLIENTS_TABLE,
         numa::NODES,
+        modes::MODES,
         network::KNET,
     ]
 }

@@ -45,7 +45,7 @@ pub struct Results {
     pub answered: u64,
     /// Their times, from asking to the answer.
     pub latency: Histogram,
-    /// The same by the node of the network queue they came by.
+    /// The same by the node whose core took their connection.
     pub latency_by_node: Vec<Histogram>,
     /// By core.
     pub cores: Vec<CoreCounts>,

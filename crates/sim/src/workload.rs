@@ -16,7 +16,7 @@ pub use compile::Program;
 pub(crate) use compile::{Coloring, Handler, Home, Next, ObjectKind, REQUEST_OBJECTS_MAX, Touch};
 pub use shipped::{workload, workload_text, workloads};
 pub use spec::{
-    Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, ShiftSpec, SourceKind,
-    SourceSpec, TouchSpec, WorkloadSpec,
+    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, OrderSpec, PollSpec, ShiftSpec,
+    SourceKind, SourceSpec, TouchSpec, WorkloadSpec,
 };
 pub use trace::Trace;

@@ -3,9 +3,10 @@
 //! One thread, one clock. A step of a core is what the runtime's core does between two looks at its queues; what it decides
 //! comes from `vermeil_sched`, what it costs from the machine, what handlers take from the memory system. Owns the state and
 //! the loop. The steps: `step.rs` (an event and the next), `execute.rs` (a handler's time), `ready.rs` (posting, tokens,
-//! wake-ups), `search.rs` (stealing and sleep), `arrive.rs` (requests), `faults.rs`. Invariants are checked from outside by
+//! wake-ups), `search.rs` (stealing and sleep), `arrive.rs` (requests), `accept.rs` (who takes their connections), `faults.rs`. Invariants are checked from outside by
 //! `check.rs`; determinism and accounts in `world/tests.rs`.
 
+mod accept;
 mod arrive;
 mod audit;
 mod clock;
@@ -35,6 +36,7 @@ use crate::random::{Purpose, Stream};
 use crate::results::Results;
 use crate::watch::Watch;
 use crate::workload::{Life, Program};
+use accept::Accepting;
 use clock::{Clock, Moment};
 use colors::{Colors, NONE};
 use control::{Control, Counting};
@@ -99,6 +101,7 @@ struct World<W> {
     first_client: Vec<u32>,
     /// Network queues of each source.
     queues: Vec<Vec<Queue>>,
+    accepting: Accepting,
     polled: Vec<Polled>,
     /// Percent of its rate at which each source sends.
     rate_percent: u32,
@@ -175,6 +178,7 @@ impl<W: Watch> World<W> {
             clients: Vec::new(),
             first_client: Vec::new(),
             queues: Vec::new(),
+            accepting: Accepting::new(machine.nodes(), machine.cores()),
             polled: vec![Polled::default(); program.sources.len()],
             rate_percent: 100,
             cycles_percent: vec![100; program.handlers.len()],

@@ -36,6 +36,42 @@ impl Allowed {
     }
 }
 
+/// The bound of cpu time that counts for this process: the smallest of its cgroups'.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuQuota {
+    /// In cpus: 1.5 is 1.5 seconds each second.
+    pub cpus: f64,
+    folder: PathBuf,
+}
+
+/// How often a quota was used up, since its cgroup was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttling {
+    /// Periods in which the cgroup had something to run.
+    pub periods: u64,
+    /// Of these, the ones in which it had to stop.
+    pub throttled: u64,
+}
+
+impl CpuQuota {
+    /// This process's, from the files below `root`, normally `/`; `None` where nothing bounds it.
+    pub fn of_this_process(root: &Path) -> Option<CpuQuota> {
+        let quotas = hierarchies(root).into_iter().filter_map(|hierarchy| hierarchy.quota());
+        let (cpus, file) = quotas.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        Some(CpuQuota { cpus, folder: file.parent()?.to_owned() })
+    }
+
+    /// How often it was used up; never, where the kernel does not say.
+    pub fn throttling(&self) -> Throttling {
+        let text = fs::read_to_string(self.folder.join("cpu.stat")).unwrap_or_default();
+        let number = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+        };
+        Throttling { periods: number("nr_periods"), throttled: number("nr_throttled") }
+    }
+}
+
 /// How many cores a server should run: as many as there are cpus, or the quota rounded up if that is less, at least 1.
 pub fn cores_for(allowed: &Allowed) -> usize {
     let limit = allowed.cpu_limit.map_or(usize::MAX, |limit| limit.ceil() as usize);

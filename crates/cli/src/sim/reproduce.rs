@@ -12,7 +12,7 @@ use vermeil_sim::reproduce::{Effort, Figure, Reproduction, reproduction, reprodu
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct ReproduceArgs {
-    /// Which of them: mely-sfs, mely-web, placement-roots, placement-images, numa-clients, numa-nodes, knet
+    /// Which of them: mely-sfs, mely-web, placement-roots, placement-images, numa-clients, numa-nodes, numa-modes, knet
     ///
     /// Default: all, which takes minutes.
     #[arg(value_name = "EXPERIMENT")]

@@ -1,4 +1,8 @@
-//! What one server has to do, as its agent measures it: what its cores have run and waited, and what PHP is asked for.
+//! What one server has to do, as its agent measures it: what its cores have run and waited, how much of its cpu time is
+//! used up where that is bounded, and what PHP is asked for.
+//!
+//! A thread whose cgroup has used up its cpu time neither runs nor, as the kernel counts, waits: a server that can do no
+//! more would look half idle. So a bound of cpu time is looked at by itself.
 //!
 //! Leaves out who is told (`agent.rs`, `orca.rs`) and what weight follows (`weight.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/balancers.rs`).
@@ -9,10 +13,13 @@ use super::{
     weight::Weight,
 };
 use crate::{php::Php, server::Server, status::core_times};
+use rustix::time::{ClockId, clock_gettime};
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
+use vermeil_topology::{CpuQuota, Throttling};
 
 /// Whom it is about.
 pub(crate) struct Subject {
@@ -28,12 +35,39 @@ pub(crate) struct Measuring {
     looked: Instant,
     /// What the cores had run and waited for by then, and requests answered.
     before: (Duration, u64),
+    bound: Option<Bound>,
+}
+
+/// The bound of this process's cpu time.
+struct Bound {
+    quota: CpuQuota,
+    /// How often it had been used up when looked at last, and what the process had run.
+    before: (Throttling, Duration),
+}
+
+impl Bound {
+    fn here() -> Option<Self> {
+        let quota = CpuQuota::of_this_process(Path::new("/"))?;
+        Some(Self { before: (quota.throttling(), ran()), quota })
+    }
+
+    /// The part of it that was used since it was looked at last, or the part of its periods in which it was used up, if that
+    /// is more: others may use it too.
+    fn used(&mut self, lasted_s: f64) -> f64 {
+        let now = (self.quota.throttling(), ran());
+        let (before, ran_before) = std::mem::replace(&mut self.before, now);
+        let periods = now.0.periods.saturating_sub(before.periods).max(1);
+        let throttled = now.0.throttled.saturating_sub(before.throttled) as f64 / periods as f64;
+        let used = now.1.saturating_sub(ran_before).as_secs_f64() / lasted_s / self.quota.cpus;
+        throttled.max(used)
+    }
 }
 
 impl Measuring {
     pub(crate) fn new(subject: Subject) -> Self {
         let before = (worked(), subject.server.totals().requests);
-        Self { subject, weight: Weight::default(), looked: Instant::now(), before }
+        let bound = Bound::here();
+        Self { subject, weight: Weight::default(), looked: Instant::now(), before, bound }
     }
 
     fn board(&self) -> &LoadBoard {
@@ -53,7 +87,8 @@ impl Observed for Measuring {
         let lasted = self.looked.elapsed().as_secs_f64();
         let now = (worked(), self.subject.server.totals().requests);
         let cores = self.subject.server.cores().max(1) as f64;
-        let cpu = now.0.saturating_sub(self.before.0).as_secs_f64() / lasted / cores;
+        let worked = now.0.saturating_sub(self.before.0).as_secs_f64() / lasted / cores;
+        let cpu = self.bound.as_mut().map_or(0.0, |bound| bound.used(lasted)).max(worked);
         let load = Load {
             cpu: cpu.min(1.0),
             pending: cpu.min(1.0).max(self.php_asked_for()),
@@ -70,6 +105,12 @@ impl Observed for Measuring {
             false => Told::Weight(self.board().weight()),
         }
     }
+}
+
+/// What this process has run.
+fn ran() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// What all cores have run, or waited for their cpus, since the start.

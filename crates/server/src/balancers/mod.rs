@@ -61,7 +61,8 @@ pub(crate) struct LoadBoard {
 /// One measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    /// The part of its time that a core ran or waited for its cpu, of all cores on average.
+    /// The part of its time that a core ran or waited for its cpu, of all cores on average; or how much of the cpu time that
+    /// it is given is used up, if that is more.
     pub(crate) cpu: f64,
     /// The same, or how many of PHP's children are asked for, as a part of all, if that is more; above 1 if requests wait.
     pub(crate) pending: f64,

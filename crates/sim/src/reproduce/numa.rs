@@ -14,7 +14,7 @@ use crate::results::Results;
 use crate::workload::{Choice, Program, SourceKind, WorkloadSpec, workload_text};
 use crate::world::simulate;
 
-const SOURCE: &str = "F. Gaud, R. Lachaize, B. Lepers, G. Muller, V. Quema, Optimisations applicatives pour multi-coeurs NUMA, 2011";
+pub(super) const SOURCE: &str = "F. Gaud, R. Lachaize, B. Lepers, G. Muller, V. Quema, Optimisations applicatives pour multi-coeurs NUMA, 2011";
 
 /// Network cards that each processor handles.
 const CARDS_EACH: u32 = 5;
@@ -23,7 +23,7 @@ const CORES_EACH: u32 = 4;
 /// An idle core of Linux looks for work at every tick and whenever it becomes idle.
 const SPIN_NS: u64 = 100_000_000;
 /// Good: 95 percent of requests within so long; tolerable: 99 percent within the second.
-const GOOD_NS: u64 = 3_000_000_000;
+pub(super) const GOOD_NS: u64 = 3_000_000_000;
 const TOLERABLE_NS: u64 = 5_000_000_000;
 /// Clients per processor are searched for between these, to this step.
 const CLIENTS_RANGE: (u32, u32) = (5_000, 11_000);
@@ -53,7 +53,7 @@ pub(super) const NODES: Reproduction = Reproduction {
 
 /// How the server is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Setup {
+pub(super) struct Setup {
     per_node: bool,
     choice: Choice,
     metadata_cache: bool,
@@ -71,19 +71,21 @@ enum Scheduler {
 
 const STOCK: Setup =
     Setup { per_node: false, choice: Choice::RoundRobin, metadata_cache: false, scheduler: Scheduler::Linux };
-const N_COPY: Setup = Setup { per_node: true, ..STOCK };
+pub(super) const N_COPY: Setup = Setup { per_node: true, ..STOCK };
 const FIXED: Setup = Setup { choice: Choice::Fixed, ..N_COPY };
 const BALANCED: Setup = Setup { choice: Choice::LeastPending, ..N_COPY };
 const CACHED: Setup = Setup { metadata_cache: true, ..BALANCED };
 
-fn machine(processors: &[u32]) -> Result<Machine, Error> {
+/// The machine, with some of its processors.
+pub(super) fn machine(processors: &[u32]) -> Result<Machine, Error> {
     let cores = processors
         .iter()
         .flat_map(|&processor| (0..CORES_EACH).map(move |core| CoreIndex(processor * CORES_EACH + core)));
     profile("opteron8380-4x4")?.only(&cores.collect::<Vec<_>>())
 }
 
-fn program(setup: Setup, clients: u32, processors: u32) -> Result<Program, Error> {
+/// The workload of so many clients for each processor.
+pub(super) fn spec(setup: Setup, clients: u32, processors: u32) -> Result<WorkloadSpec, Error> {
     let text = workload_text("support")?;
     let mut spec: WorkloadSpec =
         toml::from_str(text).map_err(|source| Error::Toml { what: "workload", source: Box::new(source) })?;
@@ -104,12 +106,16 @@ fn program(setup: Setup, clients: u32, processors: u32) -> Result<Program, Error
             .filter(|next| next.to == "walk")
             .for_each(|next| next.to = "apache".to_owned());
     }
-    Program::new(&spec)
+    Ok(spec)
 }
 
 fn run(setup: Setup, machine: &Machine, clients: u32) -> Result<Results, Error> {
     let processors = machine.cores() as u32 / CORES_EACH;
-    let program = program(setup, clients, processors)?;
+    run_program(setup, machine, &Program::new(&spec(setup, clients, processors)?)?)
+}
+
+/// A run of what [`spec`] gave, perhaps changed.
+pub(super) fn run_program(setup: Setup, machine: &Machine, program: &Program) -> Result<Results, Error> {
     let options = match setup.scheduler {
         Scheduler::Linux => {
             Options { spin_ns: SPIN_NS, waits_for_locks: true, ..Options::new(Policy::Libasync) }
@@ -117,20 +123,25 @@ fn run(setup: Setup, machine: &Machine, clients: u32) -> Result<Results, Error> 
         Scheduler::Ours => Options::new(Policy::Adaptive),
     };
     let options = Options { instance_per_node: setup.per_node, ..options };
-    Ok(simulate(machine, &program, &options))
+    Ok(simulate(machine, program, &options))
 }
 
+/// Whether so many clients are served well enough.
 fn serves(results: &Results) -> bool {
     results.latency.within_permille(GOOD_NS) >= 950 && results.latency.within_permille(TOLERABLE_NS) >= 990
 }
 
-/// The most clients per processor that are served well enough, to a step.
 fn most_clients(setup: Setup, processors: &[u32], step: u32) -> Result<f64, Error> {
     let machine = machine(processors)?;
+    most(step, |clients| run(setup, &machine, clients))
+}
+
+/// The most clients per processor that are served well enough, to a step.
+pub(super) fn most(step: u32, run: impl Fn(u32) -> Result<Results, Error>) -> Result<f64, Error> {
     let (mut low, mut high) = (CLIENTS_RANGE.0 / step, CLIENTS_RANGE.1 / step);
     while high - low > 1 {
         let middle = (low + high) / 2;
-        if serves(&run(setup, &machine, middle * step)?) { low = middle } else { high = middle }
+        if serves(&run(middle * step)?) { low = middle } else { high = middle }
     }
     Ok(f64::from(low * step))
 }
@@ -211,6 +222,10 @@ fn counters(findings: &mut Findings) -> Result<(), Error> {
     Ok(())
 }
 
+/// Nodes that reach all memory in two hops, and in one.
+pub(super) const SLOW: [usize; 2] = [0, 3];
+pub(super) const FAST: [usize; 2] = [1, 2];
+
 /// Clients of each processor that the document's best way of injecting still serves well.
 const MOST_BALANCED: u32 = 7_200;
 
@@ -248,7 +263,7 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
         let rows = if effort == Effort::Full { &rows[..] } else { &rows[1..2] };
         for &(clients, slow, fast) in rows {
             let results = run(setup, &machine, clients)?;
-            for (class, nodes, document) in [("slow", [0, 3], slow), ("fast", [1, 2], fast)] {
+            for (class, nodes, document) in [("slow", SLOW, slow), ("fast", FAST, fast)] {
                 let ours = of_nodes(&machine, &results, nodes);
                 let what = ["good, %", "tolerable, %", "processor, %"];
                 for ((what, document), ours) in what.into_iter().zip(document).zip(ours) {
@@ -270,7 +285,7 @@ fn nodes(effort: Effort) -> Result<Findings, Error> {
 }
 
 /// Shares of good and tolerable requests and the use of the processors, of some nodes.
-fn of_nodes(machine: &Machine, results: &Results, nodes: [usize; 2]) -> [f64; 3] {
+pub(super) fn of_nodes(machine: &Machine, results: &Results, nodes: [usize; 2]) -> [f64; 3] {
     let mut latency = crate::Histogram::default();
     nodes.iter().for_each(|&node| latency.merge(&results.latency_by_node[node]));
     let cores = machine.layout().indices().filter(|&core| nodes.contains(&machine.node(core)));

@@ -38,6 +38,11 @@ fn slow_and_fast_nodes() {
 }
 
 #[test]
+fn ways_to_accept() {
+    holds("numa-modes");
+}
+
+#[test]
 fn packets_classified_by_the_card() {
     holds("knet");
 }

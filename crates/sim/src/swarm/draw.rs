@@ -9,8 +9,8 @@ use crate::machine::{profile, profiles};
 use crate::options::{Fault, Options};
 use crate::random::{Purpose, Stream};
 use crate::workload::{
-    Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, PollSpec, SourceKind, SourceSpec, TouchSpec,
-    WorkloadSpec,
+    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, PollSpec, SourceKind, SourceSpec,
+    TouchSpec, WorkloadSpec,
 };
 
 /// Cores of a case, at most: enough for three nodes, few enough to be fast.
@@ -233,10 +233,14 @@ fn source(draw: &mut Stream, index: u64, count: u64, handlers: &mut Vec<HandlerS
     SourceSpec {
         entry: format!("handler-{}", draw.below(count)),
         load,
-        choice: *pick(draw, &[Choice::Fixed, Choice::RoundRobin, Choice::LeastPending]),
+        choice: *pick(draw, &[Choice::Fixed, Choice::RoundRobin, Choice::LeastPending, Choice::Hash]),
         queues: draw.chance(300).then(|| 1 + draw.below(20) as u32),
         received_bytes: if draw.chance(300) { draw.below(4_096) } else { 0 },
         interrupt_cycles: if draw.chance(300) { draw.below(5_000) } else { 0 },
+        accept: *pick(
+            draw,
+            &[Accept::Local, Accept::Hash, Accept::Fixed, Accept::RoundRobin, Accept::LoadAware],
+        ),
         poll,
     }
 }

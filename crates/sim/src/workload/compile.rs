@@ -9,7 +9,7 @@ use vermeil_sched::{CLASSES_MAX, Class, ClassIndex, Gather, HandlerIndex, Leader
 
 use super::popularity::Popularity;
 use super::spec::{
-    Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec,
+    Accept, Choice, ClassSpec, HandlerSpec, Life, NextSpec, ObjectSpec, SourceKind, SourceSpec, TouchSpec,
     WorkloadSpec,
 };
 use crate::Error;
@@ -134,6 +134,7 @@ pub(crate) struct Source {
     pub(crate) load: SourceKind,
     pub(crate) choice: Choice,
     pub(crate) queues: Option<u32>,
+    pub(crate) accept: Accept,
     pub(crate) received_bytes: u64,
     pub(crate) interrupt_cycles: u64,
     pub(crate) poll: Option<Poll>,
@@ -421,6 +422,7 @@ impl Names<'_> {
             load: source.load.clone(),
             choice: source.choice,
             queues: source.queues.map(|queues| queues.max(1)),
+            accept: source.accept,
             received_bytes: source.received_bytes,
             interrupt_cycles: source.interrupt_cycles,
             poll: poll.transpose()?,

@@ -222,6 +222,9 @@ pub struct SourceSpec {
     pub choice: Choice,
     /// Network queues; queue `q` of `n` is handled by core `q * cores / n`. Default: one for each core.
     pub queues: Option<u32>,
+    /// Which core takes its connection: colors of requests and clients begin there.
+    #[serde(default)]
+    pub accept: Accept,
     /// Bytes that arrive with a request, in the memory of the queue's core.
     #[serde(default)]
     pub received_bytes: u64,
@@ -293,6 +296,25 @@ pub enum Choice {
     RoundRobin,
     /// One of the node with the fewest requests under way.
     LeastPending,
+    /// By chance, each time, as a card does that goes by a hash of addresses and ports.
+    Hash,
+}
+
+/// Which core takes a request's connection: the ways of `vermeil serve --balance`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accept {
+    /// The core of its network queue.
+    #[default]
+    Local,
+    /// By chance, whatever the queue.
+    Hash,
+    /// The client's own, always.
+    Fixed,
+    /// One core after the other.
+    RoundRobin,
+    /// The core of its network queue, unless much more work waits there than on another node.
+    LoadAware,
 }
 
 /// A change while the workload runs.

@@ -8,12 +8,12 @@ use vermeil_sched::{CoreIndex, Placement};
 use super::World;
 use super::clock::Moment;
 use super::colors::{NONE, Token};
-use super::requests::{Client, Queue};
+use super::requests::{Arrival, Client, Queue};
 use crate::machine::PS_PER_NS;
 use crate::memory::Access;
 use crate::random::{self, Purpose, Stream};
 use crate::watch::Watch;
-use crate::workload::{Choice, SourceKind};
+use crate::workload::{Accept, Choice, SourceKind};
 
 /// Clients without think time ask first within so long, not all at one instant.
 const START_SPREAD_NS: u64 = 1_000_000;
@@ -135,7 +135,10 @@ impl<W: Watch> World<W> {
         let source = self.clients[client as usize].source;
         let queue = self.choose_queue(client, asked);
         let key = random::mix(u64::from(client) << 32 | u64::from(asked));
-        let request = self.requests.begin(client, source, queue, self.now_ns, key);
+        let home = CoreIndex(self.queues[usize::from(source)][queue as usize].core);
+        let core = self.accept_on(client, home, key);
+        let arrival = Arrival { queue, core, asked_ns: self.now_ns, key };
+        let request = self.requests.begin(arrival, client, source);
         self.queues[usize::from(source)][queue as usize].pending += 1;
         self.receive_bytes(source, queue);
         let mut at_ns = self.now_ns;
@@ -157,6 +160,10 @@ impl<W: Watch> World<W> {
         let count = queues.len() as u32;
         match self.program.sources[usize::from(client.source)].choice {
             Choice::Fixed => client.number % count,
+            Choice::Hash => {
+                let key = u64::from(client.number) << 32 | u64::from(asked);
+                random::scale(random::draw(self.options.seed, Purpose::Queue, key), count.into()) as u32
+            }
             Choice::RoundRobin => (client.number + asked - 1) % count,
             Choice::LeastPending => {
                 let node = |queue: &Queue| usize::from(self.machine.cores[queue.core as usize].node);
@@ -215,10 +222,10 @@ impl<W: Watch> World<W> {
         let answered = self.requests.get(request);
         let (client, source, queue) = (answered.client, answered.source, answered.queue);
         let took_ns = at_ns - answered.asked_ns;
-        let core = self.queues[usize::from(source)][queue as usize].core;
         self.queues[usize::from(source)][queue as usize].pending -= 1;
-        let node = usize::from(self.machine.cores[core as usize].node);
-        self.results.answered(node, took_ns);
+        let core = answered.core;
+        self.accepted_is_answered(core);
+        self.results.answered(self.machine.node(core), took_ns);
         if let SourceKind::Closed { think_us, .. } = self.program.sources[usize::from(source)].load {
             let asked = u64::from(self.clients[client as usize].asked);
             let mut think = Stream::new(self.options.seed, Purpose::Think, u64::from(client) << 32 | asked);
@@ -254,12 +261,23 @@ impl<W: Watch> World<W> {
         if known != NONE {
             return known;
         }
+        let by = self.maker(request, by);
         let color = self.make_color(None, Placement::Any, by);
         self.requests.get_mut(request).color = color;
         color
     }
 
+    /// Who makes a request's colors: whoever took its connection, where that is not left to the core of its queue.
+    fn maker(&self, request: u32, by: Option<CoreIndex>) -> Option<CoreIndex> {
+        let request = self.requests.get(request);
+        match self.program.sources[usize::from(request.source)].accept {
+            Accept::Local => by,
+            Accept::Hash | Accept::Fixed | Accept::RoundRobin | Accept::LoadAware => Some(request.core),
+        }
+    }
+
     pub(super) fn client_color(&mut self, request: u32, by: Option<CoreIndex>) -> u32 {
+        let by = self.maker(request, by);
         let client = self.requests.get(request).client as usize;
         if self.clients[client].color == NONE {
             self.clients[client].color = self.make_color(None, Placement::Any, by);

@@ -2,6 +2,8 @@
 //!
 //! Owns the stores: which client asks what, which request is how far. Leaves out when (`arrive.rs`).
 
+use vermeil_sched::CoreIndex;
+
 use super::colors::NONE;
 use crate::memory::ObjectId;
 use crate::random::{self, Purpose};
@@ -26,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) client: u32,
     pub(crate) source: u16,
     pub(crate) queue: u32,
+    /// The core that took its connection.
+    pub(crate) core: CoreIndex,
     pub(crate) asked_ns: u64,
     /// What its random draws hang on.
     pub(crate) key: u64,
@@ -55,6 +59,17 @@ pub(crate) struct Queue {
     pub(crate) color: u32,
 }
 
+/// How a request comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) queue: u32,
+    /// The core that takes its connection.
+    pub(crate) core: CoreIndex,
+    pub(crate) asked_ns: u64,
+    /// What its random draws hang on.
+    pub(crate) key: u64,
+}
+
 /// Stores that are used again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
@@ -63,11 +78,13 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn begin(&mut self, client: u32, source: u16, queue: u32, asked_ns: u64, key: u64) -> u32 {
+    pub(crate) fn begin(&mut self, arrival: Arrival, client: u32, source: u16) -> u32 {
+        let Arrival { queue, core, asked_ns, key } = arrival;
         let request = Request {
             client,
             source,
             queue,
+            core,
             asked_ns,
             key,
             color: NONE,

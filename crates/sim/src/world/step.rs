@@ -168,6 +168,7 @@ impl<W: Watch> World<W> {
         state.counts.stolen_work_ns += if was_stolen { run_ns } else { 0 };
         state.turn.ran(1);
         state.batch_left -= 1;
+        self.count_work(core, run_ns);
         self.results.ran(event.handler, run_ns, running.cold.is_some());
         self.learn(core, event.handler, running, run_ns, at_ns);
         self.follow(core, running, at_ns);

@@ -99,3 +99,16 @@ fn what_makes_no_sense_limits_nothing() {
         Root::new().with("proc/self/mountinfo", "a - b\n - cgroup2").with("proc/self/cgroup", "::\n0");
     check(&garbage, "0", "0", None);
 }
+
+#[test]
+fn how_often_the_quota_that_counts_was_used_up() {
+    let root = v2("/web.slice/vermeil.service")
+        .with("sys/fs/cgroup/web.slice/cpu.max", "150000 100000")
+        .with("sys/fs/cgroup/web.slice/cpu.stat", "usage_usec 5\nnr_periods 40\nnr_throttled 12\n")
+        .with("sys/fs/cgroup/web.slice/vermeil.service/cpu.max", "max 100000");
+    let quota = CpuQuota::of_this_process(root.path()).unwrap();
+    assert_eq!((quota.cpus, quota.throttling()), (1.5, Throttling { periods: 40, throttled: 12 }));
+    let silent = CpuQuota::of_this_process(v2("/").with("sys/fs/cgroup/cpu.max", "1 3").path()).unwrap();
+    assert_eq!(silent.throttling(), Throttling::default());
+    assert_eq!(CpuQuota::of_this_process(Root::new().path()), None);
+}
