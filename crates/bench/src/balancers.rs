@@ -27,10 +27,11 @@ use crate::{Error, Result};
 pub const ROUNDS: usize = 3;
 
 /// Parts of a cpu, in thousandths: little, so that HAProxy and the load have enough of theirs to ask for more.
-const PARTS: [u32; 2] = [150, 50];
+const PARTS: [u32; 2] = [60, 20];
 
-/// Connections through HAProxy, each with a request under way.
-const CONNECTIONS: &str = "32";
+/// Connections through HAProxy, each with a request under way: more than both servers answer while the slow one's time is
+/// used up, or all would come to wait for it.
+const CONNECTIONS: &str = "256";
 
 /// What is asked for.
 const FILE: (&str, usize) = ("1k.txt", 1024);

@@ -13,9 +13,12 @@ use std::time::Duration;
 use crate::{Error, Result};
 
 /// Time of one cpu in each period, in microseconds: a twentieth, so that the load, whose requests cost as much as the
-/// server's, can offer four times as much on its own cpu with room to spare. The least the kernel takes is 1 ms.
+/// server's, can offer four times as much on its own cpu with room to spare.
 const QUOTA_US: u32 = 1_000;
 const PERIOD_US: u32 = 20_000;
+
+/// The least time in a period that the kernel takes.
+const QUOTA_US_MIN: u32 = 1_000;
 
 /// How long a group may take to be empty after its processes have ended.
 const EMPTY_TRIES: u32 = 200;
@@ -46,12 +49,14 @@ impl Quota {
     /// # Errors
     /// Without the right to, or where the kernel has no such groups.
     pub fn of(name: &str, thousandths: u32) -> Result<Self> {
-        let (quota, quota_us) = (Self::weighty(name)?, thousandths * PERIOD_US / 1000);
+        // Longer periods for smaller parts.
+        let period_us = PERIOD_US.max(QUOTA_US_MIN * 1000 / thousandths.max(1));
+        let (quota, quota_us) = (Self::weighty(name)?, thousandths * period_us / 1000);
         if quota.folder.join("cpu.cfs_quota_us").exists() {
-            quota.set("cpu.cfs_period_us", PERIOD_US)?;
+            quota.set("cpu.cfs_period_us", period_us)?;
             quota.set("cpu.cfs_quota_us", quota_us)?;
         } else {
-            quota.set("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
+            quota.set("cpu.max", format!("{quota_us} {period_us}"))?;
         }
         Ok(quota)
     }
