@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,12 +39,12 @@ const FILE: (&str, usize) = ("1k.txt", 1024);
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`; a closed loop asks for a small file through it. *By turns* both have the same weight, so together they do \
-twice what the slower one can; *by agents* each has the part of its weight that `--agent` answers, asked for twice a second. \
-*Possible* is what both can do together, compared with that. *Predicted* is what the rule for weights makes of it: a server \
-asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it uses all, so the slow one has a third \
-of the fast one's weight where the fast one is idle for 20 % · ln 3 / ln 20 = 7 % of its time. The first seconds, in which \
-weights settle, are not counted.";
+`balance roundrobin`; a closed loop asks for a small file through it. The first rows are what each does alone. *By turns* both have \
+the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
+answers, asked for twice a second. *Possible* is what both do alone, added, compared with twice the slow one. *Predicted* is what \
+the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
+uses all; so the slow one's weight is *r* times less where the fast one is idle for 20 % · ln *r* / ln 20 of its time, 7 % for three. \
+The first seconds, in which weights settle, are not counted.";
 
 /// The rule for weights (`crates/server/src/balancers/weight.rs`): what is left of a server's time where it begins to ask for
 /// less, and the least that it asks for, as a part of all.
@@ -53,17 +54,31 @@ const LEAST: f64 = 0.05;
 /// What HAProxy goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
+    /// To the fast server alone, and to the slow one: what each can do.
+    Fast,
+    Slow,
     Turns,
     Agents,
 }
 
 impl By {
-    const ALL: [Self; 2] = [Self::Turns, Self::Agents];
+    const ALL: [Self; 4] = [Self::Fast, Self::Slow, Self::Turns, Self::Agents];
 
     fn name(self) -> &'static str {
         match self {
+            Self::Fast => "to the fast one",
+            Self::Slow => "to the slow one",
             Self::Turns => "by turns",
             Self::Agents => "by agents",
+        }
+    }
+
+    /// The servers that it goes to, of both.
+    fn servers(self) -> Range<usize> {
+        match self {
+            Self::Fast => 0..1,
+            Self::Slow => 1..2,
+            Self::Turns | Self::Agents => 0..2,
         }
     }
 }
@@ -89,7 +104,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
         for by in order {
             stop.check()?;
             let rate = one(options, by)?;
-            eprintln!("{:<10} {rate:>8.0} requests/s", by.name());
+            eprintln!("{:<16} {rate:>8.0} requests/s", by.name());
             let key = Key {
                 program: "two servers".into(),
                 variant: by.name().into(),
@@ -133,7 +148,8 @@ fn one(options: &Options, by: By) -> Result<f64> {
     let address = network.free_address()?;
     let state = site.state_folder("haproxy")?;
     let file = state.join("haproxy.cfg");
-    fs::write(&file, configuration(address, &behind, by)).map_err(Error::path("write", &file))?;
+    fs::write(&file, configuration(address, &behind[by.servers()], by))
+        .map_err(Error::path("write", &file))?;
     // Beside the servers, which need little of that cpu and go before: the load needs all of its own.
     let mut command = network.client_command(haproxy, cpus.server);
     command.arg("-db").arg("-f").arg(&file);
@@ -199,6 +215,16 @@ fn load(options: &Options, cpus: Cpus, site: &Site, address: SocketAddr) -> Resu
     Ok(crate::load::recorded(&mut command, &file)?.rate)
 }
 
+/// What both do, compared with both doing what the slow one can.
+fn together(fast: f64, slow: f64) -> f64 {
+    (fast + slow) / (2.0 * slow)
+}
+
+/// The part of its time that a server is idle whose weight is so many times that of another, which has no time left.
+fn idle(ratio: f64) -> f64 {
+    -SPARE * ratio.ln() / LEAST.ln()
+}
+
 fn report(options: &Options, points: &Points) -> Report {
     let [fast, slow] = PARTS;
     let parameters = vec![
@@ -211,25 +237,37 @@ fn report(options: &Options, points: &Points) -> Report {
         1,
         &["HAProxy goes", "requests per second", "spread", "of by turns", "predicted", "possible"],
     );
+    let known = |share: Option<f64>| share.map_or(String::new(), |share| format!("{share:.2}"));
     for by in By::ALL {
         let share = rate(by) / rate(By::Turns).max(f64::MIN_POSITIVE);
-        let together = |idle: f64| (f64::from(fast) * (1.0 - idle) + f64::from(slow)) / f64::from(2 * slow);
-        let ratio = f64::from(fast) / f64::from(slow);
+        let together = |idle: f64| together(rate(By::Fast) * (1.0 - idle), rate(By::Slow));
         let (predicted, possible) = match by {
-            By::Turns => (1.0, 1.0),
-            By::Agents => (together(-SPARE * ratio.ln() / LEAST.ln()), together(0.0)),
+            By::Fast | By::Slow => (None, None),
+            By::Turns => (Some(1.0), Some(1.0)),
+            By::Agents => (Some(together(idle(rate(By::Fast) / rate(By::Slow)))), Some(together(0.0))),
         };
         table.push([
             by.name().into(),
             points.median("two servers", by.name(), "per_s"),
             points.spread("two servers", by.name(), "per_s"),
             format!("{share:.2}"),
-            format!("{predicted:.2}"),
-            format!("{possible:.2}"),
+            known(predicted),
+            known(possible),
         ]);
     }
     Report::new("balancers", "two servers of unequal speed behind HAProxy", &options.repository, parameters)
         .with_points(points)
         .with_table(table)
         .with_how_to_read(HOW_TO_READ)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn three_to_one_is_nearly_twice_as_much() {
+        assert_eq!(super::together(3.0, 1.0), 2.0);
+        let idle = super::idle(3.0);
+        assert!((0.07..0.08).contains(&idle), "{idle}");
+        assert_eq!(super::idle(1.0), 0.0);
+    }
 }

@@ -46,7 +46,7 @@ pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, read_nowait};
-pub use memory::bind_memory;
+pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use slots::{Slot, Slots};

@@ -34,6 +34,28 @@ pub fn bind_memory(nodes: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The nodes that [`bind_memory`] has bound the calling thread's memory to, as the kernel has it now: it puts others in their
+/// place when a cpuset takes them away. None where nothing is bound.
+///
+/// # Errors
+/// The kernel has no memory policies.
+pub fn bound_memory() -> io::Result<Vec<u32>> {
+    let mut mask: NodeMask = [0; NODES_MAX / 64];
+    let mut mode: libc::c_int = 0;
+    let (no_address, no_flags) = (std::ptr::null_mut::<libc::c_void>(), 0 as libc::c_ulong);
+    // SAFETY: the kernel writes one number and NODES_MAX bits, both of which live until the call returns; it reads nothing.
+    let result = unsafe {
+        let (mode, mask) = (&raw mut mode, mask.as_mut_ptr());
+        libc::syscall(libc::SYS_get_mempolicy, mode, mask, NODES_MAX + 1, no_address, no_flags)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let is_bound = libc::c_long::from(mode) == MPOL_BIND;
+    let is_in = |node: &u32| mask[*node as usize / 64] >> (node % 64) & 1 == 1;
+    Ok((0..NODES_MAX as u32).filter(|node| is_bound && is_in(node)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,11 +68,17 @@ mod tests {
             assert!(bind_memory(&[]).is_err());
             assert!(bind_memory(&[1023]).is_err());
             assert!(bind_memory(&[5000]).is_err());
-            bind_memory(&[0]).map(|()| std::fs::read_to_string("/proc/thread-self/numa_maps"))
+            assert_eq!(bound_memory().unwrap_or_default(), []);
+            bind_memory(&[0])?;
+            Ok((std::fs::read_to_string("/proc/thread-self/numa_maps"), bound_memory()))
         });
         match bound.join().unwrap() {
-            Ok(maps) => assert!(maps.is_ok_and(|maps| maps.contains(" bind:0 "))),
+            Ok((maps, nodes)) => {
+                assert!(maps.is_ok_and(|maps| maps.contains(" bind:0 ")));
+                assert_eq!(nodes.unwrap(), [0]);
+            }
             Err(error) => {
+                let error: io::Error = error;
                 eprintln!("SKIPPED: this kernel has no memory policies, or node 0 may not be used: {error}")
             }
         }

@@ -15,6 +15,7 @@ use crate::{
     log::{CoreLog, Log, Notices},
     overload, php,
     server::Server,
+    whereabouts::Whereabouts,
 };
 use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
@@ -27,8 +28,8 @@ const IDLE_GRACE: Duration = Duration::from_millis(500);
 /// How often idle connections are looked for while the server drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
-/// How often a core lets go of what its cache holds for nothing.
-const CACHE_TICK: Duration = Duration::from_secs(1);
+/// How often a core lets go of what its cache holds for nothing, and looks whether it is still where it belongs.
+const TICK: Duration = Duration::from_secs(1);
 
 /// A core could not take what it was given.
 pub(crate) struct CoreError {
@@ -91,7 +92,7 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     if let Some(changes) = changes {
         background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
     }
-    background.push(handle.spawn_on(&handle.color_on(core), tick()));
+    background.push(handle.spawn_on(&handle.color_on(core), tick(core)));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
     background.push(handle.spawn_on(&handle.color_on(core), overload::watch()));
     if let Some(readiness) = local::with(|local| {
@@ -125,9 +126,11 @@ async fn take_changes(changes: Source) {
     }
 }
 
-async fn tick() {
+async fn tick(core: CoreIndex) {
+    let mut whereabouts = Whereabouts::here(core.0);
     loop {
-        sleep(CACHE_TICK).await;
+        sleep(TICK).await;
+        whereabouts.look();
         local::with(|local| {
             local.hosts.tick();
             local.cache.tick();

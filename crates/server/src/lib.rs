@@ -34,6 +34,7 @@ pub mod status;
 pub mod supervise;
 mod trace;
 mod voice;
+mod whereabouts;
 
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};

@@ -106,7 +106,7 @@ fn open(addr: SocketAddr, cpus: &[CpuId], balancing: &Balancing, probe: Probe) -
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
-    balancing.take_charge_of(&sockets)?;
+    balancing.take_charge_of(bound, &sockets);
     Ok(Listening { asked: addr, addr: bound, sockets })
 }
 

@@ -62,6 +62,8 @@ impl AcceptSteering {
                 bpf::update(steering.cpus.as_fd(), cpu, &home.to_ne_bytes())?;
             }
             bpf::update(steering.plan.as_fd(), 0, &plan_bytes(mode, count))?;
+            // Refused now, it can be done without; refused when there are sockets, those would be left without a choice.
+            steering.program(&steering.group()?)?;
             Ok(steering)
         };
         make()
@@ -79,14 +81,23 @@ impl AcceptSteering {
     /// The kernel refuses the program or a socket.
     pub fn choose_among(&self, sockets: &[impl AsFd]) -> io::Result<()> {
         let Some(first) = sockets.first() else { return Ok(()) };
-        let group = bpf::create_map(MapKind::Sockets, 8, self.count, Mappable::No)?;
+        let group = self.group()?;
         for (core, socket) in (0..).zip(sockets) {
             let number = std::os::fd::AsRawFd::as_raw_fd(&socket.as_fd()).cast_unsigned();
             bpf::update(group.as_fd(), core, &u64::from(number).to_ne_bytes())?;
         }
+        bpf::attach_reuseport(first.as_fd(), self.program(&group)?.as_fd())
+    }
+
+    /// A map for the sockets of one address.
+    fn group(&self) -> io::Result<OwnedFd> {
+        bpf::create_map(MapKind::Sockets, 8, self.count, Mappable::No)
+    }
+
+    /// The program, to choose among these.
+    fn program(&self, group: &OwnedFd) -> io::Result<OwnedFd> {
         let maps = [group.as_fd(), self.plan.as_fd(), self.cpus.as_fd(), self.cores.as_fd()];
-        let program = bpf::load(ProgramKind::Reuseport, &bpf::ACCEPT, &maps, &[])?;
-        bpf::attach_reuseport(first.as_fd(), program.as_fd())
+        bpf::load(ProgramKind::Reuseport, &bpf::ACCEPT, &maps, &[])
     }
 }
 

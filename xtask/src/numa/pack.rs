@@ -28,13 +28,14 @@ const MODULES: [&str; 8] = [
 const INIT: &str = include_str!("guest/init.sh");
 
 /// What is done there, in this order.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("1-nodes.sh", include_str!("guest/1-nodes.sh")),
     ("2-php.sh", include_str!("guest/2-php.sh")),
     ("3-stuck.sh", include_str!("guest/3-stuck.sh")),
     ("4-modes.sh", include_str!("guest/4-modes.sh")),
     ("5-undo.sh", include_str!("guest/5-undo.sh")),
     ("6-bounds.sh", include_str!("guest/6-bounds.sh")),
+    ("7-changes.sh", include_str!("guest/7-changes.sh")),
 ];
 
 /// The users that a pool of PHP's looks for.

@@ -19,11 +19,13 @@ mod verdict;
 pub(crate) use counters::Accepted;
 pub(crate) use relieve::{Watched, stop, stop_some, watch};
 
+use crate::voice::say;
 use counters::{AcceptCounts, Counters};
 use kernel::KernelChoice;
 use serde::{Deserialize, Serialize};
 use std::{
-    fmt, io,
+    fmt,
+    net::SocketAddr,
     os::fd::{BorrowedFd, OwnedFd},
     path::Path,
     str::FromStr,
@@ -217,9 +219,16 @@ impl Balancing {
         self.chooser.as_ref().map(AcceptSteering::boards)
     }
 
-    /// Has the kernel choose among the listening sockets of an address, if it chooses at all.
-    pub(crate) fn take_charge_of(&self, sockets: &[OwnedFd]) -> io::Result<()> {
-        self.chooser.as_ref().map_or(Ok(()), |chooser| chooser.choose_among(sockets))
+    /// Has the kernel choose among the listening sockets of an address, if it chooses at all. Where it refuses to, which is
+    /// said, each socket has the connections whose packets its cpu handles.
+    pub(crate) fn take_charge_of(&self, addr: SocketAddr, sockets: &[OwnedFd]) {
+        let Some(chooser) = &self.chooser else { return };
+        if let Err(error) = chooser.choose_among(sockets) {
+            say(format_args!(
+                "balance: the kernel does not choose among the cores for {addr}: {error}; its connections go to the cpu \
+                 of their packets"
+            ));
+        }
     }
 
     /// A connection was accepted on `core`.
@@ -283,6 +292,15 @@ mod tests {
         assert_eq!((hash.steering, hash.watched.concat().len()), (Steering::Hash, 0));
         let local = Balancing::choose(Balance::Local, &cpus);
         assert_eq!(local.steering, Steering::PacketsCpu);
+    }
+
+    /// Sockets that share no address, which no program can choose among.
+    #[test]
+    fn a_choice_that_the_kernel_refuses_is_done_without() {
+        let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);
+        let sockets: Vec<OwnedFd> =
+            (0..2).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap().into()).collect();
+        asked.take_charge_of("127.0.0.1:0".parse().unwrap(), &sockets);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 # The modes compared where one node is slowed, as in Apache-NUMA's tables: the cores of node 2 get two thousandths of their
-# cpus' time, as if others had the rest. A table and no verdict: a core that is not let run where it waits for its sockets
-# looks idle to the program that chooses.
+# cpus' time, as if others had the rest. A table and no verdict: what is fast and what is slow cannot be seen here, and
+# how the emulator shares its own cpus is chance.
 
 slowed=/sys/fs/cgroup/slowed
 echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
@@ -39,4 +39,4 @@ mode() { # MODE slow-OR-true WHAT
 
 row mode "node 2 is" "inst0" "inst1" "inst2" "inst3" "of 160 requests, answered while it was so"
 mode load-aware true "as others"
-for balance in fixed round-robin local load-aware; do mode $balance slow "slowed"; done
+for balance in hash fixed round-robin local load-aware; do mode $balance slow "slowed"; done

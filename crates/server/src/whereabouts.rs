@@ -1,0 +1,171 @@
+//! Whether a core still has its cpu and its memory: both can be taken from a running server, by an administrator who takes a
+//! cpu offline or changes the process's cpuset.
+//!
+//! The kernel then puts the thread elsewhere and says nothing, and forgets where it was bound to. So each core looks once a
+//! second; what it has lost is said once, it goes on where it may, and it goes back and says so when it may again. Leaves
+//! out the system calls (`vermeil-io`). Tested here, and on an emulated machine (`cargo xtask test numa`).
+
+use crate::voice::say;
+use std::io;
+use vermeil_io::{allow_current_thread, bind_memory, bound_memory, current_affinity};
+use vermeil_topology::{CpuId, CpuSet};
+
+/// Where a core was when it began to serve.
+#[derive(Debug)]
+pub(crate) struct Whereabouts {
+    core: u32,
+    cpu: Option<Place>,
+    memory: Option<Place>,
+}
+
+impl Whereabouts {
+    /// Of the calling thread, which is this core. What it is not bound to cannot be taken from it.
+    pub(crate) fn here(core: u32) -> Self {
+        let cpu = (current_affinity().len() == 1).then(|| Place::of(cpus()));
+        let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(Place::of);
+        Self { core, cpu, memory }
+    }
+
+    /// Looks, on the same thread.
+    pub(crate) fn look(&mut self) {
+        let core = self.core;
+        let go = |home: &[u32]| {
+            let home: Vec<usize> = home.iter().map(|&cpu| cpu as usize).collect();
+            allow_current_thread(&home)
+        };
+        if let Some(place) = &mut self.cpu
+            && let Some(change) = place.look(cpus, go)
+        {
+            let home = list(&place.home);
+            match change {
+                Change::Away(there) => say(format_args!(
+                    "core {core}: cpu {home} was taken away (offline, or out of the cpuset); it runs on {} until it may \
+                     run there again",
+                    list(&there)
+                )),
+                Change::Back => say(format_args!("core {core}: runs on cpu {home} again")),
+            }
+        }
+        if let Some(place) = &mut self.memory
+            && let Some(change) = place.look(nodes, bind_memory)
+        {
+            let home = list(&place.home);
+            match change {
+                Change::Away(there) => say(format_args!(
+                    "core {core}: memory of node {home} was taken away (out of the cpuset); new memory comes from node {}",
+                    list(&there)
+                )),
+                Change::Back => say(format_args!("core {core}: memory comes from node {home} again")),
+            }
+        }
+    }
+}
+
+/// The cpus this thread may run on.
+fn cpus() -> Vec<u32> {
+    current_affinity().into_iter().map(|cpu| cpu as u32).collect()
+}
+
+/// The nodes its memory is bound to.
+fn nodes() -> Vec<u32> {
+    bound_memory().unwrap_or_default()
+}
+
+/// As lists are written: `0-3,8`.
+fn list(numbers: &[u32]) -> String {
+    numbers.iter().copied().map(CpuId).collect::<CpuSet>().to_string()
+}
+
+/// What a thread is bound to: numbers of cpus, or of nodes.
+#[derive(Debug)]
+struct Place {
+    home: Vec<u32>,
+    is_away: bool,
+}
+
+/// What has become of it.
+#[derive(Debug, PartialEq, Eq)]
+enum Change {
+    /// It may not be there, and is here.
+    Away(Vec<u32>),
+    /// It is there again.
+    Back,
+}
+
+impl Place {
+    fn of(home: Vec<u32>) -> Self {
+        Self { home, is_away: false }
+    }
+
+    /// Where it is `now`, and back home with `go` if that is somewhere else; what there is to say.
+    fn look(
+        &mut self,
+        now: impl Fn() -> Vec<u32>,
+        go: impl FnOnce(&[u32]) -> io::Result<()>,
+    ) -> Option<Change> {
+        let mut here = now();
+        if here != self.home && go(&self.home).is_ok() {
+            here = now();
+        }
+        let is_away = here != self.home;
+        let was_away = std::mem::replace(&mut self.is_away, is_away);
+        match (was_away, is_away) {
+            (false, true) => Some(Change::Away(here)),
+            (true, false) => Some(Change::Back),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// A kernel that has a thread somewhere, and lets it go to some places.
+    struct Kernel {
+        now: RefCell<Vec<u32>>,
+        allows: bool,
+    }
+
+    impl Kernel {
+        fn look(&self, place: &mut Place) -> Option<Change> {
+            let go = |home: &[u32]| match self.allows {
+                true => {
+                    self.now.replace(home.to_vec());
+                    Ok(())
+                }
+                false => Err(io::ErrorKind::InvalidInput.into()),
+            };
+            place.look(|| self.now.borrow().clone(), go)
+        }
+    }
+
+    #[test]
+    fn what_is_taken_away_is_said_once_and_so_is_its_return() {
+        let mut place = Place::of(vec![9]);
+        let mut kernel = Kernel { now: RefCell::new(vec![9]), allows: true };
+        assert_eq!(kernel.look(&mut place), None);
+        (kernel.now, kernel.allows) = (RefCell::new(vec![8, 10]), false);
+        assert_eq!(kernel.look(&mut place), Some(Change::Away(vec![8, 10])));
+        assert_eq!(kernel.look(&mut place), None);
+        kernel.allows = true;
+        assert_eq!(kernel.look(&mut place), Some(Change::Back));
+        assert_eq!(kernel.look(&mut place), None);
+    }
+
+    #[test]
+    fn what_the_kernel_has_forgotten_is_put_right_without_a_word() {
+        let mut place = Place::of(vec![2]);
+        let kernel = Kernel { now: RefCell::new(vec![0, 1, 2, 3]), allows: true };
+        assert_eq!(kernel.look(&mut place), None);
+        assert_eq!(*kernel.now.borrow(), [2]);
+    }
+
+    #[test]
+    fn a_core_that_was_never_bound_loses_nothing() {
+        let mut core = Whereabouts { core: 0, cpu: None, memory: None };
+        core.look();
+        assert_eq!(list(&[8, 9, 11]), "8-9,11");
+    }
+}
