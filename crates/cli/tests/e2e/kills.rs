@@ -6,7 +6,10 @@
 //! order of the kills comes from a seed, which is printed too; when they hit what is for the kernel to say.
 
 use crate::support::{Client, Content, Io, Server, Site, on_both, until, vermeil};
-use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal},
+};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -293,7 +296,12 @@ impl Process {
         let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return false };
         let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
         let is_it = children(self.parent).contains(&self.pid);
-        is_it && !is_over(self.pid) && pidfd_send_signal(descriptor, Signal::KILL).is_ok()
+        if !is_it || is_over(self.pid) || pidfd_send_signal(&descriptor, Signal::KILL).is_err() {
+            return false;
+        }
+        // Until it is over it could be killed, and counted, once more.
+        let patience = Timespec::try_from(PATIENCE).expect("seconds");
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&patience)).is_ok_and(|over| over > 0)
     }
 }
 
