@@ -11,7 +11,11 @@ use crate::{
     shared::{NOBODY, add},
 };
 use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, LINGER_NS, Stealing, Stolen};
+
+/// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
+/// lines to themselves. Guess.
+const LINGER_PAUSES: usize = 8;
 
 /// What one visit to a victim brought.
 #[derive(Default)]
@@ -28,16 +32,35 @@ impl Core {
         }
         let mine = self.mine();
         add(&mine.counters.searches, 1);
-        self.shared.searching.store(true, Ordering::Relaxed);
-        let found = self.visit_all();
+        let others_search = self.shared.searching.swap(true, Ordering::Relaxed);
+        let found = self.visit_all() || !others_search && self.linger();
         self.shared.searching.store(false, Ordering::Relaxed);
         // What became worth a steal meanwhile woke nobody, since somebody was searching: look once more.
-        let found = found || (self.anything_stealable() && self.visit_all());
+        let found = found || self.anything_stealable() && self.visit_all();
         if found {
             self.call_another();
         }
         self.looked_in_vain.set(if found { 0 } else { self.looked_in_vain.get().saturating_add(1) });
         found
+    }
+
+    /// Goes on looking where more is likely to come soon; whether anything came, to be stolen or of its own.
+    fn linger(&self) -> bool {
+        let (shared, mine) = (&self.shared, self.mine());
+        if !shared.stealing.lingers(self.looked_in_vain.get()) {
+            return false;
+        }
+        mine.hints.idle();
+        let until_ns = shared.clock.now_ns() + LINGER_NS;
+        while shared.clock.now_ns() < until_ns && !shared.stopping.load(Ordering::Relaxed) {
+            for _ in 0..LINGER_PAUSES {
+                std::hint::spin_loop();
+            }
+            if !mine.ready.is_empty() || self.anything_stealable() && self.visit_all() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each

@@ -72,6 +72,15 @@ trait Awaited<T>: Cancel {
 }
 
 impl Handle {
+    /// Spawns `future` on a new color of its own, placed by the policy: beside everything else.
+    pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_at(self.color(), future)
+    }
+
     /// Spawns `future` on `color`: its polls never overlap with anything else on that color.
     ///
     /// # Panics
@@ -82,9 +91,17 @@ impl Handle {
         F::Output: Send + 'static,
     {
         assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
-        let registered = color.core().0;
+        self.spawn_at(color.clone(), future)
+    }
+
+    fn spawn_at<F>(&self, color: Color, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (registered, id) = (color.core().0, color.id());
         let body = Body {
-            color: color.clone(),
+            color,
             away: Mutex::default(),
             is_away: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -93,7 +110,7 @@ impl Handle {
             slot: AtomicUsize::new(0),
             future: PhantomData,
         };
-        let task = Repeating::new(body, color.id(), future);
+        let task = Repeating::new(body, id, future);
         let registry = &self.shared.core(registered).tasks;
         registry.insert(task.clone(), &task.body.slot);
         if self.shared.ended.load(Ordering::Relaxed) {

@@ -35,5 +35,5 @@ pub use place::{CoreIndex, CoreSet, HandlerIndex, Leader, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{Gather, Order, Ready, Slot, Stolen, WorthClass};
 pub use share::{AHEAD_NS, CLASSES_MAX, Class, ClassIndex, Shares};
-pub use steal::{Candidate, HAUL_MAX, Stealing, WATCH_NS};
+pub use steal::{Candidate, HAUL_MAX, LINGER_NS, Stealing, WATCH_NS};
 pub use turn::{Seen, Step, Turn, TurnLimits};

@@ -124,6 +124,13 @@ impl Stealing {
         }
     }
 
+    /// Whether a core that has found nothing goes on looking for [`LINGER_NS`] before it sleeps, when it has looked in vain so
+    /// many times since it last found something: only if what it has just done was stolen, since more is likely to come from
+    /// there. At most one wait in vain for each time it was woken for something.
+    pub fn lingers(self, looked: u32) -> bool {
+        self == Self::Learned && looked == 0
+    }
+
     /// When the sentinel, the one sleeping core that watches, must look at another again; `looked`: how often it has
     /// looked in vain since it last found something. `None` if nothing runs there: whoever begins to run something there
     /// calls a sentinel again when something comes to wait behind it.
@@ -143,6 +150,10 @@ impl Stealing {
 /// Longest time between two looks of a sentinel while anything runs, in nanoseconds: the bound on how long a short event can be
 /// caught behind a long one. A thousand looks a second are a few thousandths of a sleeping core.
 pub const WATCH_NS: u64 = 1_000_000;
+
+/// How long a core goes on looking before it sleeps, in nanoseconds: about what sleeping and being woken take both sides, so
+/// that it never loses more than twice the best it could have done.
+pub const LINGER_NS: u64 = 10_000;
 
 /// Most work that one visit takes, in nanoseconds. Guess: a turn.
 const AMOUNT_NS_MAX: u64 = 1_000_000;
@@ -214,6 +225,14 @@ mod tests {
         assert!(!Stealing::Learned.comes_to_poster(&Candidate { wait_ns: 1_000_000, ..short }, 3_000));
         assert!(!Stealing::Learned.comes_to_poster(&COLOR, 3_000));
         assert!(!Stealing::TimeLeft.comes_to_poster(&short, 3_000));
+    }
+
+    /// A thief that emptied its victim slept at once, and was woken for each of the next few colors.
+    #[test]
+    fn only_who_has_just_stolen_lingers() {
+        assert!(Stealing::Learned.lingers(0));
+        assert!(!Stealing::Learned.lingers(1));
+        assert!(!Stealing::TimeLeft.lingers(0), "Mely's thieves are as the document has them");
     }
 
     #[test]

@@ -97,19 +97,14 @@ impl Program {
         !matches!(self, Self::PostLocal | Self::PostRemote | Self::Steal100 | Self::Steal10000 | Self::Idle)
     }
 
+    /// Whether it is one text on all of them.
+    pub fn is_common(self) -> bool {
+        matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::PingPong | Self::Channel)
+    }
+
     /// Whether it runs on `variant`.
     pub fn runs_on(self, variant: Variant) -> bool {
-        let has_tasks = matches!(
-            self,
-            Self::KeyedStream
-                | Self::MixedJobs
-                | Self::Skynet
-                | Self::Spawn
-                | Self::Unbalanced
-                | Self::PingPong
-                | Self::Channel
-                | Self::Idle
-        );
+        let has_tasks = self.is_common() || matches!(self, Self::KeyedStream | Self::MixedJobs | Self::Idle);
         match variant {
             Variant::Policy(_) => true,
             Variant::Tokio | Variant::Smol => has_tasks,

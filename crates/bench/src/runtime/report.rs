@@ -30,7 +30,9 @@ run takes with the default observation than with none, over pairs of runs. *Stea
 cycles for one successful steal (at the nominal frequency), *stolen* what the color's queued events were expected to take.
 
 Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
-jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all.
+jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all, and \
+run once before they are measured, in the same process: what the kernel takes to clear new memory for a hundred thousand \
+tasks would drown the rest.
 
 **What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other than \
 any other, `ncopy` has one node and is stealing within it, and every plan is one of few. Servers and their clients share the \

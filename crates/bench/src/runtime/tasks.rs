@@ -56,7 +56,7 @@ impl Tasks for Vermeil {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ended(self.0.spawn_on(&self.0.color(), future))
+        Ended(self.0.spawn(future))
     }
 
     fn yield_now(&self) -> impl Future<Output = ()> + Send {

@@ -37,7 +37,7 @@ where
     fn execute(&self, future: F) {
         let task = match &self.target {
             Target::Same(color) => self.handle.spawn_on(color, future),
-            Target::Children => self.handle.spawn_on(&self.handle.color(), future),
+            Target::Children => self.handle.spawn(future),
         };
         // The future tells hyper what hyper wants to know; as a task it runs on unwatched.
         drop(task);

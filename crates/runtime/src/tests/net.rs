@@ -27,13 +27,13 @@ fn serve(handle: &Handle, count: usize) -> (SocketAddr, crate::Task<usize>) {
     let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
     let addr = std::net::TcpListener::from(socket.try_clone().unwrap()).local_addr().unwrap();
     let spawner = handle.clone();
-    let task = handle.spawn_on(&handle.color(), async move {
+    let task = handle.spawn(async move {
         let listener = TcpListener::new(socket).unwrap();
         let mut connections = Vec::new();
         for _ in 0..count {
             let socket = listener.accept().await.unwrap();
             let stream = TcpStream::new(socket).unwrap();
-            connections.push(spawner.spawn_on(&spawner.color(), double(stream)));
+            connections.push(spawner.spawn(double(stream)));
         }
         let mut total = 0;
         for connection in connections {
@@ -87,9 +87,7 @@ fn tasks_connect_to_tasks() {
         let (addr, total) = serve(&handle, 10);
         let clients: Vec<_> = (1..=10)
             .map(|count| {
-                handle.spawn_on(&handle.color(), async move {
-                    ask(TcpStream::connect(addr).await?, count * 1000).await
-                })
+                handle.spawn(async move { ask(TcpStream::connect(addr).await?, count * 1000).await })
             })
             .collect();
         for (client, count) in clients.into_iter().zip(1..) {
@@ -98,9 +96,8 @@ fn tasks_connect_to_tasks() {
         assert_eq!(total.wait(), Ok(55_000));
         // Closed for sure, which the server's listener is only when its driver comes to it.
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let refused = handle.spawn_on(&handle.color(), async move {
-            TcpStream::connect(closed).await.map(drop).map_err(|error| error.kind())
-        });
+        let refused = handle
+            .spawn(async move { TcpStream::connect(closed).await.map(drop).map_err(|error| error.kind()) });
         assert_eq!(refused.wait(), Ok(Err(ErrorKind::ConnectionRefused)));
     }
 }
@@ -130,7 +127,7 @@ fn a_full_unix_queue_is_waited_for() {
         for client in clients {
             assert_eq!(client.wait().unwrap().unwrap(), 100);
         }
-        let gone = handle.spawn_on(&handle.color(), async move {
+        let gone = handle.spawn(async move {
             TcpStream::connect_unix("/nonexistent/socket".as_ref())
                 .await
                 .map(drop)
@@ -163,7 +160,7 @@ fn a_socket_is_refused_on_the_same_core_of_another_runtime() {
         let ((foreign, _peer), (own, mut own_peer)) = (pair(), pair());
         let (foreign, own) = (open(&one, foreign), open(&other, own));
         let handle = other.handle();
-        let sent = handle.spawn_on(&handle.color(), async move {
+        let sent = handle.spawn(async move {
             let refused = foreign.send(b"x".to_vec(), Bytes::new(), More::No).is_err();
             drop(foreign);
             own.send(b"mine".to_vec(), Bytes::new(), More::No).unwrap();

@@ -162,7 +162,7 @@ fn tasks_and_their_timers_follow_their_color() {
         let all = handle.spawn_on(&handle.color_on(first), async move {
             let tasks: Vec<_> = (0..30)
                 .map(|number| {
-                    spawner.spawn_on(&spawner.color(), async move {
+                    spawner.spawn(async move {
                         for _ in 0..5 {
                             spin(Duration::from_micros(50));
                             crate::sleep(Duration::from_micros(300)).await;

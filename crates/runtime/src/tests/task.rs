@@ -72,7 +72,7 @@ fn cancelling_drops_the_future_on_its_color() {
     let handle = runtime.handle();
     let on_color = Arc::new(AtomicBool::new(false));
     let held = OnDrop(on_color.clone());
-    let task = handle.spawn_on(&handle.color(), async move {
+    let task = handle.spawn(async move {
         pending::<()>().await;
         drop(held);
     });
@@ -112,7 +112,7 @@ fn shutdown_waits_for_tasks_and_then_cancels_them() {
     let finished = Arc::new(AtomicUsize::new(0));
     for _ in 0..4 {
         let finished = finished.clone();
-        handle.spawn_on(&handle.color(), async move {
+        handle.spawn(async move {
             sleep(Duration::from_millis(30)).await;
             finished.fetch_add(1, Ordering::Relaxed);
         });
@@ -124,7 +124,7 @@ fn shutdown_waits_for_tasks_and_then_cancels_them() {
     let handle = runtime.handle();
     let on_color = Arc::new(AtomicBool::new(false));
     let held = OnDrop(on_color.clone());
-    let stuck = handle.spawn_on(&handle.color(), async move {
+    let stuck = handle.spawn(async move {
         pending::<()>().await;
         drop(held);
     });
@@ -163,7 +163,7 @@ fn spawning_while_the_runtime_stops_harms_nothing() {
 fn stopping_ends_what_never_pauses() {
     let runtime = runtime();
     let handle = runtime.handle();
-    let task = handle.spawn_on(&handle.color(), async {
+    let task = handle.spawn(async {
         loop {
             yield_now().await;
         }

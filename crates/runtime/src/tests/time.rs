@@ -34,7 +34,7 @@ fn sleeps_end_in_the_order_of_their_deadlines() {
 fn a_limit_ends_what_takes_too_long_and_can_be_used_again() {
     let runtime = runtime();
     let handle = runtime.handle();
-    let task = handle.spawn_on(&handle.color(), async {
+    let task = handle.spawn(async {
         let mut limit = Sleep::unset();
         limit.set(Duration::from_secs(3600));
         assert_eq!(limit.limit(async { 1 }).await, Ok(1));

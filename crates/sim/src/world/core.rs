@@ -76,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) last_handler: u16,
     /// Searches since one found something.
     pub(crate) looked_in_vain: u32,
+    /// Until when it looks on before it sleeps.
+    pub(crate) lingers_until_ns: u64,
     /// Since when it has found nothing to do.
     pub(crate) idle_since_ns: Option<u64>,
     pub(crate) speed_percent: u32,
@@ -109,6 +111,7 @@ impl Core {
             woken: false,
             last_handler: u16::MAX,
             looked_in_vain: 0,
+            lingers_until_ns: 0,
             idle_since_ns: None,
             speed_percent,
             paused_until_ns: 0,

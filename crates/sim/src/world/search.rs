@@ -1,11 +1,11 @@
 //! A core without work: it looks around, takes what pays, and sleeps otherwise.
 //!
 //! The order of steps is the runtime's (its `steal.rs`): one round over the victims, a second look if something has become
-//! worth taking meanwhile, and one sleeping core that watches the busy ones. A thief never waits for a lock. Whom to look at
+//! worth taking meanwhile, a short wait where more is likely to come, and one sleeping core that watches the busy ones. A thief never waits for a lock. Whom to look at
 //! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
 //! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
 
-use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, Order, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
 
 use super::World;
 use super::colors::Token;
@@ -20,8 +20,8 @@ const FURTHER_LINES_MILLI: u64 = 2_000;
 impl<W: Watch> World<W> {
     /// Looks for something to steal; what is found is in the core's own queue.
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
-        let began_ns = *at_ns;
-        self.is_searching = false;
+        let (began_ns, stealing) = (*at_ns, self.stealing);
+        let others_search = std::mem::take(&mut self.is_searching);
         let found =
             self.visit_all(thief, at_ns) || (self.anything_stealable(thief) && self.visit_all(thief, at_ns));
         let state = self.core(thief);
@@ -30,6 +30,9 @@ impl<W: Watch> World<W> {
             state.looked_in_vain = 0;
             self.call_another(thief, at_ns);
         } else {
+            if stealing.lingers(state.looked_in_vain) && !others_search {
+                state.lingers_until_ns = *at_ns + LINGER_NS;
+            }
             state.looked_in_vain = state.looked_in_vain.saturating_add(1);
             state.counts.vain_searches += 1;
         }
@@ -254,6 +257,10 @@ impl<W: Watch> World<W> {
         if self.stealing.is_on() && at_ns < since_ns + spin_ns && self.core(core).is_there() {
             let step_ns = (spin_ns / 64).clamp(SPIN_STEP_NS.0, SPIN_STEP_NS.1);
             return self.go_on(core, at_ns + step_ns);
+        }
+        if at_ns < self.core(core).lingers_until_ns && self.core(core).is_there() {
+            self.is_searching = true;
+            return self.go_on(core, at_ns + SPIN_STEP_NS.0);
         }
         self.park(core, at_ns);
     }
