@@ -5,6 +5,7 @@ use crate::{
     control::Control,
     core::Core,
     error::StartError,
+    handler::slots,
     observed::Noting,
     shared::{Handle, Setup, Shared},
 };
@@ -157,7 +158,7 @@ impl Builder {
         }
         let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
-        let control = Control::new(&self.policy, &layout, self.limits.handlers)?;
+        let control = Control::new(&self.policy, &layout, slots(self.limits.handlers))?;
         let Self { limits, turn, policy, classes, noting, .. } = self;
         let setup = Setup { layout, control, limits, turn, policy, classes, pool, board, noting };
         let shared = Shared::new(&cpus, setup);

@@ -8,6 +8,7 @@ use crate::{
     color::{About, Color, Queue, Token},
     control::Counting,
     costs::{Learner, coldness},
+    kinds::KnownKinds,
     observed::Stamping,
     pace::Pace,
     shared::{CoreShared, Shared, add},
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) learner: RefCell<Learner>,
     pub(crate) counting: RefCell<Counting>,
     pub(crate) stamping: Stamping,
+    pub(crate) kinds: KnownKinds,
     /// Something of the driver was made by the event that runs: its color stays here.
     uses_driver: Cell<bool>,
     /// What the event that holds its color holds it for.
@@ -89,13 +91,15 @@ const DRIVER_RETRY: Duration = Duration::from_millis(10);
 /// How long a core that has nothing left waits for what the others still cancel, before it looks again.
 const STOPPING_LOOK: Duration = Duration::from_millis(1);
 
-/// The core whose thread this is.
+/// The core whose thread this is. Asked several times for each event: inlined, or its closures cost more than they do.
+#[inline(always)]
 pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
     // A destructor that runs while the thread ends finds no core.
     CORE.try_with(|core| core.get().map(f)).ok().flatten()
 }
 
 /// As [`current`], if the core is one of that runtime's: indices of another's cores and handlers mean nothing in it.
+#[inline(always)]
 pub(crate) fn current_of<R>(shared: &Shared, f: impl FnOnce(&Core) -> R) -> Option<R> {
     current(|core| std::ptr::eq(&*core.shared, shared).then(|| f(core))).flatten()
 }
@@ -122,6 +126,7 @@ impl Core {
             learner: RefCell::new(Learner::new(shared.stealing)),
             counting: RefCell::default(),
             stamping: Stamping::new(),
+            kinds: KnownKinds::default(),
             took_ns: Cell::new(0),
             spent_ns: Cell::new(0),
             uses_driver: Cell::new(false),

@@ -5,6 +5,7 @@ use crate::{
     core::current,
     costs::Published,
     error::Full,
+    kinds::{KINDS_MAX, Kinds},
     shared::{Handle, NOBODY, Shared, add},
     spec::{Exclusion, Lanes, Place, Spec},
     times::ObservedTimes,
@@ -30,6 +31,10 @@ pub(crate) struct HandlerCounters {
 /// What is known of a runtime's handlers; a handler's index is its position. The first is the polling of tasks.
 pub(crate) struct Handlers {
     names: Mutex<Vec<String>>,
+    pub(crate) kinds: Kinds,
+    /// Handlers that a program has registered, and may register.
+    registered: AtomicUsize,
+    bound: usize,
     priors: Mutex<Vec<Prior>>,
     classes: Vec<Class>,
     any_gathers: AtomicBool,
@@ -60,22 +65,32 @@ impl Rules {
     }
 }
 
+/// Handlers that there may be when a program may register `bound`: those, one for tasks, and one for each kind of them; as many
+/// as a label has numbers for.
+pub(crate) fn slots(bound: usize) -> usize {
+    (bound + 1 + KINDS_MAX).min(1 << 16)
+}
+
 /// A handler that nobody follows: where it runs is not noted.
 const UNFOLLOWED: u32 = NOBODY - 1;
 
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
-        let published = (0..=bound).map(|_| Published::new()).collect();
+        let slots = slots(bound);
+        let published = (0..slots).map(|_| Published::new()).collect();
         let handlers = Self {
             names: Mutex::default(),
+            kinds: Kinds::default(),
+            registered: AtomicUsize::new(0),
+            bound: bound.min(u16::MAX.into()),
             priors: Mutex::default(),
             classes,
             any_gathers: AtomicBool::new(false),
-            rules: (0..=bound).map(|_| Rules::new()).collect(),
+            rules: (0..slots).map(|_| Rules::new()).collect(),
             published,
             stealing,
         };
-        handlers.register(&Spec::new("task"));
+        handlers.add(&Spec::new("task"));
         handlers
     }
 
@@ -160,12 +175,18 @@ impl Handlers {
     }
 
     fn register(&self, spec: &Spec) -> HandlerIndex {
+        let (before, bound) = (self.registered.fetch_add(1, Ordering::Relaxed), self.bound);
+        assert!(before < bound, "a runtime has at most {bound} handlers (Limits::handlers)");
+        self.add(spec)
+    }
+
+    /// Kinds of tasks that have a handler each: as many as there are numbers left.
+    pub(crate) fn kinds_max(&self) -> usize {
+        self.published.len() - 1 - self.bound
+    }
+
+    pub(crate) fn add(&self, spec: &Spec) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
-        let bound = self.published.len() - 1;
-        assert!(
-            names.len() <= bound.min(u16::MAX.into()),
-            "a runtime has at most {bound} handlers (Limits::handlers)"
-        );
         let index = HandlerIndex(names.len() as u32);
         self.priors.lock().expect("nothing panics under this lock").push(spec.prior);
         self.published(index).start(spec.prior, self.stealing);

@@ -53,6 +53,7 @@ mod hop;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod keyed;
+mod kinds;
 mod net;
 mod observed;
 mod pace;

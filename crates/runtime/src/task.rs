@@ -14,7 +14,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
@@ -50,8 +50,10 @@ struct Body<F: Future> {
     outcome: Outcome<F::Output>,
     /// The core whose registry keeps it, wherever its color goes.
     registered: u32,
+    /// What its polls count as.
+    handler: HandlerIndex,
     /// Its place in that registry; written once, before anybody can find it there.
-    slot: AtomicUsize,
+    slot: AtomicU32,
     /// The future is the event's resident: nothing once it has ended.
     future: PhantomData<fn() -> F>,
 }
@@ -107,7 +109,8 @@ impl Handle {
             cancelled: AtomicBool::new(false),
             outcome: Outcome::default(),
             registered,
-            slot: AtomicUsize::new(0),
+            handler: self.shared.kind_of::<F>(),
+            slot: AtomicU32::new(0),
             future: PhantomData,
         };
         let task = Repeating::new(body, id, future);
@@ -160,9 +163,9 @@ where
         let body = &task.body;
         // Acquire pairs with the store in `go_to`; a waker that comes earlier posts at home, and the task is followed.
         if body.is_away.load(Ordering::Acquire) {
-            body.whereabouts().push(TASKS, event);
+            body.whereabouts().push(body.handler, event);
         } else {
-            body.color.push(TASKS, event);
+            body.color.push(body.handler, event);
         }
     }
 
@@ -211,9 +214,6 @@ where
         away.as_ref().unwrap_or(&self.color).clone()
     }
 }
-
-/// The handler that polls of tasks count as.
-pub(crate) const TASKS: HandlerIndex = HandlerIndex(0);
 
 type Panic = Box<dyn std::any::Any + Send>;
 
@@ -387,15 +387,15 @@ pub(crate) struct Registry {
 impl Registry {
     /// Keeps `task` and writes its place to `slot`: under the lock, since a core that stops cancels, and so removes, what
     /// it finds here before the spawning thread may have come further.
-    fn insert(&self, task: Pin<Arc<dyn Cancel>>, slot: &AtomicUsize) {
+    fn insert(&self, task: Pin<Arc<dyn Cancel>>, slot: &AtomicU32) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        slot.store(tasks.insert(task), Ordering::Relaxed);
+        slot.store(tasks.insert(task) as u32, Ordering::Relaxed);
         self.alive.store(tasks.len(), Ordering::Release);
     }
 
-    fn remove(&self, slot: usize) {
+    fn remove(&self, slot: u32) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        let ended = tasks.remove(slot);
+        let ended = tasks.remove(slot as usize);
         self.alive.store(tasks.len(), Ordering::Release);
         drop((tasks, ended));
     }

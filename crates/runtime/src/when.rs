@@ -10,8 +10,9 @@ use crate::{
     color::About,
     core::{Core, current},
     error::TaskError,
+    kinds::TASKS,
     shared::{Handle, add},
-    task::{Outcome, TASKS, run_contained},
+    task::{Outcome, run_contained},
 };
 use std::{
     mem,

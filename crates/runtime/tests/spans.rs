@@ -100,7 +100,11 @@ fn events_have_spans_and_what_is_logged_is_in_them() {
         let (_, span) = logged.iter().find(|(said, _)| said == message).expect(message);
         spans[&span.expect("it was said in a span")].clone()
     };
-    for (message, handler) in [("hello nobody", "greet"), ("hello you", "greet"), ("from a task", "task")] {
+    for (message, handler) in [
+        ("hello nobody", "greet"),
+        ("hello you", "greet"),
+        ("from a task", "task spans::events_have_spans_and_what_is_logged_is_in_them"),
+    ] {
         let span = within(message);
         assert_eq!((span["span"].as_str(), span["handler"].as_str()), ("event", handler));
         assert_eq!(span["color"], color.id().0.to_string());

@@ -1,7 +1,9 @@
 //! Tasks: results, order with handlers, cancelling, panics, blocking work, stopping.
 
 use super::{PATIENCE, eventually, runtime};
-use crate::{Colored, CoreIndex, Handler, TaskError, blocking, core_index, sleep, yield_now};
+use crate::{
+    Colored, CoreIndex, Handler, Limits, Policy, Runtime, TaskError, blocking, core_index, sleep, yield_now,
+};
 use std::{
     future::pending,
     sync::{
@@ -176,10 +178,34 @@ fn stopping_ends_what_never_pauses() {
     });
     assert!(again.set(handler).is_ok());
     handler.post(&color, ()).unwrap();
-    eventually("both run", || handle.snapshot().handlers[0].runs > 0);
+    eventually("both run", || {
+        handle.snapshot().handlers.iter().any(|handler| handler.name.starts_with("task ") && handler.runs > 0)
+    });
     let stopped = runtime.shutdown(Duration::ZERO);
     assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (1, 1));
     assert_eq!(task.wait(), Err::<(), _>(TaskError::Cancelled));
+}
+
+async fn kind<const KIND: usize>() -> usize {
+    KIND
+}
+
+/// One mean over all polls made every task worth what the longest takes.
+#[test]
+fn each_kind_of_task_counts_for_itself_while_there_are_numbers() {
+    let limits = Limits { handlers: usize::from(u16::MAX) - 3, ..Limits::default() };
+    let runtime = Runtime::builder().policy(Policy::None).limits(limits).build().unwrap();
+    let handle = runtime.handle();
+    for _ in 0..2 {
+        assert_eq!(handle.spawn(kind::<1>()).wait(), Ok(1));
+    }
+    assert_eq!(handle.spawn(kind::<2>()).wait(), Ok(2));
+    assert_eq!(handle.spawn(kind::<3>()).wait(), Ok(3));
+    assert_eq!(handle.spawn(kind::<4>()).wait(), Ok(4));
+    let runs: Vec<_> =
+        handle.snapshot().handlers.into_iter().map(|handler| (handler.name, handler.runs)).collect();
+    let name = "task vermeil::tests::task::kind".to_owned();
+    assert_eq!(runs, [("task".into(), 1), (name.clone(), 2), (name.clone(), 1), (name, 1)]);
 }
 
 #[test]
