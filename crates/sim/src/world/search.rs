@@ -258,9 +258,15 @@ impl<W: Watch> World<W> {
             let step_ns = (spin_ns / 64).clamp(SPIN_STEP_NS.0, SPIN_STEP_NS.1);
             return self.go_on(core, at_ns + step_ns);
         }
-        if at_ns < self.core(core).lingers_until_ns && self.core(core).is_there() {
-            self.is_searching = true;
-            return self.go_on(core, at_ns + SPIN_STEP_NS.0);
+        let state = self.core(core);
+        if at_ns < state.lingers_until_ns {
+            let is_there = state.is_there();
+            // Work of its own that comes meanwhile ends the search.
+            state.woken = is_there;
+            self.is_searching = is_there;
+            if is_there {
+                return self.go_on(core, at_ns + SPIN_STEP_NS.0);
+            }
         }
         self.park(core, at_ns);
     }
