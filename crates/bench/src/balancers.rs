@@ -28,7 +28,7 @@ use crate::{Error, Result};
 pub const ROUNDS: usize = 3;
 
 /// Parts of a cpu, in thousandths: little, so that HAProxy and the load have enough of theirs to ask for more.
-const PARTS: [u32; 2] = [60, 20];
+const PARTS: [u32; 2] = [90, 30];
 
 /// Connections through HAProxy, each with a request under way: more than both servers answer while the slow one's time is
 /// used up, or all would come to wait for it.
@@ -237,7 +237,9 @@ fn report(options: &Options, points: &Points) -> Report {
         1,
         &["HAProxy goes", "requests per second", "spread", "of by turns", "predicted", "possible"],
     );
-    let known = |share: Option<f64>| share.map_or(String::new(), |share| format!("{share:.2}"));
+    let known = |share: Option<f64>| {
+        share.filter(|share| share.is_finite()).map_or(String::new(), |share| format!("{share:.2}"))
+    };
     for by in By::ALL {
         let share = rate(by) / rate(By::Turns).max(f64::MIN_POSITIVE);
         let together = |idle: f64| together(rate(By::Fast) * (1.0 - idle), rate(By::Slow));

@@ -50,7 +50,7 @@ impl Quota {
     /// Without the right to, or where the kernel has no such groups.
     pub fn of(name: &str, thousandths: u32) -> Result<Self> {
         // Longer periods for smaller parts.
-        let period_us = PERIOD_US.max(QUOTA_US_MIN * 1000 / thousandths.max(1));
+        let period_us = PERIOD_US.max((QUOTA_US_MIN * 1000).div_ceil(thousandths.max(1)));
         let (quota, quota_us) = (Self::weighty(name)?, thousandths * period_us / 1000);
         if quota.folder.join("cpu.cfs_quota_us").exists() {
             quota.set("cpu.cfs_period_us", period_us)?;
