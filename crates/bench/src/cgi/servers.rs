@@ -392,7 +392,8 @@ DocumentRoot {root}
     )
 }
 
-/// Errors go to its standard error: it opens a log after it has given up being root.
+/// Errors go to its standard error: it opens a log after it has given up being root. Its table of descriptors has as many places
+/// as it is told: it must hold those of a fat server too.
 fn lighttpd(Place { root, state: _, address }: Place<'_>) -> String {
     let user = if is_root() { "server.username = \"nobody\"\nserver.groupname = \"nogroup\"\n" } else { "" };
     format!(
@@ -401,6 +402,7 @@ server.bind = \"{}\"
 server.port = {}
 server.modules = ( \"mod_cgi\" )
 server.max-keep-alive-requests = 1000000000
+server.max-fds = 20000
 $HTTP[\"url\"] =~ \"^/cgi-bin/\" {{
     cgi.assign = ( \"\" => \"\" )
 }}
