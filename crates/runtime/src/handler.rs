@@ -28,7 +28,8 @@ pub(crate) struct HandlerCounters {
     pub(crate) panics: AtomicU64,
 }
 
-/// What is known of a runtime's handlers; a handler's index is its position. The first is the polling of tasks.
+/// What is known of a runtime's handlers; a handler's index is its position. The first is the polling of tasks
+/// that have no kind of their own.
 pub(crate) struct Handlers {
     names: Mutex<Vec<String>>,
     pub(crate) kinds: Kinds,

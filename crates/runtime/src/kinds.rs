@@ -4,11 +4,16 @@
 //! and a compression is true of none of them. The type of a future tells them apart for nothing. The first so many types have
 //! a handler each; the others share the first handler. Tested below and in `tests/task.rs`.
 
-use crate::{core::current_of, handler::Handlers, shared::Shared, spec::Spec};
+use crate::{
+    core::{Core, current_of},
+    handler::Handlers,
+    shared::Shared,
+    spec::Spec,
+};
 use rustc_hash::FxHashMap;
 use std::{
     any::{TypeId, type_name},
-    cell::{Cell, RefCell},
+    cell::RefCell,
     sync::Mutex,
 };
 use vermeil_sched::HandlerIndex;
@@ -39,30 +44,14 @@ impl Kinds {
 }
 
 /// What a core knows of the kinds, without a lock.
-#[derive(Default)]
-pub(crate) struct KnownKinds {
-    last: Cell<Option<(TypeId, HandlerIndex)>>,
-    all: RefCell<FxHashMap<TypeId, HandlerIndex>>,
-}
-
-impl KnownKinds {
-    fn of(&self, kind: TypeId, ask: impl FnOnce() -> HandlerIndex) -> HandlerIndex {
-        if let Some((last, handler)) = self.last.get()
-            && last == kind
-        {
-            return handler;
-        }
-        let handler = *self.all.borrow_mut().entry(kind).or_insert_with(ask);
-        self.last.set(Some((kind, handler)));
-        handler
-    }
-}
+pub(crate) type KnownKinds = RefCell<FxHashMap<TypeId, HandlerIndex>>;
 
 impl Shared {
     /// The handler that polls of futures of this type count as.
     pub(crate) fn kind_of<F: 'static>(&self) -> HandlerIndex {
         let ask = || self.handlers.kinds.of::<F>(&self.handlers);
-        current_of(self, |core| core.kinds.of(TypeId::of::<F>(), ask)).unwrap_or_else(ask)
+        let known = |core: &Core| *core.kinds.borrow_mut().entry(TypeId::of::<F>()).or_insert_with(ask);
+        current_of(self, known).unwrap_or_else(ask)
     }
 }
 

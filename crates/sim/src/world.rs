@@ -178,7 +178,7 @@ impl<W: Watch> World<W> {
             clients: Vec::new(),
             first_client: Vec::new(),
             queues: Vec::new(),
-            accepting: Accepting::new(machine.nodes(), machine.cores()),
+            accepting: Accepting::new(machine),
             polled: vec![Polled::default(); program.sources.len()],
             rate_percent: 100,
             cycles_percent: vec![100; program.handlers.len()],

@@ -23,6 +23,7 @@ use crate::measure::CoreTime;
 use crate::network::Network;
 use crate::options::Options;
 use crate::peers::find_program;
+use crate::peers::nginx::temporary;
 use crate::peers::process::Process;
 use crate::points::{Key, Points};
 use crate::probe::Target;
@@ -414,7 +415,7 @@ $HTTP[\"url\"] =~ \"^/cgi-bin/\" {{
 }
 
 fn nginx(Place { root, state, address }: Place<'_>) -> String {
-    let (root, state) = (root.display(), state.display());
+    let (root, state, temporary) = (root.display(), state.display(), temporary(state));
     format!(
         "daemon off;
 worker_processes 1;
@@ -426,11 +427,7 @@ events {{
 http {{
     access_log off;
     keepalive_requests 1000000000;
-    client_body_temp_path {state}/body;
-    proxy_temp_path {state}/proxy;
-    fastcgi_temp_path {state}/fastcgi;
-    uwsgi_temp_path {state}/uwsgi;
-    scgi_temp_path {state}/scgi;
+    {temporary}
     server {{
         listen {address};
         root {root};

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::network::Network;
 use crate::options::Options;
+use crate::peers::nginx::temporary;
 use crate::peers::{Server, find_program};
 use crate::{Error, Result};
 
@@ -107,7 +108,7 @@ fn vermeil(sites: &Sites, address: SocketAddr, cpu: usize) -> String {
 }
 
 fn nginx(sites: &Sites, address: SocketAddr) -> String {
-    let state = sites.state().display();
+    let (state, temporary) = (sites.state().display(), temporary(sites.state()));
     // Twice as many places as names, as its documentation asks.
     let places = (2 * sites.count).next_power_of_two().max(1024);
     let mut text = format!(
@@ -126,11 +127,7 @@ http {{
     open_file_cache_valid 60s;
     server_names_hash_max_size {places};
     server_names_hash_bucket_size 128;
-    client_body_temp_path {state}/body;
-    proxy_temp_path {state}/proxy;
-    fastcgi_temp_path {state}/fastcgi;
-    uwsgi_temp_path {state}/uwsgi;
-    scgi_temp_path {state}/scgi;
+    {temporary}
 "
     );
     for number in 0..sites.count {

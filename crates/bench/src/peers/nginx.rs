@@ -70,6 +70,7 @@ pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: S
 /// When nginx is not installed or the configuration cannot be written.
 pub fn php_command(setting: Setting<'_>, socket: &Path, kept: usize) -> Result<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
+    let temporary = temporary(setting.state);
     let socket = socket.display();
     let (keepalive, keep_conn) =
         if kept == 0 { (String::new(), "off") } else { (format!("keepalive {kept};"), "on") };
@@ -88,11 +89,7 @@ http {{
     keepalive_requests 1000000000;
     open_file_cache max=10000 inactive=300s;
     open_file_cache_valid 60s;
-    client_body_temp_path {state}/body;
-    proxy_temp_path {state}/proxy;
-    fastcgi_temp_path {state}/fastcgi;
-    uwsgi_temp_path {state}/uwsgi;
-    scgi_temp_path {state}/scgi;
+    {temporary}
     upstream php {{ server unix:{socket}; {keepalive} }}
     server {{
         listen {address} backlog=4096;
@@ -120,6 +117,7 @@ http {{
 /// When nginx is not installed or the configuration cannot be written.
 pub fn debian_php_command(setting: Setting<'_>, socket: &Path) -> Result<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
+    let temporary = temporary(setting.state);
     let socket = socket.display();
     let text = format!(
         "daemon off;
@@ -135,11 +133,7 @@ http {{
     default_type application/octet-stream;
     access_log off;
     gzip on;
-    client_body_temp_path {state}/body;
-    proxy_temp_path {state}/proxy;
-    fastcgi_temp_path {state}/fastcgi;
-    uwsgi_temp_path {state}/uwsgi;
-    scgi_temp_path {state}/scgi;
+    {temporary}
     server {{
         listen {address};
         root {root};
@@ -162,6 +156,12 @@ http {{
     start(setting, text)
 }
 
+/// Where nginx keeps what does not fit into its memory: it makes these folders when it starts, used or not.
+pub fn temporary(state: &Path) -> String {
+    let folder = |of: &str| format!("{of}_temp_path {}/{of};", state.display());
+    ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(folder).join(" ")
+}
+
 /// The command that starts nginx with this configuration.
 fn start(setting: Setting<'_>, configuration: String) -> Result<Command> {
     let program = find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
@@ -182,6 +182,7 @@ fn configuration(setting: Setting<'_>, sending: Sending) -> String {
     let mask = format!("1{}", "0".repeat(setting.cpu));
     let types = if Path::new(TYPES).is_file() { format!("include {TYPES};") } else { String::new() };
     let state = setting.state.display();
+    let temporary = temporary(setting.state);
     let root = setting.root.display();
     let address = setting.address;
     format!(
@@ -208,11 +209,7 @@ http {{
     open_file_cache_valid 60s;
     open_file_cache_min_uses 1;
     open_file_cache_errors on;
-    client_body_temp_path {state}/body;
-    proxy_temp_path {state}/proxy;
-    fastcgi_temp_path {state}/fastcgi;
-    uwsgi_temp_path {state}/uwsgi;
-    scgi_temp_path {state}/scgi;
+    {temporary}
     server {{
         listen {address} backlog=4096;
         root {root};

@@ -38,8 +38,6 @@ use find::{Look, Looked, Wait};
 use run::Run;
 use std::{
     fs::File,
-    os::unix::ffi::OsStrExt as _,
-    path::Path,
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -182,17 +180,10 @@ impl Asked {
             Ok(Self {
                 cgi,
                 shared: programs.shared.clone(),
-                site: (absolute(host.root.ok_or(Status::NotFound)?), host.rules.cgi.clone()),
+                site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
                 path: path.to_vec(),
                 suffix: route.and_then(|route| route.suffix.clone()),
             })
         })
     }
-}
-
-/// The bytes of a folder's absolute path, without a slash at its end.
-fn absolute(folder: &Path) -> Box<[u8]> {
-    let absolute = std::path::absolute(folder);
-    let bytes = absolute.as_deref().unwrap_or(folder).as_os_str().as_bytes();
-    bytes.strip_suffix(b"/").unwrap_or(bytes).into()
 }

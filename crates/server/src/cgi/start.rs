@@ -7,7 +7,7 @@
 //! (`crates/cli/tests/e2e/host_cgi.rs`).
 
 use super::{
-    Cgi, CgiOptions, CgiSite, SiteKey, absolute,
+    Cgi, CgiOptions, CgiSite, SiteKey,
     turns::{HostNumber, Turns},
 };
 use crate::{
@@ -167,9 +167,9 @@ fn sites_of(hosts: &Hosts) -> HashSet<SiteKey> {
             .routes
             .iter()
             .any(|route| matches!(route.action, Action::Cgi))
-            .then_some(host.root)
+            .then(|| host.document_root())
             .flatten()
-            .map(|root| (absolute(root), host.rules.cgi.clone()))
+            .map(|root| (root.into(), host.rules.cgi.clone()))
     };
     hosts.iter().filter_map(has_programs).collect()
 }

@@ -420,7 +420,7 @@ fn a_plan_says_what_would_be_done() {
     let expected = format!(
         "listen: 127.0.0.1:8080\ncores: 4 (cpus 0-3); io: auto; log: -\n\
          hosts: 2 with 3 names; every other name: a.example, b.example\n\
-         \x20 a.example, b.example: files of {here}/.; /x*: 301 to /y\n\
+         \x20 a.example, b.example: files of {here}; /x*: 301 to /y\n\
          \x20 *.c.example: files of {here}/gone\n"
     );
     assert_eq!(plan.to_string(), expected);

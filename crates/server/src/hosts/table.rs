@@ -76,10 +76,18 @@ impl HostPhp {
 /// One host of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'t> {
-    /// The folder that is served; without one only routes are.
+    /// The folder that is served, absolute; without one only routes are.
     pub root: Option<&'t Path>,
     /// The rest.
     pub rules: &'t Rules,
+}
+
+impl<'t> Host<'t> {
+    /// The folder's path as programs are told it: without a slash at its end.
+    pub fn document_root(&self) -> Option<&'t [u8]> {
+        let bytes = self.root?.as_os_str().as_bytes();
+        Some(bytes.strip_suffix(b"/").unwrap_or(bytes))
+    }
 }
 
 /// A part of [`Hosts::text`].
@@ -291,7 +299,10 @@ impl Builder {
     /// # Panics
     /// With 2^32 hosts, or 4 GB of names and folders.
     pub fn add(&mut self, root: Option<&Path>, rules: Rules) -> HostId {
-        let root = root.map(|root| self.store(root.as_os_str().as_bytes()));
+        let root = root.map(|root| {
+            let absolute = std::path::absolute(root);
+            self.store(absolute.as_deref().unwrap_or(root).as_os_str().as_bytes())
+        });
         let next = u32::try_from(self.hosts.rules.len()).expect("fewer than 2^32 hosts");
         let rules = *self.rules.entry(rules).or_insert_with_key(|rules| {
             self.hosts.rules.push(rules.clone());

@@ -22,8 +22,6 @@ use crate::{
 use std::{
     future::poll_fn,
     io,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
@@ -173,18 +171,17 @@ impl Run<'_> {
     }
 
     fn invocation(&self, with: impl FnOnce(Invocation<'_>)) {
-        let document_root =
-            local::with(|local| local.hosts.hosts().host(self.call.host).root.map(plain).unwrap_or_default());
-        let document_root = document_root.as_os_str().as_bytes();
-        let document_root = document_root.strip_suffix(b"/").unwrap_or(document_root);
-        let filename = [document_root, &*self.program.script].concat();
+        let document_root: Box<[u8]> = local::with(|local| {
+            local.hosts.hosts().host(self.call.host).document_root().unwrap_or_default().into()
+        });
+        let filename = [&*document_root, &*self.program.script].concat();
         with(Invocation {
             request: self.request,
             script: Script {
                 name: &self.program.script,
                 filename: &filename,
                 path_info: &self.program.path_info,
-                document_root,
+                document_root: &document_root,
             },
             link: self.link,
             content_length: self.content.bytes(),
@@ -216,16 +213,6 @@ impl Run<'_> {
         let connected = limit.limit(connecting).await;
         connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(Failure::Connect)
     }
-}
-
-/// The path from the root folder on, without segments that mean nothing: as a rule it is that already.
-fn plain(root: &Path) -> PathBuf {
-    let bytes = root.as_os_str().as_bytes();
-    let is_plain = root.is_absolute() && !bytes.windows(2).any(|two| two == b"//" || two == b"/.");
-    if is_plain {
-        return root.to_owned();
-    }
-    std::path::absolute(root).unwrap_or_else(|_| root.to_owned())
 }
 
 fn is_absent(error: &io::Error) -> bool {

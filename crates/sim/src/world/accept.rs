@@ -8,6 +8,7 @@
 use vermeil_sched::CoreIndex;
 
 use super::World;
+use crate::machine::Machine;
 use crate::random::{self, Purpose};
 use crate::watch::Watch;
 use crate::workload::Accept;
@@ -19,6 +20,8 @@ const BOUND_NS: u64 = 1_000_000;
 /// What a node has to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeLoad {
+    /// Its cores.
+    cores: u64,
     /// Requests that were accepted there and are not answered.
     under_way: u64,
     /// Requests answered there, and the time its cores have worked: how long one takes.
@@ -37,8 +40,10 @@ pub(super) struct Accepting {
 }
 
 impl Accepting {
-    pub(super) fn new(nodes: usize, cores: usize) -> Self {
-        Self { nodes: vec![NodeLoad::default(); nodes], elsewhere: vec![false; cores], next: 0 }
+    pub(super) fn new(machine: &Machine) -> Self {
+        let mut nodes = vec![NodeLoad::default(); machine.nodes()];
+        machine.layout().indices().for_each(|core| nodes[machine.node(core)].cores += 1);
+        Self { nodes, elsewhere: vec![false; machine.cores()], next: 0 }
     }
 }
 
@@ -104,8 +109,7 @@ impl<W: Watch> World<W> {
 
     /// How long a new request waits on a node: what is under way there, as time, by all its cores.
     fn node_wait_ns(&self, node: usize) -> u64 {
-        let NodeLoad { under_way, answered, worked_ns } = self.accepting.nodes[node];
-        let cores = self.machine.cores.iter().filter(|core| usize::from(core.node) == node).count() as u64;
+        let NodeLoad { cores, under_way, answered, worked_ns } = self.accepting.nodes[node];
         under_way * (worked_ns / answered.max(1)) / cores.max(1)
     }
 }
