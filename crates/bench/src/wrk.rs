@@ -72,13 +72,22 @@ impl Outcome {
         self.requests as f64 / (self.duration_us as f64 / 1e6)
     }
 
+    /// What did not become a good answer: statuses of 400 and above, connections that broke, and answers that took longer
+    /// than wrk waits (2 s), each time it looked.
+    pub fn failures(&self) -> u64 {
+        self.status + self.socket_errors()
+    }
+
+    fn socket_errors(&self) -> u64 {
+        self.connect + self.read + self.write + self.timeout
+    }
+
     /// What makes this outcome useless, given the status every response should have.
     pub fn problem(&self, expected_status: u16) -> Option<String> {
         let expected_errors = if expected_status >= 400 { self.requests } else { 0 };
-        let sockets = self.connect + self.read + self.write + self.timeout;
         if self.requests == 0 {
             Some("no response at all".into())
-        } else if sockets > 0 {
+        } else if self.socket_errors() > 0 {
             let Self { connect, read, write, timeout, .. } = self;
             Some(format!(
                 "errors on connections: connect {connect}, read {read}, write {write}, timeout {timeout}"
@@ -208,5 +217,13 @@ mod tests {
         outcome.read = 0;
         outcome.requests = 0;
         assert!(outcome.problem(200).is_some());
+    }
+
+    #[test]
+    fn everything_that_is_no_good_answer_is_counted() {
+        let mut outcome = parse(SAID).expect("the script's line");
+        assert_eq!(outcome.failures(), 0);
+        (outcome.status, outcome.timeout) = (3, 2);
+        assert_eq!(outcome.failures(), 5);
     }
 }

@@ -21,7 +21,8 @@ costs more is what the kernel's scheduling groups for sessions cost (`sched_auto
 
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
 which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
-programs', is sampled in the first round. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
+programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
+whoever has some does not serve this load, so its other numbers say little. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
 afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table. The memory of \
@@ -59,8 +60,17 @@ fn starts(points: &Points) -> Table {
 }
 
 fn servers(points: &Points) -> Table {
-    let head =
-        ["program", "server", "requests per CPU s", "low – high", "system %", "req/s", "p50 µs", "p99 µs"];
+    let head = [
+        "program",
+        "server",
+        "requests per CPU s",
+        "low – high",
+        "system %",
+        "req/s",
+        "p50 µs",
+        "p99 µs",
+        "failed",
+    ];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         if program.starts_with("start ") {
@@ -76,6 +86,7 @@ fn servers(points: &Points) -> Table {
             median("per_s"),
             median("p50_us"),
             median("p99_us"),
+            median("failures"),
         ]);
     }
     table
