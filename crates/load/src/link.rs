@@ -13,15 +13,26 @@ use bytes::Bytes;
 use vermeil::Sleep;
 
 use crate::fault::Fault;
+use crate::run::RECV_BUFFER_BYTES;
 use crate::stream::{Dial, Stream};
-use crate::wire::{Answer, Malformed, ResponseReader, Sink};
+use crate::wire::{Answer, Malformed, ResponseReader, Seen, Sink};
 
 /// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.
 const READS_MAX: u32 = 64;
 
 thread_local! {
-    /// What a core has just received.
-    static ARRIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static DESK: RefCell<Desk> = RefCell::new(Desk {
+        // With room for a whole receive, so that the driver receives into it at once.
+        arrived: Vec::with_capacity(RECV_BUFFER_BYTES as usize),
+        seen: Seen::default(),
+    });
+}
+
+/// What the connections of a core read with.
+struct Desk {
+    /// What has just been received.
+    arrived: Vec<u8>,
+    seen: Seen,
 }
 
 /// How an answer's bytes are taken.
@@ -135,32 +146,32 @@ impl Link {
         sink: &mut impl Sink,
         fresh: bool,
     ) -> Poll<Result<Option<Answer>, Fault>> {
-        if self.pending.is_empty() {
-            return ARRIVED.with_borrow_mut(|arrived| {
+        DESK.with_borrow_mut(|Desk { arrived, seen }| {
+            if self.pending.is_empty() {
                 arrived.clear();
                 if ready!(self.stream.poll_recv(context, arrived))? == 0 {
                     return Poll::Ready(self.closed());
                 }
                 self.heard = true;
-                let read = self.reader.read(arrived, is_head, sink)?;
+                let read = self.reader.read(arrived, is_head, sink, seen)?;
                 self.received += read.consumed as u64;
                 if read.consumed < arrived.len() {
                     self.pending.extend_from_slice(&arrived[read.consumed..]);
                 }
-                Poll::Ready(Ok(read.answer))
-            });
-        }
-        if fresh && ready!(self.stream.poll_recv(context, &mut self.pending))? == 0 {
-            return Poll::Ready(Err(Fault::Reset));
-        }
-        let read = self.reader.read(&self.pending, is_head, sink)?;
-        self.received += read.consumed as u64;
-        if read.consumed == self.pending.len() {
-            self.pending = Vec::new();
-        } else {
-            self.pending.drain(..read.consumed);
-        }
-        Poll::Ready(Ok(read.answer))
+                return Poll::Ready(Ok(read.answer));
+            }
+            if fresh && ready!(self.stream.poll_recv(context, &mut self.pending))? == 0 {
+                return Poll::Ready(Err(Fault::Reset));
+            }
+            let read = self.reader.read(&self.pending, is_head, sink, seen)?;
+            self.received += read.consumed as u64;
+            if read.consumed == self.pending.len() {
+                self.pending = Vec::new();
+            } else {
+                self.pending.drain(..read.consumed);
+            }
+            Poll::Ready(Ok(read.answer))
+        })
     }
 
     fn closed(&mut self) -> Result<Option<Answer>, Fault> {

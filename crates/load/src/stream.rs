@@ -17,6 +17,8 @@ use rustls::ClientConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use vermeil::{ConnectOptions, More, TcpStream};
 
+use crate::run::RECV_BUFFER_BYTES;
+
 use crate::trust::Tls;
 
 /// Requests up to this size are copied behind each other; longer ones are handed over. A guess: a page.
@@ -27,7 +29,7 @@ const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
     /// What a core has just received and not decrypted.
-    static CIPHER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static CIPHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(RECV_BUFFER_BYTES as usize));
 }
 
 /// How the connections of a run are made.

@@ -63,7 +63,7 @@ const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 
 /// Receive buffers of a core, and their size: large enough that one system call takes what a large body has ready.
 const RECV_BUFFERS: u16 = 512;
-const RECV_BUFFER_BYTES: u32 = 16 * 1024;
+pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Finds what would keep a run from beginning.
 pub(crate) fn check(sets: &[Set], supply: &dyn Supply) -> Result<(), LoadError> {

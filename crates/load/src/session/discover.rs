@@ -10,7 +10,7 @@ use crate::files::{MANIFEST, Manifest};
 use crate::plan::Protocol;
 use crate::trust::{Tls, Trust, before_run};
 use crate::url::Url;
-use crate::wire::{Head, Request, ResponseReader, Reuse, Sink};
+use crate::wire::{Head, Request, ResponseReader, Reuse, Seen, Sink};
 
 /// Asks the server of `url` at `addr` for the manifest of its file set; nothing if it has none.
 ///
@@ -58,7 +58,7 @@ fn ask(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Page> {
             return answer.map(|_| page).ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
         }
         pending.extend_from_slice(&buffer[..count]);
-        let read = reader.read(&pending, false, &mut page).map_err(io::Error::other)?;
+        let read = reader.read(&pending, false, &mut page, &mut Seen::default()).map_err(io::Error::other)?;
         pending.drain(..read.consumed);
         if read.answer.is_some() {
             return Ok(page);

@@ -7,4 +7,4 @@ mod request;
 mod response;
 
 pub use request::{Request, RequestError};
-pub use response::{Answer, Discard, Head, Malformed, Progress, ResponseReader, Reuse, Sink};
+pub use response::{Answer, Discard, Head, Malformed, Progress, ResponseReader, Reuse, Seen, Sink};

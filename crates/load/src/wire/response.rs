@@ -2,21 +2,18 @@
 //!
 //! Framing is that of RFC 9112 §6.3: none for HEAD, 1xx, 204 and 304; chunks; a length; or all until the connection
 //! closes. Interim answers (1xx) are passed over. What depends on the bytes never depends on how they were cut:
-//! `response/tests.rs` cuts everything everywhere.
+//! `response/tests.rs` cuts everything everywhere. Heads are taken apart in `head`.
 
+mod head;
 #[cfg(test)]
 mod tests;
 
-use std::mem::MaybeUninit;
-
 use serde::{Deserialize, Serialize};
 
-use vermeil_http::{BodyReader, Framing, Limits};
+use vermeil_http::{BodyReader, Framing as Coding, Limits};
 
-/// Longest head of an answer: twice what nginx and Apache would send through as a back end's.
-pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Most fields of an answer's head.
-pub(super) const FIELDS_MAX: usize = 128;
+pub use head::Seen;
+use head::{Framing, Meaning, parse_head};
 
 /// Whether the connection carries another request after this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +79,9 @@ impl<'a> Head<'a> {
 
 /// Who looks at answers as they come.
 pub trait Sink {
+    /// Whether [`head`](Self::head) does anything. A head whose bytes were seen before is not taken apart for who does not look.
+    const LOOKS_AT_HEADS: bool = true;
+
     /// The head of the final answer.
     fn head(&mut self, head: &Head<'_>);
     /// The next bytes of its content.
@@ -93,6 +93,8 @@ pub trait Sink {
 pub struct Discard;
 
 impl Sink for Discard {
+    const LOOKS_AT_HEADS: bool = false;
+
     fn head(&mut self, _: &Head<'_>) {}
     fn content(&mut self, _: &[u8]) {}
 }
@@ -125,12 +127,14 @@ enum State {
     UntilClose,
 }
 
-/// What a head says.
-struct Parsed {
-    head_bytes: usize,
-    framing: State,
-    status: u16,
-    closes: bool,
+impl State {
+    fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::Length(length) => Self::Length(length),
+            Framing::Chunks => Self::Chunks(Box::new(chunks())),
+            Framing::UntilClose => Self::UntilClose,
+        }
+    }
 }
 
 impl ResponseReader {
@@ -139,27 +143,49 @@ impl ResponseReader {
         matches!(self.state, State::Head)
     }
 
-    /// Reads on in `input`, to the end of one answer at most. `is_head` says whether the request was a HEAD.
+    /// Reads on in `input`, to the end of one answer at most. `is_head` says whether the request was a HEAD; `seen` is what
+    /// was read before, on this connection or any other.
     ///
     /// # Errors
     /// [`Malformed`]; the connection is of no use then.
-    pub fn read(&mut self, input: &[u8], is_head: bool, sink: &mut impl Sink) -> Result<Progress, Malformed> {
+    pub fn read<S: Sink>(
+        &mut self,
+        input: &[u8],
+        is_head: bool,
+        sink: &mut S,
+        seen: &mut Seen,
+    ) -> Result<Progress, Malformed> {
         let mut consumed = 0;
         while matches!(self.state, State::Head) {
-            let Some(parsed) = parse_head(&input[consumed..], is_head, sink)? else {
+            let rest = &input[consumed..];
+            let known = if S::LOOKS_AT_HEADS { None } else { seen.find(rest) };
+            let Some((head_bytes, meaning)) =
+                known.map_or_else(|| parse_head(rest, sink), |known| Ok(Some(known)))?
+            else {
                 return Ok(Progress { consumed, answer: None });
             };
-            consumed += parsed.head_bytes;
-            if parsed.status >= 200 {
-                self.status = parsed.status;
-                self.closes = parsed.closes;
-                self.content_bytes = 0;
-                self.state = parsed.framing;
+            if known.is_none() && !S::LOOKS_AT_HEADS {
+                seen.keep(&rest[..head_bytes], meaning);
+            }
+            consumed += head_bytes;
+            if meaning.status >= 200 {
+                self.begin(meaning, is_head);
                 break;
             }
         }
         let (bytes, done) = self.content(&input[consumed..], sink)?;
         Ok(Progress { consumed: consumed + bytes, answer: done.then(|| self.finish()) })
+    }
+
+    /// The head of the final answer is read.
+    fn begin(&mut self, meaning: Meaning, is_head: bool) {
+        let Meaning { status, framing, closes } = meaning;
+        let bare = is_head || status == 204 || status == 304;
+        let framing = if bare { Framing::Length(0) } else { framing };
+        self.status = status;
+        self.closes = closes || matches!(framing, Framing::UntilClose);
+        self.content_bytes = 0;
+        self.state = State::of(framing);
     }
 
     /// The connection has closed: the answer, if that is how it ends.
@@ -215,99 +241,8 @@ impl ResponseReader {
     }
 }
 
-/// Parses a head; nothing if it is not all there.
-fn parse_head(input: &[u8], is_head: bool, sink: &mut impl Sink) -> Result<Option<Parsed>, Malformed> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        input,
-        &mut fields,
-    );
-    let head_bytes = match parsed {
-        Ok(httparse::Status::Complete(bytes)) => bytes,
-        Ok(httparse::Status::Partial) if input.len() > HEAD_BYTES_MAX => return Err(Malformed::HeadTooLong),
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed::HeadTooLong),
-        Err(_) => return Err(Malformed::Head),
-    };
-    let status = response.code.ok_or(Malformed::Head)?;
-    let is_old = response.version == Some(0);
-    let said = Said::by(response.headers)?;
-    if status == 101 {
-        return Err(Malformed::Upgrade);
-    }
-    if status >= 200 {
-        sink.head(&Head { status, fields: response.headers });
-    }
-    let bare = is_head || status == 204 || status == 304 || status < 200;
-    let framing = match said {
-        _ if bare => State::Length(0),
-        Said { chunked: Some(true), .. } => State::Chunks(Box::new(chunks())),
-        Said { chunked: Some(false), .. } => State::UntilClose,
-        Said { length: Some(length), .. } => State::Length(length),
-        Said { .. } => State::UntilClose,
-    };
-    let closes = said.close || (is_old && !said.keep_alive) || matches!(framing, State::UntilClose);
-    Ok(Some(Parsed { head_bytes, framing, status, closes }))
-}
-
 /// A reader of chunks of any length.
 fn chunks() -> BodyReader {
     let limits = Limits { body_bytes: u64::MAX, ..Limits::default() };
-    BodyReader::new(Framing::Chunked, &limits).expect("chunks have no length to refuse")
-}
-
-/// What the fields say about framing and the connection.
-#[derive(Default)]
-struct Said {
-    length: Option<u64>,
-    /// Whether a transfer coding is there, and whether the last one is chunked.
-    chunked: Option<bool>,
-    close: bool,
-    keep_alive: bool,
-}
-
-impl Said {
-    fn by(fields: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
-        let mut said = Self::default();
-        for field in fields {
-            // The three names differ in length, so most fields cost one comparison of numbers.
-            match field.name.len() {
-                14 if field.name.eq_ignore_ascii_case("content-length") => {
-                    said.content_length(field.value)?
-                }
-                10 if field.name.eq_ignore_ascii_case("connection") => said.connection(field.value),
-                17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    let last = list(field.value).last().unwrap_or_default();
-                    said.chunked = Some(last.eq_ignore_ascii_case(b"chunked"));
-                }
-                _ => {}
-            }
-        }
-        Ok(said)
-    }
-
-    fn content_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
-        for value in list(value) {
-            let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-            let text = std::str::from_utf8(value).ok().filter(|_| digits);
-            let length = text.and_then(|text| text.parse().ok()).ok_or(Malformed::Length)?;
-            if self.length.replace(length).is_some_and(|before| before != length) {
-                return Err(Malformed::Length);
-            }
-        }
-        Ok(())
-    }
-
-    fn connection(&mut self, value: &[u8]) {
-        for option in list(value) {
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-        }
-    }
-}
-
-fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
+    BodyReader::new(Coding::Chunked, &limits).expect("chunks have no length to refuse")
 }

@@ -1,5 +1,6 @@
 //! Every answer, cut everywhere: one verdict, one content.
 
+use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
 use super::*;
 
 #[derive(Default)]
@@ -25,7 +26,7 @@ fn read(pieces: &[&[u8]], is_head: bool) -> (Vec<Answer>, Option<Malformed>, Vec
     for piece in pieces {
         pending.extend_from_slice(piece);
         loop {
-            match reader.read(&pending, is_head, &mut keep) {
+            match reader.read(&pending, is_head, &mut keep, &mut Seen::default()) {
                 Ok(progress) => {
                     pending.drain(..progress.consumed);
                     match progress.answer {
@@ -126,14 +127,50 @@ fn what_makes_no_sense_is_said() {
     check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", false, Err(Malformed::Truncated));
 }
 
+/// Heads that were seen before are not parsed again, and mean the same: whatever came between them, however they are cut,
+/// and whether or not they answer a HEAD.
+#[test]
+fn a_head_seen_before_means_the_same() {
+    let texts = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nabcdefghijklmnopqrstuvwxyz0123",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+        "HTTP/1.1 304 Same\r\nContent-Length: 3\r\n\r\n",
+        "HTTP/1.1 100 C\r\n\r\nHTTP/1.1 204 None\r\nConnection: close\r\n\r\n",
+    ];
+    let whole = |text: &str, cut: usize, is_head: bool, seen: &mut Seen| {
+        let (mut reader, mut consumed) = (ResponseReader::default(), 0);
+        for end in [cut, text.len()] {
+            let input = &text.as_bytes()[consumed..end];
+            let progress = reader.read(input, is_head, &mut Discard, seen).unwrap();
+            consumed += progress.consumed;
+            if let Some(answer) = progress.answer {
+                return (consumed, answer);
+            }
+        }
+        unreachable!("the answer is whole")
+    };
+    let mut seen = Seen::default();
+    for (first, second) in texts.iter().flat_map(|first| texts.iter().map(move |second| (first, second))) {
+        for (text, is_head) in
+            [(first, false), (first, true), (second, false), (second, true), (second, false)]
+        {
+            for cut in 0..=text.len() {
+                let fresh = whole(text, cut, is_head, &mut Seen::default());
+                assert_eq!(whole(text, cut, is_head, &mut seen), fresh, "{text:?} cut at {cut}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_head_without_end_is_given_up() {
     let mut endless = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
     endless.resize(HEAD_BYTES_MAX + 1, b'x');
-    let wrong = ResponseReader::default().read(&endless, false, &mut Discard);
+    let wrong = ResponseReader::default().read(&endless, false, &mut Discard, &mut Seen::default());
     assert_eq!(wrong, Err(Malformed::HeadTooLong));
     let fields = "HTTP/1.1 200 OK\r\n".to_owned() + &"X: 1\r\n".repeat(FIELDS_MAX + 1) + "\r\n";
-    let wrong = ResponseReader::default().read(fields.as_bytes(), false, &mut Discard);
+    let wrong = ResponseReader::default().read(fields.as_bytes(), false, &mut Discard, &mut Seen::default());
     assert_eq!(wrong, Err(Malformed::HeadTooLong));
 }
 
@@ -148,6 +185,6 @@ fn fields_are_found_whatever_their_case() {
     }
     let mut find = Find(None);
     let text = b"HTTP/1.1 304 Same\r\nETag: \"x\"\r\n\r\n";
-    ResponseReader::default().read(text, false, &mut find).unwrap();
+    ResponseReader::default().read(text, false, &mut find, &mut Seen::default()).unwrap();
     assert_eq!(find.0.as_deref(), Some(&b"\"x\""[..]));
 }
