@@ -106,6 +106,15 @@ impl Driver {
         each!(self, inner => inner.turn(timeout))
     }
 
+    /// Has waits ask the network card for packets, for at most `up_to`, before they sleep until it interrupts; zero ends
+    /// that. Costs cpu time while it lasts, and spares each wait the interrupt and the wake-up.
+    ///
+    /// # Errors
+    /// The kernel cannot: it takes Linux 6.9.
+    pub fn busy_poll(&mut self, up_to: Duration) -> io::Result<()> {
+        each!(self, inner => inner.busy_poll(up_to))
+    }
+
     /// Whether operations are queued that leave with the next [`turn`](Self::turn).
     pub fn has_unsubmitted(&self) -> bool {
         match &self.kind {

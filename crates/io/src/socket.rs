@@ -181,6 +181,25 @@ pub fn incoming_cpu(fd: BorrowedFd<'_>) -> io::Result<Option<usize>> {
     Ok((cpu <= i32::MAX as usize).then_some(cpu))
 }
 
+/// The queue of a network card that the last packet of a connection came by (`SO_INCOMING_NAPI_ID`), as the kernel numbers
+/// those that can be polled; `None` for a device without, such as the loopback.
+///
+/// # Errors
+/// The descriptor is not a socket, or the kernel cannot poll cards.
+#[allow(unsafe_code)]
+pub fn incoming_queue(fd: BorrowedFd<'_>) -> io::Result<Option<u32>> {
+    let mut id: libc::c_uint = 0;
+    let mut bytes = size_of_val(&id) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID);
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `id`, and both outlive the call.
+    match unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut id).cast(), &raw mut bytes)
+    } {
+        0 => Ok((id != 0).then_some(id)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether a connection is queued on a listener, without taking it.
 ///
 /// # Errors
@@ -301,6 +320,8 @@ mod tests {
         assert!(has_queued(listener.as_fd()).unwrap());
         let taken = accept_queued(listener.as_fd()).unwrap().expect("it is queued");
         assert!(incoming_cpu(taken.as_fd()).unwrap().is_some());
+        // A kernel that cannot poll refuses to say.
+        assert_eq!(incoming_queue(taken.as_fd()).unwrap_or(None), None, "the loopback device has no queues");
         assert!(accept_queued(listener.as_fd()).unwrap().is_none());
     }
 }

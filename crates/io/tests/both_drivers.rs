@@ -67,6 +67,7 @@ on_both_drivers! {
         unparked_before_the_turn,
         unparked_from_another_thread,
         a_timeout_ends_a_turn,
+        busy_polling_changes_nothing_but_the_wait,
         a_send_that_is_waited_for_ends_the_turn,
         dropped_with_everything_in_flight,
     }

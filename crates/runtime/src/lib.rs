@@ -80,7 +80,7 @@ pub use error::{BlockingFull, Full, OffCore, StartError, TaskError};
 pub use handler::{Handler, HandlerSnapshot};
 pub use hop::hop;
 pub use keyed::Keyed;
-pub use net::{TcpListener, TcpStream};
+pub use net::{TcpListener, TcpStream, busy_poll};
 pub use shared::{CoreSnapshot, Handle, Placements, Snapshot};
 pub use source::Source;
 pub use spec::{Exclusion, Place, Spec};

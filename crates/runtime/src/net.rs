@@ -28,6 +28,15 @@ pub(crate) fn on_driver<R>(home: Home, f: impl FnOnce(&mut Driver) -> R) -> Resu
     current(here).flatten().ok_or(OffCore)
 }
 
+/// Has this core's waits ask the network card for packets, for at most `up_to`, before it sleeps until the card interrupts; zero
+/// ends that. For all that waits on this core; see [`Driver::busy_poll`](vermeil_io::Driver::busy_poll).
+///
+/// # Errors
+/// Off a core, or when the kernel cannot: it takes Linux 6.9.
+pub fn busy_poll(up_to: Duration) -> io::Result<()> {
+    current(|core| core.driver.borrow_mut().busy_poll(up_to)).ok_or(OffCore)?
+}
+
 /// The core whose driver something new will live on. The color that runs stays there from now on: a driver answers on its
 /// own core only.
 pub(crate) fn home() -> Result<Home, OffCore> {

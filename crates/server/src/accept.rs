@@ -6,6 +6,7 @@
 
 use crate::{
     balance::Accepted,
+    busy_poll::BusyPoll,
     connection,
     local::{self, Place},
     log::NoticeKind,
@@ -13,7 +14,7 @@ use crate::{
 };
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now};
-use vermeil_io::{current_cpu, incoming_cpu};
+use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 
 /// How long a core waits after accepting failed for want of descriptors or memory. Guess: long enough for some
 /// connections to end, short enough that clients do not notice more than a slow answer.
@@ -79,6 +80,11 @@ fn count(core: usize, stream: &TcpStream, how: Accepted) {
         {
             let here = cpu == current_cpu();
             balancing.count(core, if here { Accepted::SampledHere } else { Accepted::SampledElsewhere });
+            if local.server.busy_poll == BusyPoll::Load
+                && let Ok(Ok(queue)) = stream.with_fd(incoming_queue)
+            {
+                local.polling.see(queue);
+            }
         }
     });
 }

@@ -6,6 +6,7 @@
 use crate::{
     accept::accept,
     balance::{self, Watched},
+    busy_poll,
     cgi,
     files::CoreCache,
     gateway::{Programs, Shared},
@@ -95,6 +96,7 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     background.push(handle.spawn_on(&handle.color_on(core), tick(core)));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
     background.push(handle.spawn_on(&handle.color_on(core), overload::watch()));
+    background.push(handle.spawn_on(&handle.color_on(core), busy_poll::watch(core)));
     if let Some(readiness) = local::with(|local| {
         let spawning = local.programs.as_ref().and_then(|programs| programs.spawning.as_ref());
         spawning.map(|spawning| spawning.channel().readiness())

@@ -8,6 +8,7 @@ mod accept;
 mod answer;
 pub mod balance;
 pub mod balancers;
+mod busy_poll;
 pub mod cgi;
 mod close;
 pub mod config;
@@ -36,6 +37,7 @@ mod trace;
 mod voice;
 mod whereabouts;
 
+pub use busy_poll::BusyPoll;
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
 pub use privileges::{PrivilegeError, User};

@@ -5,6 +5,7 @@
 
 use crate::{
     answer::Sent,
+    busy_poll::Polling,
     files::CoreCache,
     gateway::Programs,
     hosts::CoreHosts,
@@ -41,6 +42,7 @@ pub(crate) struct Local {
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
     pub(crate) door: Door,
+    pub(crate) polling: Polling,
     /// How loaded the server is, for the head of answers; made once a second, empty if nobody wants to know.
     pub(crate) load_line: Vec<u8>,
     pub(crate) listeners: Vec<Listener>,
@@ -71,6 +73,7 @@ pub(crate) fn install(
 ) {
     let local = Local {
         door: Door::new(server.wait_max),
+        polling: Polling::default(),
         load_line: Vec::new(),
         server,
         hosts,

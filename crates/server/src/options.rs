@@ -3,6 +3,7 @@
 use crate::{
     balance::Balance,
     balancers::BalancerOptions,
+    busy_poll::BusyPoll,
     cgi::CgiOptions,
     control::ControlTarget,
     files::StoreOptions,
@@ -48,6 +49,8 @@ pub struct ServeOptions {
     pub instances: Vec<Instance>,
     /// How new connections find their cores.
     pub balance: Balance,
+    /// Whether cores poll their network card while they have much to do.
+    pub busy_poll: BusyPoll,
     /// Where the last events of the cores are recorded when the server ends, if anywhere; of no meaning with several instances.
     pub trace: Option<PathBuf>,
     /// Which I/O driver the cores use.

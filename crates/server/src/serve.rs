@@ -6,6 +6,7 @@
 use crate::{
     balance::Balancing,
     balancers::{self, Agent, Measuring, Subject},
+    busy_poll,
     control::{Bound, Control, PlaceError},
     cores::{self, CoreError},
     files::{SiteError, Store},
@@ -195,8 +196,14 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     if matches!(watch, Watch::Control(_)) {
         privileges::say_who(&options);
     }
-    let about =
-        About { changes, memory, sandbox, what: options.hosts.describe(), cpus: options.cpus.clone() };
+    let about = About {
+        changes,
+        memory,
+        sandbox,
+        busy_poll: busy_poll::describe(&handle, options.busy_poll),
+        what: options.hosts.describe(),
+        cpus: options.cpus.clone(),
+    };
     let php = programs.as_ref().and_then(|programs| programs.shared.php.clone());
     let subject = Subject { server: server.clone(), php };
     let is_wanted = options.balancers.is_wanted();
@@ -289,7 +296,10 @@ impl Watch<Result<Control, String>> {
                 let io = running.io();
                 let memory =
                     about.memory.as_ref().map(|memory| format!("; memory: {memory}")).unwrap_or_default();
-                say(format_args!("{}; io: {io}; sandbox: {}{memory}", assigned.describe(), about.sandbox));
+                let polling = about.busy_poll.as_ref();
+                let polling = polling.map(|line| format!("; busy polling: {line}")).unwrap_or_default();
+                let (who, sandbox) = (assigned.describe(), &about.sandbox);
+                say(format_args!("{who}; io: {io}; sandbox: {sandbox}{memory}{polling}"));
                 assigned.obey(running.clone()).map_err(ServeError::Supervisor)?;
                 Ok((None, HangUp::LogOnly))
             }
@@ -303,6 +313,8 @@ struct About {
     /// The pages that were got, if any were asked for.
     memory: Option<String>,
     sandbox: String,
+    /// What there is of busy polling, if it is wanted.
+    busy_poll: Option<String>,
     /// What is served.
     what: String,
     cpus: Vec<CpuId>,
@@ -310,7 +322,7 @@ struct About {
 
 impl About {
     fn say_start(&self, bound: &[(SocketAddr, SocketAddr)], running: &Running) {
-        let Self { changes, memory, sandbox, what, cpus } = self;
+        let Self { changes, memory, sandbox, busy_poll, what, cpus } = self;
         describe_addresses(what, bound);
         say(format_args!("io: {}", running.io()));
         let set: vermeil_topology::CpuSet = cpus.iter().copied().collect();
@@ -320,6 +332,9 @@ impl About {
         }
         say(format_args!("sandbox: {sandbox}"));
         say(format_args!("balance: {}", running.server().balancing.line));
+        if let Some(busy_poll) = busy_poll {
+            say(format_args!("busy polling: {busy_poll}"));
+        }
     }
 }
 

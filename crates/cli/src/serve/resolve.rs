@@ -3,7 +3,7 @@
 //! What it needs of the machine comes in as [`Surroundings`], so that it is tested on machines one does not have.
 
 use super::CacheArgs;
-use super::{BalanceChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
+use super::{BalanceChoice, BusyPollChoice, FollowSymlinks, Io, LimitArgs, ServeArgs, TimeoutArgs};
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::php::PoolsOptions;
-use vermeil_server::{IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
+use vermeil_server::{BusyPoll, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
 
 impl ServeArgs {
     /// What the server is asked to do.
@@ -53,6 +53,7 @@ impl ServeArgs {
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,
             balance: self.balance.into(),
+            busy_poll: self.busy_poll.into(),
             io: self.io.into(),
             log: self.log,
             limits,
@@ -124,6 +125,15 @@ impl From<BalanceChoice> for Balance {
             BalanceChoice::Hash => Self::Hash,
             BalanceChoice::Fixed => Self::Fixed,
             BalanceChoice::RoundRobin => Self::RoundRobin,
+        }
+    }
+}
+
+impl From<BusyPollChoice> for BusyPoll {
+    fn from(when: BusyPollChoice) -> Self {
+        match when {
+            BusyPollChoice::Off => Self::Off,
+            BusyPollChoice::Load => Self::Load,
         }
     }
 }

@@ -11,7 +11,7 @@ use vermeil_http::Limits;
 use vermeil_server::balance::Balance;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
-use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
+use vermeil_server::{BusyPoll, CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
@@ -92,6 +92,7 @@ fn each_option_arrives() {
     let options = resolve(&[
         "site",
         "--balance=hash",
+        "--busy-poll=load",
         "--io=epoll",
         "--log=off",
         "--no-listing",
@@ -116,6 +117,7 @@ fn each_option_arrives() {
     ]);
     assert_eq!(root(&options), PathBuf::from("site"));
     assert_eq!((options.balance, options.io), (Balance::Hash, IoChoice::Epoll));
+    assert_eq!(options.busy_poll, BusyPoll::Load);
     assert_eq!(options.log, LogTarget::Off);
     let files = SiteOptions {
         follow_symlinks: files::FollowSymlinks::None,

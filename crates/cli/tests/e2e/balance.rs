@@ -12,6 +12,7 @@ on_both! {
     a_stuck_core_holds_up_no_new_connection_that_the_kernel_gave_it,
     a_core_that_is_not_stuck_keeps_its_connections,
     every_mode_serves,
+    busy_polling_is_said_at_the_start,
 }
 
 /// Seizes a thread, stops it, says so, and lets it go on at the end of its input.
@@ -168,4 +169,19 @@ fn every_mode_serves(io: Io) {
         server.stops_clean();
         assert_eq!(counts(&server)[0], 20, "{mode}: {server:?}");
     }
+}
+
+/// Either what it will do, or in the same line why it cannot; and it serves in both cases.
+fn busy_polling_is_said_at_the_start(io: Io) {
+    let site = Site::new();
+    site.write("a.txt", b"a");
+    let server = Server::start(io, &site, &["--busy-poll", "load"]);
+    server.says("vermeil: busy polling: ");
+    let said = server.stderr();
+    assert!(
+        said.contains("busy polling: 50 µs on cores with 1000 requests") || said.contains("it takes Linux 6.9"),
+        "{said}"
+    );
+    assert_eq!(Client::connect(server.addr()).get("/a.txt").status, 200);
+    server.stops_clean();
 }

@@ -6,6 +6,7 @@
 //! by its task, which may be waiting for the next request.
 //! Tested in `tests/suite`.
 
+mod busy;
 mod stream;
 mod wait;
 
@@ -107,6 +108,10 @@ impl Epoll {
 
     pub(crate) fn unparker(&self) -> Unparker {
         self.unparker.clone()
+    }
+
+    pub(crate) fn busy_poll(&mut self, up_to: Duration) -> io::Result<()> {
+        busy::poll_for(self.epoll.as_fd(), up_to)
     }
 
     pub(crate) fn stream_count(&self) -> usize {

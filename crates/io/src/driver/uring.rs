@@ -149,6 +149,10 @@ impl Uring {
         self.unparker.clone()
     }
 
+    pub(crate) fn busy_poll(&mut self, up_to: Duration) -> io::Result<()> {
+        self.shared.ring.busy_poll(up_to)
+    }
+
     pub(crate) fn has_unsubmitted(&self) -> bool {
         self.shared.ring.has_unsubmitted()
     }

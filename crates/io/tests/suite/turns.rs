@@ -40,6 +40,21 @@ pub(crate) fn unparked_from_another_thread(make: &Make) {
     ringing.join().expect("the ringing thread");
 }
 
+pub(crate) fn busy_polling_changes_nothing_but_the_wait(make: &Make) {
+    let world = make(DriverOptions::default());
+    for up_to in [Duration::from_micros(50), Duration::ZERO, Duration::from_micros(20)] {
+        let begun = world.driver.borrow_mut().busy_poll(up_to);
+        if let Err(error) = begun {
+            eprintln!("SKIPPED: busy polling: {error}");
+            return;
+        }
+        let unparker = world.driver.borrow().unparker();
+        unparker.unpark();
+        assert_eq!(world.driver.borrow_mut().turn(Some(DEADLINE)).expect("turn"), 1, "polling {up_to:?}");
+        assert_eq!(world.driver.borrow_mut().turn(Some(Duration::from_millis(1))).expect("turn"), 0);
+    }
+}
+
 pub(crate) fn a_timeout_ends_a_turn(make: &Make) {
     let world = make(DriverOptions::default());
     assert_eq!(world.nudge(), 0);

@@ -95,6 +95,7 @@ pub(super) fn resolve(
         instances,
         balance: document.balance,
         balancers,
+        busy_poll: document.busy_poll,
         io: document.io,
         log: match document.log {
             LogTarget::File(path) => LogTarget::File(folder.join(path)),

@@ -44,11 +44,13 @@ pub enum NoticeKind {
     ProgramSaid,
     /// The spawner was killed, or cannot be spoken to.
     SpawnerTrouble,
+    /// A core that should poll its network card does not.
+    NotPolled,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
@@ -58,6 +60,7 @@ impl NoticeKind {
         Self::ProgramFailed,
         Self::ProgramSaid,
         Self::SpawnerTrouble,
+        Self::NotPolled,
     ];
 
     /// A name for people and for the status page.
@@ -72,6 +75,7 @@ impl NoticeKind {
             Self::ProgramFailed => "program failed",
             Self::ProgramSaid => "program said",
             Self::SpawnerTrouble => "spawner",
+            Self::NotPolled => "network card not polled",
         }
     }
 }

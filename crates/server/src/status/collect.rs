@@ -8,6 +8,7 @@ use super::{
     },
 };
 use crate::{
+    busy_poll::PollingStatus,
     cgi::Cgi,
     gateway::Shared,
     local,
@@ -56,6 +57,7 @@ pub(crate) struct Life {
 struct CoreAnswer {
     connections: u64,
     door: DoorStatus,
+    polling: PollingStatus,
     paths: u64,
     looked_up: u64,
 }
@@ -164,7 +166,7 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
         let share = |from: Duration, to: Duration| {
             (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
         };
-        let CoreAnswer { connections, door, paths, looked_up } = answer.copied().unwrap_or_default();
+        let CoreAnswer { connections, door, polling, paths, looked_up } = answer.copied().unwrap_or_default();
         CoreStatus {
             core: index,
             cpu: known.cpu as u64,
@@ -175,6 +177,8 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             connections,
             refused: door.refused,
             queue_max: door.queue_max.into(),
+            busy_polls: polling.polls,
+            busy_poll_begun: polling.begun,
             paths,
             looked_up,
             requests: server.requests_of(index as usize),
@@ -193,6 +197,7 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
             let answer = local::with(|local| CoreAnswer {
                 connections: local.connections.len() as u64,
                 door: local.door.status(),
+                polling: local.polling.status(),
                 paths: local.cache.len() as u64,
                 looked_up: local.cache.misses(),
             });

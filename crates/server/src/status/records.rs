@@ -121,7 +121,7 @@ record! {
         waited: f64,
         /// Time its thread ran since the start.
         cpu_s: f64,
-        /// Whether it answered within a second. If not, the five fields below are zero.
+        /// Whether it answered within a second. If not, the seven fields below are zero.
         answered: bool,
         /// Connections open.
         connections: u64,
@@ -129,6 +129,10 @@ record! {
         refused: u64,
         /// Connections that each of its listeners lets wait to be accepted: fewer while more arrive than it can serve.
         queue_max: u64,
+        /// Whether it polls its network card at this moment instead of waiting for interrupts.
+        busy_polls: bool,
+        /// How often that began.
+        busy_poll_begun: u64,
         /// Spellings of paths it remembers.
         paths: u64,
         /// Requests for which it had to look a path up, or look again.

@@ -134,6 +134,18 @@ impl Ring {
         &self.io
     }
 
+    /// Has waits poll the network cards of the sockets that are used for at most `up_to` before they sleep; not at all for
+    /// zero (`IORING_REGISTER_NAPI`, Linux 6.9).
+    pub(super) fn busy_poll(&self, up_to: Duration) -> io::Result<()> {
+        let mut napi = types::Napi::new();
+        let submitter = self.io.submitter();
+        if up_to.is_zero() {
+            return submitter.unregister_napi(&mut napi);
+        }
+        let micros = u32::try_from(up_to.as_micros()).unwrap_or(u32::MAX);
+        submitter.register_napi(&mut napi.set_busy_poll_timeout(micros))
+    }
+
     /// Accepts connections until canceled.
     pub(super) fn accept(&mut self, listener: RawFd, user_data: u64) {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

@@ -1,0 +1,286 @@
+//! Busy polling: a core asks its network card for packets instead of waiting for an interrupt, while it has much to do.
+//!
+//! A core that answers many requests waits often and never for long; an interrupt and a wake-up then cost more than a short look
+//! at the card. So from so many requests a second on, the waits of its driver poll the queue that its connections come by, and
+//! they stop when there have been few for a while: an idle server burns nothing. What is polled is one queue: a core whose
+//! connections come by several is left alone (Documentation/networking/napi.rst), and so is one whose device has none. Interrupts
+//! stay on; how long they are put off is the card's setting, not this server's. What the kernel is told stands in
+//! `vermeil_io::Driver::busy_poll`. Tested below on invented time, and through the binary (`crates/cli/tests/e2e/balance.rs`).
+
+use crate::{
+    local::{self, Local},
+    log::NoticeKind,
+};
+use std::time::Duration;
+use vermeil::{CoreIndex, Handle, busy_poll, now_ms, sleep};
+
+/// How long a wait polls before it sleeps: what the kernel's documentation advises for a few sockets (`net.core.busy_read`).
+const POLL: Duration = Duration::from_micros(50);
+
+/// Requests per second on a core from which on it polls. Guess: if every one of them ends a poll that found nothing, a
+/// twentieth of the cpu is lost.
+const BEGIN_PER_S: f64 = 1000.0;
+
+/// And below which it does not go on. Guess: far enough from the other that it does not flap.
+const END_PER_S: f64 = 250.0;
+
+/// How often a core judges. Guess: often beside the second that [`CALM_MOMENTS`] are.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// So many moments in a row with few requests end it. Guess: a pause between two pages is no end of the load.
+const CALM_MOMENTS: u32 = 10;
+
+/// Whether cores poll their network card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BusyPoll {
+    /// Never.
+    #[default]
+    Off,
+    /// While they have much to do.
+    Load,
+}
+
+/// The polling of one core.
+#[derive(Debug, Default)]
+pub(crate) struct Polling {
+    polls: bool,
+    /// The kernel has refused: it is not asked again.
+    refused: bool,
+    queue: Queue,
+    /// Moments since there was much to do.
+    calm: u32,
+    /// How often polling began.
+    begun: u64,
+}
+
+/// The queues that the connections of a core come by, as far as they were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Queue {
+    /// Nobody has looked.
+    #[default]
+    Unknown,
+    /// The device has none.
+    None,
+    One(u32),
+    Several(u32, u32),
+}
+
+/// What follows for a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Same,
+    Begin,
+    End,
+    /// It has much to do and cannot poll.
+    Cannot(Queue),
+}
+
+/// A core at one moment, for the status.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PollingStatus {
+    pub(crate) polls: bool,
+    pub(crate) begun: u64,
+}
+
+impl Polling {
+    /// A connection was looked at: the queue that it came by, if any.
+    pub(crate) fn see(&mut self, queue: Option<u32>) {
+        self.queue = match (self.queue, queue) {
+            (Queue::Unknown, None) => Queue::None,
+            (Queue::Unknown | Queue::None, Some(queue)) => Queue::One(queue),
+            (Queue::One(one), Some(other)) if one != other => Queue::Several(one, other),
+            (known, _) => known,
+        };
+    }
+
+    pub(crate) fn status(&self) -> PollingStatus {
+        PollingStatus { polls: self.polls, begun: self.begun }
+    }
+
+    /// Ends a moment of `elapsed` in which so many requests were answered.
+    fn judge(&mut self, wanted: BusyPoll, elapsed: Duration, requests: u64) -> Verdict {
+        let per_s = requests as f64 / elapsed.as_secs_f64();
+        self.calm = if per_s < END_PER_S { self.calm.saturating_add(1) } else { 0 };
+        let is_one = matches!(self.queue, Queue::One(_));
+        let ends = wanted == BusyPoll::Off || !is_one || self.calm >= CALM_MOMENTS;
+        let verdict = match self.polls {
+            true if ends => Verdict::End,
+            false if wanted == BusyPoll::Load && per_s >= BEGIN_PER_S && !self.refused => match self.queue {
+                Queue::One(_) => Verdict::Begin,
+                Queue::Unknown => Verdict::Same,
+                queue => Verdict::Cannot(queue),
+            },
+            _ => Verdict::Same,
+        };
+        if self.calm >= CALM_MOMENTS && !is_one {
+            // Another load may come another way.
+            self.queue = Queue::Unknown;
+        }
+        verdict
+    }
+}
+
+/// Judges as long as the core serves.
+pub(crate) async fn watch(core: CoreIndex) {
+    let requests = || local::with(|local| local.server.requests_of(core.0 as usize));
+    let mut before = (now_ms(), requests());
+    loop {
+        sleep(MOMENT).await;
+        let now = (now_ms(), requests());
+        let elapsed = Duration::from_millis((now.0 - before.0).max(1));
+        let answered = now.1.saturating_sub(before.1);
+        before = now;
+        local::with(|local| {
+            let wanted = local.server.busy_poll;
+            match local.polling.judge(wanted, elapsed, answered) {
+                Verdict::Same => {}
+                Verdict::Begin => begin(core, local),
+                Verdict::End => {
+                    local.polling.polls = false;
+                    // What was granted before: ending it is nothing that a kernel refuses.
+                    let _ = busy_poll(Duration::ZERO);
+                }
+                Verdict::Cannot(queue) => cannot(core, local, queue),
+            }
+        });
+    }
+}
+
+fn begin(core: CoreIndex, local: &mut Local) {
+    match busy_poll(POLL) {
+        Ok(()) => {
+            local.polling.polls = true;
+            local.polling.begun += 1;
+        }
+        Err(error) => {
+            local.polling.refused = true;
+            local.server.notices.say(
+                NoticeKind::NotPolled,
+                format_args!("busy polling: core {} goes on without it: {error}", core.0),
+            );
+        }
+    }
+}
+
+fn cannot(core: CoreIndex, local: &Local, queue: Queue) {
+    let core = core.0;
+    let notices = &local.server.notices;
+    match queue {
+        Queue::Several(one, other) => notices.say(
+            NoticeKind::NotPolled,
+            format_args!(
+                "busy polling: not on core {core}: its connections come by several queues (NAPI {one}, {other}); vermeil \
+                 steer plans one for each core"
+            ),
+        ),
+        _ => notices.say(
+            NoticeKind::NotPolled,
+            format_args!(
+                "busy polling: not on core {core}: its connections come by a device without queues that can be polled"
+            ),
+        ),
+    }
+}
+
+/// For people, what is to be had of what is wanted, by asking the kernel on the first core; nothing if nothing is wanted.
+pub(crate) fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
+    if wanted == BusyPoll::Off {
+        return None;
+    }
+    let first = handle.cores().next()?;
+    let asked = handle.spawn_on(&handle.color_on(first), async {
+        busy_poll(POLL).and_then(|()| busy_poll(Duration::ZERO))
+    });
+    Some(match asked.wait().expect("asking the kernel does not panic") {
+        Ok(()) => format!(
+            "{} µs on cores with {BEGIN_PER_S} requests a second and one queue of a card",
+            POLL.as_micros()
+        ),
+        Err(error) => format!("not to be had: {error}; it takes Linux 6.9"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A core whose connections come by queue 7.
+    fn core() -> Polling {
+        let mut polling = Polling::default();
+        polling.see(Some(7));
+        polling
+    }
+
+    /// A moment with requests at this rate; what follows is done.
+    fn moment(polling: &mut Polling, per_s: u64) -> Verdict {
+        let verdict = polling.judge(BusyPoll::Load, MOMENT, per_s / 10);
+        match verdict {
+            Verdict::Begin => polling.polls = true,
+            Verdict::End => polling.polls = false,
+            Verdict::Same | Verdict::Cannot(_) => {}
+        }
+        verdict
+    }
+
+    #[test]
+    fn load_begins_it_and_a_second_of_calm_ends_it() {
+        let mut core = core();
+        assert_eq!(moment(&mut core, 900), Verdict::Same);
+        assert_eq!(moment(&mut core, 1000), Verdict::Begin);
+        assert_eq!(moment(&mut core, 300), Verdict::Same, "between the bounds nothing changes");
+        for _ in 1..CALM_MOMENTS {
+            assert_eq!(moment(&mut core, 0), Verdict::Same);
+        }
+        assert_eq!(moment(&mut core, 0), Verdict::End);
+        assert_eq!(moment(&mut core, 900), Verdict::Same, "and it takes as much as before to begin again");
+        assert_eq!(moment(&mut core, 2000), Verdict::Begin);
+    }
+
+    #[test]
+    fn a_pause_is_no_end() {
+        let mut core = core();
+        moment(&mut core, 5000);
+        for _ in 0..100 {
+            for _ in 1..CALM_MOMENTS {
+                assert_eq!(moment(&mut core, 0), Verdict::Same);
+            }
+            assert_eq!(moment(&mut core, 5000), Verdict::Same);
+        }
+    }
+
+    #[test]
+    fn a_second_queue_ends_it_until_the_load_is_over() {
+        let mut core = core();
+        assert_eq!(moment(&mut core, 5000), Verdict::Begin);
+        core.see(Some(7));
+        assert_eq!(moment(&mut core, 5000), Verdict::Same);
+        core.see(Some(8));
+        assert_eq!(moment(&mut core, 5000), Verdict::End);
+        assert_eq!(moment(&mut core, 5000), Verdict::Cannot(Queue::Several(7, 8)));
+        for _ in 0..CALM_MOMENTS {
+            moment(&mut core, 0);
+        }
+        core.see(Some(8));
+        assert_eq!(moment(&mut core, 5000), Verdict::Begin);
+    }
+
+    #[test]
+    fn a_device_without_queues_is_not_polled() {
+        let mut polling = Polling::default();
+        assert_eq!(moment(&mut polling, 5000), Verdict::Same, "nobody has looked");
+        polling.see(None);
+        assert_eq!(moment(&mut polling, 5000), Verdict::Cannot(Queue::None));
+        polling.see(Some(3));
+        assert_eq!(moment(&mut polling, 5000), Verdict::Begin, "a connection of this machine among those of others");
+    }
+
+    #[test]
+    fn nothing_begins_unless_it_is_wanted_or_after_a_refusal() {
+        let mut core = core();
+        assert_eq!(core.judge(BusyPoll::Off, MOMENT, 1000), Verdict::Same);
+        core.polls = true;
+        assert_eq!(core.judge(BusyPoll::Off, MOMENT, 1000), Verdict::End, "a reload may want it no more");
+        (core.polls, core.refused) = (false, true);
+        assert_eq!(moment(&mut core, 5000), Verdict::Same);
+    }
+}
