@@ -4,8 +4,8 @@
 //! long the last of them will have waited. If that is longer than the bound, more arrives than the core can do; then its
 //! listeners' queues are made so short that what stands in them is served within half the bound, and what finds no room
 //! there is not accepted: the kernel drops its packets, which costs next to nothing, and the client's kernel tries again.
-//! Connections that had waited for too long already are refused with 503 (`refusal.rs`), since whoever opened them may have
-//! left. So what is begun is finished, and soon. As it gets better the queues grow again, step by step; whether it does is
+//! Connections that had waited for twice as long already are refused with 503 (`refusal.rs`), since whoever opened them may have
+//! left; not earlier, since refusing a small request costs as much as serving it, and the queue is getting shorter anyway. So what is begun is finished, and soon. As it gets better the queues grow again, step by step; whether it does is
 //! judged by the quickest of a moment, not by the mean, as CoDel does (RFC 8289): a burst is no overload. Leaves out what
 //! programs do, which have queues of their own. Tested below, and by `cargo xtask bench overload`.
 
@@ -40,6 +40,10 @@ const NEWEST: f64 = 0.25;
 /// What refusing a connection costs, of what serving one does. Guess, and rather less than it is: the pace is then taken
 /// for slower, the queues get shorter, and there is less to refuse.
 const REFUSAL: f64 = 0.25;
+
+/// Who has waited for so many times the bound is refused. Bench `overload`: at 1, all that waited when the load began to be
+/// too much were refused, and a core that serves small files answered nobody meanwhile.
+const REFUSED_AT: u32 = 2;
 
 /// The door of one core.
 #[derive(Debug)]
@@ -115,7 +119,7 @@ impl Door {
         let Ok(Newcomer { waited, has_left }) = look() else { return Admission::Serve };
         let least = &mut self.moment.least;
         *least = Some(least.map_or(waited, |least| least.min(waited)));
-        if waited <= self.wait_max {
+        if waited <= self.wait_max * REFUSED_AT {
             return Admission::Serve;
         }
         self.moment.refused += 1;
@@ -131,9 +135,10 @@ impl Door {
         let all_waited = moment.least.is_some_and(|least| least > self.wait_max / 4);
         // Fewer than waited already when it began, or none that did not have to wait: the core had no rest.
         let was_busy = moment.accepted > 0 && (moment.accepted <= before || all_waited);
-        if was_busy {
-            let done = (moment.accepted - moment.refused) as f64 + moment.refused as f64 * REFUSAL;
-            let newest = done / elapsed.as_secs_f64();
+        let done = (moment.accepted - moment.refused) as f64 + moment.refused as f64 * REFUSAL;
+        let newest = done / elapsed.as_secs_f64();
+        // What was done can be done: else a moment without its cpu would count, and the one that makes up for it would not.
+        if was_busy || self.pace.is_some_and(|pace| newest > pace) {
             self.pace = Some(self.pace.map_or(newest, |pace| pace + (newest - pace) * NEWEST));
         }
         let queue_before = self.queue_max;
@@ -234,8 +239,9 @@ mod tests {
     #[test]
     fn what_waits_too_long_makes_the_queue_short_and_is_refused() {
         let mut door = crowded();
-        assert_eq!(door.admit(|| newcomer(MAX * 2)), Admission::Refuse);
-        assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX * 2, has_left: true })), Admission::Drop);
+        assert_eq!(door.admit(|| newcomer(MAX * 2)), Admission::Serve);
+        assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
+        assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX * 3, has_left: true })), Admission::Drop);
         assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX / 2, has_left: true })), Admission::Serve);
         assert_eq!(door.admit(|| newcomer(MAX / 2)), Admission::Serve);
         assert_eq!(door.admit(|| Err(io::ErrorKind::NotConnected.into())), Admission::Serve);
@@ -251,10 +257,22 @@ mod tests {
         assert_eq!(moment(&mut door, 450, MAX / 8, 100), Some(562), "there was a rest");
     }
 
+    /// The queue stayed too short for a core that now and then was not let run.
+    #[test]
+    fn what_makes_up_for_a_stall_counts_as_the_stall_does() {
+        let mut door = crowded();
+        moment(&mut door, 10, MAX, 1500);
+        let slowed = door.pace.expect("it was busy");
+        assert!(slowed < 4000.0, "{slowed}");
+        moment(&mut door, 1600, MAX / 8, 100);
+        let pace = door.pace.expect("it has one");
+        assert!(pace > 5000.0, "{pace}");
+    }
+
     #[test]
     fn refusals_count_for_little() {
         let mut door = crowded();
-        moment(&mut door, 2000, MAX * 2, 2000);
+        moment(&mut door, 2000, MAX * 3, 2000);
         assert_eq!(door.pace, Some(5000.0), "2,000 of them are like 500 that are served");
     }
 
