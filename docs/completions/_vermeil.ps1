@@ -48,6 +48,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--instances', '--instances', [CompletionResultType]::ParameterName, 'Into how many processes to divide the server: per-node, one, or a number')
             [CompletionResult]::new('--balance', '--balance', [CompletionResultType]::ParameterName, 'How new connections find their cores')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'How the kernel is asked for input and output')
+            [CompletionResult]::new('--busy-poll', '--busy-poll', [CompletionResultType]::ParameterName, 'Whether cores poll their network card while they have much to do')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, or off')
             [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'Where the control socket is, by which status and reload reach the server: a path, or off')
             [CompletionResult]::new('--agent', '--agent', [CompletionResultType]::ParameterName, 'Where HAProxy''s agent checks are answered, as for --listen')

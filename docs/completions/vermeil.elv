@@ -44,6 +44,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --instances 'Into how many processes to divide the server: per-node, one, or a number'
             cand --balance 'How new connections find their cores'
             cand --io 'How the kernel is asked for input and output'
+            cand --busy-poll 'Whether cores poll their network card while they have much to do'
             cand --log 'Where the access log goes: - (standard output), a file, or off'
             cand --control 'Where the control socket is, by which status and reload reach the server: a path, or off'
             cand --agent 'Where HAProxy''s agent checks are answered, as for --listen'

@@ -51,6 +51,8 @@ round-robin\t'One core after the other, for comparison; takes CAP_BPF'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'How the kernel is asked for input and output' -r -f -a "auto\t'io_uring where all of it that is needed works, else epoll; the start says which and why'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l busy-poll -d 'Whether cores poll their network card while they have much to do' -r -f -a "off\t'Never'
+load\t'While they have much to do'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l log -d 'Where the access log goes: - (standard output), a file, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l control -d 'Where the control socket is, by which status and reload reach the server: a path, or off' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l agent -d 'Where HAProxy\'s agent checks are answered, as for --listen' -r

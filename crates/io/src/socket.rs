@@ -192,9 +192,7 @@ pub fn incoming_queue(fd: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     let mut bytes = size_of_val(&id) as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID);
     // SAFETY: the kernel writes at most `bytes` bytes, the size of `id`, and both outlive the call.
-    match unsafe {
-        libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut id).cast(), &raw mut bytes)
-    } {
+    match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut id).cast(), &raw mut bytes) } {
         0 => Ok((id != 0).then_some(id)),
         _ => Err(io::Error::last_os_error()),
     }

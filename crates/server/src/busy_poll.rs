@@ -271,7 +271,11 @@ mod tests {
         polling.see(None);
         assert_eq!(moment(&mut polling, 5000), Verdict::Cannot(Queue::None));
         polling.see(Some(3));
-        assert_eq!(moment(&mut polling, 5000), Verdict::Begin, "a connection of this machine among those of others");
+        assert_eq!(
+            moment(&mut polling, 5000),
+            Verdict::Begin,
+            "a connection of this machine among those of others"
+        );
     }
 
     #[test]

@@ -6,8 +6,7 @@
 use crate::{
     accept::accept,
     balance::{self, Watched},
-    busy_poll,
-    cgi,
+    busy_poll, cgi,
     files::CoreCache,
     gateway::{Programs, Shared},
     hosts::{CoreHosts, Hosts},

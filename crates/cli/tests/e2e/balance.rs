@@ -179,7 +179,8 @@ fn busy_polling_is_said_at_the_start(io: Io) {
     server.says("vermeil: busy polling: ");
     let said = server.stderr();
     assert!(
-        said.contains("busy polling: 50 µs on cores with 1000 requests") || said.contains("it takes Linux 6.9"),
+        said.contains("busy polling: 50 µs on cores with 1000 requests")
+            || said.contains("it takes Linux 6.9"),
         "{said}"
     );
     assert_eq!(Client::connect(server.addr()).get("/a.txt").status, 200);

@@ -87,8 +87,9 @@ impl Display for InstanceStatus {
 
 impl Display for CoreStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { core, cpu, busy, connections, requests, paths, waited, answered, refused, busy_polls, .. } =
-            self;
+        let Self {
+            core, cpu, busy, connections, requests, paths, waited, answered, refused, busy_polls, ..
+        } = self;
         write!(f, "{core:>5} {cpu:>4} {:>5.0}% {connections:>12} {requests:>14} {paths:>8}", busy * 100.0)?;
         if !answered {
             write!(f, "  did not answer within a second")?;
