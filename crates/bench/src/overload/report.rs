@@ -9,10 +9,11 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Offered* is what arrives each second, as a part of what the server answered in a closed loop just before. \
+**How to read it.** *Offered* is what arrives each second, as a part of what the server answered in a closed loop at the beginning \
+of the round, the median of three probes. \
 Each request has a connection of its own, and its client gives up after a second, connecting included. *Good* are complete \
 answers with a status below 400 in that time; *of its peak* compares them with the most that the same server gave at any \
-level. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
+level of the same round; the lowest and the highest round stand beside it. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
 tenth of a second. The first quarter of an overload is not counted. *Recovered* is how long after the overload half of the \
 capacity, which is offered then, is served again. Every number is the median of interleaved rounds.
 
@@ -36,31 +37,25 @@ pub(super) fn report(options: &Options, quota: String, points: &Points) -> Repor
 }
 
 fn table(points: &Points) -> Table {
-    let head = ["offered", "server", "offered/s", "good/s", "of its peak", "p99 ms", "recovered s"];
+    let head = ["offered", "server", "offered/s", "good/s", "of its peak", "spread", "p99 ms", "recovered s"];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.summary(program, variant, metric).map(|summary| summary.median);
         let text = |metric| median(metric).map(number).unwrap_or_default();
-        let share = median("good_per_s").unwrap_or_default() / peak(points, variant);
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let of_peak = points.summary(program, variant, "of_peak");
         table.push([
             program.into(),
             variant.into(),
             text("offered_per_s"),
             text("good_per_s"),
-            format!("{:.0} %", share * 100.0),
+            of_peak.map(|share| percent(share.median)).unwrap_or_default(),
+            of_peak
+                .map(|share| format!("{} – {}", percent(share.low), percent(share.high)))
+                .unwrap_or_default(),
             text("p99_ms"),
             text("recovery_s"),
         ]);
     }
     table
-}
-
-/// The most good answers per second of a server, at any level.
-fn peak(points: &Points, variant: &str) -> f64 {
-    let cells = points.cells();
-    let medians = cells
-        .iter()
-        .filter(|(_, server)| *server == variant)
-        .filter_map(|(program, server)| Some(points.summary(program, server, "good_per_s")?.median));
-    medians.fold(f64::MIN_POSITIVE, f64::max)
 }

@@ -16,6 +16,7 @@ use crate::peers::{Setting, nginx, vermeil};
 use crate::points::{Key, Points};
 use crate::site::Site;
 use crate::size::Size;
+use crate::stats::Summary;
 use crate::stop::Stop;
 use crate::{Error, Result};
 
@@ -24,6 +25,9 @@ const FILE: (&str, usize) = ("1k.txt", 1024);
 
 /// Connections by which the capacity is measured, each with a request under way.
 const CAPACITY_CONNECTIONS: &str = "64";
+
+/// Probes of the capacity in each round: one may meet a machine that does something else.
+const PROBES: usize = 3;
 
 /// How long a client waits for its answer, connecting included. Guess at what people do; the kernel's own second attempt
 /// to connect comes after as long.
@@ -73,16 +77,52 @@ impl<'a> Bench<'a> {
         self.quota.as_ref().map_or_else(|| "a whole cpu".into(), |_| Quota::describe())
     }
 
-    /// Every level of overload on one server, started afresh for each.
-    pub(super) fn round(&self, server: Server, points: &mut Points) -> Result<()> {
+    /// Every level of overload on every server, one after the other at each level, started afresh for each.
+    pub(super) fn round(&self, servers: &[Server], points: &mut Points) -> Result<()> {
+        let capacities = self.capacities(servers)?;
+        let mut peaks = vec![f64::MIN_POSITIVE; servers.len()];
+        let mut good = Vec::new();
         for &offered in super::offered(self.options.size) {
-            self.stop.check()?;
-            self.level(server, offered, points)?;
+            for (at, &server) in servers.iter().enumerate() {
+                self.stop.check()?;
+                let sample = self.level(server, capacities[at], offered)?;
+                sample.keep(server, capacities[at], offered, points);
+                peaks[at] = peaks[at].max(sample.good_per_s);
+                good.push((at, offered, sample.good_per_s));
+            }
+        }
+        for (at, offered, good_per_s) in good {
+            points.push(key(servers[at], offered, "of_peak", ""), good_per_s / peaks[at]);
         }
         Ok(())
     }
 
-    fn level(&self, server: Server, offered: u32, points: &mut Points) -> Result<()> {
+    /// What each server can do: the median of some probes, interleaved.
+    fn capacities(&self, servers: &[Server]) -> Result<Vec<f64>> {
+        let mut probes = vec![Vec::new(); servers.len()];
+        for _ in 0..if self.options.size == Size::Full { PROBES } else { 1 } {
+            for (probes, &server) in probes.iter_mut().zip(servers) {
+                self.stop.check()?;
+                probes.push(self.served(server, |address| self.capacity(address))?);
+            }
+        }
+        Ok(probes.iter().filter_map(|probes| Summary::of(probes)).map(|summary| summary.median).collect())
+    }
+
+    fn level(&self, server: Server, capacity: f64, offered: u32) -> Result<Sample> {
+        let sample = self.served(server, |address| self.overload(address, capacity, offered))?;
+        eprintln!(
+            "{offered:>4} %  {:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  p99 {:>6.0} ms  recovered after {:.1} s",
+            server.name(),
+            sample.good_per_s,
+            sample.p99_ms,
+            sample.recovery_s
+        );
+        Ok(sample)
+    }
+
+    /// What `load` finds out about a server that was just started.
+    fn served<T>(&self, server: Server, load: impl FnOnce(SocketAddr) -> Result<T>) -> Result<T> {
         let network = Network::Loopback;
         let address = network.free_address()?;
         let state = self.site.state_folder(server.name())?;
@@ -99,28 +139,9 @@ impl<'a> Bench<'a> {
         };
         let process = Process::start(server.name(), command, &state)?;
         process.wait_until_listening(&network, address)?;
-        let capacity = self.capacity(address)?;
-        let sample = self.overload(address, capacity, offered)?;
+        let found = load(address)?;
         process.stop()?;
-        let program = format!("{offered} %");
-        eprintln!(
-            "{program:>6}  {:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  p99 {:>6.0} ms  recovered after {:.1} s",
-            server.name(),
-            sample.good_per_s,
-            sample.p99_ms,
-            sample.recovery_s
-        );
-        for (metric, unit, value) in [
-            ("capacity_per_s", "req/s", capacity),
-            ("offered_per_s", "req/s", capacity * f64::from(offered) / 100.0),
-            ("good_per_s", "req/s", sample.good_per_s),
-            ("p99_ms", "ms", sample.p99_ms),
-            ("recovery_s", "s", sample.recovery_s),
-        ] {
-            let key = Key { program: program.clone(), variant: server.name().into(), metric, unit };
-            points.push(key, value);
-        }
-        Ok(())
+        Ok(found)
     }
 
     /// Good answers per second in a closed loop.
@@ -165,7 +186,23 @@ struct Sample {
     recovery_s: f64,
 }
 
+fn key(server: Server, offered: u32, metric: &'static str, unit: &'static str) -> Key {
+    Key { program: format!("{offered} %"), variant: server.name().into(), metric, unit }
+}
+
 impl Sample {
+    fn keep(&self, server: Server, capacity: f64, offered: u32, points: &mut Points) {
+        for (metric, unit, value) in [
+            ("capacity_per_s", "req/s", capacity),
+            ("offered_per_s", "req/s", capacity * f64::from(offered) / 100.0),
+            ("good_per_s", "req/s", self.good_per_s),
+            ("p99_ms", "ms", self.p99_ms),
+            ("recovery_s", "s", self.recovery_s),
+        ] {
+            points.push(key(server, offered, metric, unit), value);
+        }
+    }
+
     /// From a run that offered too much for `over`, then `half` a second.
     fn of(record: &Record, over: Duration, half: f64) -> Self {
         let over_s = over.as_secs_f64();
