@@ -19,6 +19,7 @@ use crate::{
     sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, panics},
 };
 use std::{
+    cell::Cell,
     ops::ControlFlow,
     ptr::{NonNull, null_mut},
     sync::Arc,
@@ -28,13 +29,28 @@ use std::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ColorId(pub std::num::NonZeroU64);
 
+/// Names that a thread takes at once, so that threads which make colors do not meet at the counter for each. Guess.
+const NAMES_AT_ONCE: u64 = 256;
+
 impl ColorId {
     /// A name that no other color of the process has: `Colored` would be unsound if two colors, which may run at once,
     /// shared one. So names are given out here and by no caller.
     fn fresh() -> Self {
-        // std's atomic also under loom: which number a color gets decides nothing.
+        // std's, also under loom: which number a color gets decides nothing.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let take = |count| NEXT.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
+        std::thread_local! {
+            /// The next name of this thread, and how many it has left.
+            static MINE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+        }
+        let mine = MINE.try_with(|mine| {
+            let (next, left) = mine.get();
+            let (next, left) = if left == 0 { (take(NAMES_AT_ONCE), NAMES_AT_ONCE) } else { (next, left) };
+            mine.set((next + 1, left - 1));
+            next
+        });
+        // A destructor that runs while the thread ends has none of its own.
+        let number = mine.unwrap_or_else(|_| take(1));
         Self(std::num::NonZeroU64::new(number).expect("names start at one and do not run out"))
     }
 }

@@ -261,13 +261,13 @@ impl Runtime {
     }
 
     fn busy(&self) -> bool {
-        let cores = &self.handle.shared.cores;
-        cores.iter().any(|core| core.tasks.len() > 0 || core.queued.len() > 0)
+        let shared = &self.handle.shared;
+        shared.tasks_alive() > 0 || shared.cores.iter().any(|core| core.queued.len() > 0)
     }
 
     fn stop(&mut self) -> Stopped {
         let shared = &self.handle.shared;
-        let tasks_cancelled = shared.cores.iter().map(|core| core.tasks.len()).sum();
+        let tasks_cancelled = shared.tasks_alive();
         shared.stopping.store(true, Ordering::Release);
         shared.unpark_all();
         for thread in self.threads.drain(..) {

@@ -1,32 +1,55 @@
-//! How many posted events a core has: what bounds them, and what a runtime that drains waits for.
+//! How many posted events a core has, and how many tasks the runtime: what bounds the former, and what a runtime that drains
+//! waits for.
 //!
 //! An event counts on the core that its color was on when it was posted, until it begins to run or is dropped, wherever that
-//! is. What the core itself does, and that is most of it, is counted without an operation that locks the line: it writes two
-//! numbers of its own, and the others share a third. Tested in `tests/handler.rs`, and by everything that drains.
+//! is. A task counts on the core that spawned it, and its end on the core where it ended: only their sum over all cores means
+//! something. What a core itself does, and that is most of it, is counted without an operation that locks the line: it writes
+//! two numbers of its own, and the others share a third. Tested in `tests/handler.rs`, and by everything that drains.
 
 use crate::{core::current_of, shared::Shared};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// The events of one core.
+/// What has come and gone at one core.
 #[derive(Default)]
 pub(crate) struct Queued {
-    /// Posted by the core to itself; written by it alone.
-    posted: AtomicU64,
-    /// Begun or dropped by the core; written by it alone.
-    begun: AtomicU64,
-    /// Posted by others, less what others began or dropped.
+    /// Come by the core itself; written by it alone.
+    come: AtomicU64,
+    /// Gone by the core itself; written by it alone.
+    gone: AtomicU64,
+    /// Come by others, less what went by others.
     by_others: AtomicI64,
 }
 
 impl Queued {
-    /// Events that wait: exact when nobody posts and nothing begins meanwhile.
+    /// What is there: exact when nothing comes and goes meanwhile.
     pub(crate) fn len(&self) -> usize {
-        // What has begun is read first, so that what is posted and begins meanwhile counts as waiting.
-        let begun = self.begun.load(Ordering::Acquire);
-        let posted = self.posted.load(Ordering::Acquire);
-        let waiting = posted.wrapping_sub(begun).cast_signed() + self.by_others.load(Ordering::Acquire);
-        usize::try_from(waiting).unwrap_or(0)
+        // What has gone is read first, so that what comes and goes meanwhile counts as there.
+        let gone = self.gone.load(Ordering::Acquire);
+        left(self.come(), gone)
     }
+
+    /// What has come, less what went by others.
+    fn come(&self) -> u64 {
+        self.come.load(Ordering::Acquire).wrapping_add_signed(self.by_others.load(Ordering::Acquire))
+    }
+
+    /// One more has come, by the core itself.
+    #[inline]
+    fn come_here(&self) {
+        self.come.store(self.come.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// One has gone, by the core itself.
+    #[inline]
+    fn gone_here(&self) {
+        // Release: whoever sees it sees that it came.
+        self.gone.store(self.gone.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+/// What is left of what has come; none when more has gone, by what was read.
+fn left(come: u64, gone: u64) -> usize {
+    usize::try_from(come.wrapping_sub(gone).cast_signed()).unwrap_or(0)
 }
 
 impl Shared {
@@ -37,7 +60,7 @@ impl Shared {
         if current_of(self, |core| core.index.0 == index) == Some(true) {
             let enters = queued.len() < bound;
             if enters {
-                queued.posted.store(queued.posted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                queued.come_here();
             }
             return enters;
         }
@@ -55,10 +78,32 @@ impl Shared {
     pub(crate) fn leave(&self, index: u32) {
         let queued = &self.core(index).queued;
         if current_of(self, |core| core.index.0 == index) == Some(true) {
-            // Release: whoever sees it sees that it was posted.
-            queued.begun.store(queued.begun.load(Ordering::Relaxed) + 1, Ordering::Release);
+            queued.gone_here();
         } else {
             queued.by_others.fetch_sub(1, Ordering::Release);
         }
+    }
+
+    /// A task was spawned.
+    #[inline]
+    pub(crate) fn task_begins(&self) {
+        if current_of(self, |core| core.mine().tasks_alive.come_here()).is_none() {
+            self.core(0).tasks_alive.by_others.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A task has ended.
+    #[inline]
+    pub(crate) fn task_ends(&self) {
+        if current_of(self, |core| core.mine().tasks_alive.gone_here()).is_none() {
+            self.core(0).tasks_alive.by_others.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Tasks that have not ended: exact when none begins and none ends meanwhile.
+    pub(crate) fn tasks_alive(&self) -> usize {
+        // As in `Queued::len`: a task may come at a core that was looked at and go at one that was not.
+        let gone = self.cores.iter().map(|core| core.tasks_alive.gone.load(Ordering::Acquire)).sum();
+        left(self.cores.iter().fold(0, |come, core| come.wrapping_add(core.tasks_alive.come())), gone)
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct CoreShared {
     pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
     pub(crate) queued: CachePadded<Queued>,
+    /// Tasks spawned on this core, less those that ended on it.
+    pub(crate) tasks_alive: CachePadded<Queued>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
     /// By handler, what was observed of it here.
@@ -141,6 +143,7 @@ impl Shared {
                 tasks: Registry::default(),
                 stopped: AtomicBool::new(false),
                 queued: CachePadded::default(),
+                tasks_alive: CachePadded::default(),
                 counters: CachePadded::default(),
                 handlers: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
                 times: (0..slots(limits.handlers)).map(|_| OnceLock::new()).collect(),
@@ -495,7 +498,7 @@ impl Shared {
 
     pub(crate) fn new_color(self: &Arc<Self>, placement: Placement, leader: Option<Leader>) -> Color {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
-        let number = self.colors.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let maker = current_of(self, |core| core.index);
         let core = self.policy.place(number, &placement, maker, self.cores.len());
         Color::new(core, About::new(placement, leader), self.clone())
@@ -560,7 +563,6 @@ impl Handle {
         let cores = self.shared.cores.iter().map(|core| CoreSnapshot {
             cpu: core.cpu,
             io: core.io.get().cloned().unwrap_or_default(),
-            tasks: core.tasks.len(),
             ready_colors: Gauge(core.ready.len()).waiting() as usize,
             queued_events: core.queued.len(),
             activations: get(&core.counters.activations),
@@ -578,7 +580,11 @@ impl Handle {
             rounds: get(&core.counters.rounds),
             times: sum_times(core.times.iter()),
         });
-        Snapshot { cores: cores.collect(), handlers: self.handler_snapshots() }
+        Snapshot {
+            tasks: self.shared.tasks_alive(),
+            cores: cores.collect(),
+            handlers: self.handler_snapshots(),
+        }
     }
 
     /// What the policy has decided about handlers lately (at most 256 decisions, oldest first) and where each handler
@@ -635,6 +641,8 @@ pub struct Placements {
 /// The runtime's counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Tasks that have not ended.
+    pub tasks: usize,
     /// One entry per core, in order.
     pub cores: Vec<CoreSnapshot>,
     /// One entry per handler, in order of registration.
@@ -648,8 +656,6 @@ pub struct CoreSnapshot {
     pub cpu: usize,
     /// The driver's description of itself.
     pub io: String,
-    /// Tasks alive.
-    pub tasks: usize,
     /// Colors waiting in the ready queue.
     pub ready_colors: usize,
     /// Handler events posted and not yet run.

@@ -14,7 +14,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
@@ -48,15 +48,16 @@ struct Body<F: Future> {
     is_away: AtomicBool,
     cancelled: AtomicBool,
     outcome: Outcome<F::Output>,
-    /// The core whose registry keeps it, wherever its color goes.
-    registered: u32,
     /// What its polls count as.
     handler: HandlerIndex,
-    /// Its place in that registry; written once, before anybody can find it there.
-    slot: AtomicU32,
+    /// Where it is registered, the core above the slot, once it has had to wait. Touched on its color alone.
+    place: AtomicU64,
     /// The future is the event's resident: nothing once it has ended.
     future: PhantomData<fn() -> F>,
 }
+
+/// The place of a task that has not had to wait.
+const UNREGISTERED: u64 = u64::MAX;
 
 /// Something that can be made to end; what cannot does nothing.
 trait Cancel: Send + Sync {
@@ -101,25 +102,19 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (registered, id) = (color.core().0, color.id());
+        let id = color.id();
         let body = Body {
             color,
             away: Mutex::default(),
             is_away: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             outcome: Outcome::default(),
-            registered,
             handler: self.shared.kind_of::<F>(),
-            slot: AtomicU32::new(0),
+            place: AtomicU64::new(UNREGISTERED),
             future: PhantomData,
         };
         let task = Repeating::new(body, id, future);
-        let registry = &self.shared.core(registered).tasks;
-        registry.insert(task.clone(), &task.body.slot);
-        if self.shared.ended.load(Ordering::Relaxed) {
-            // Nobody else will let go of it. If it is not seen here, whoever ends the runtime finds the task.
-            registry.clear();
-        }
+        self.shared.task_begins();
         Body::wake(&task);
         Task { awaited: task }
     }
@@ -142,7 +137,7 @@ where
         let hop = current(|core| core.hop.borrow_mut().take()).flatten();
         match (result, hop) {
             (Some(result), _) => {
-                body.color.shared.core(body.registered).tasks.remove(body.slot.load(Ordering::Relaxed));
+                body.end();
                 body.outcome.complete(result);
             }
             (None, Some(color)) => {
@@ -171,8 +166,9 @@ where
 
     fn dropped(task: &Pin<Arc<Repeating<Self>>>) {
         let future = task.as_ref().resident();
-        if current_color() == Some(future.color()) {
+        if current_color() == Some(future.color()) && future.with(|future| future.is_some()) {
             future.with(drop_contained);
+            task.body.color.shared.task_ends();
         }
         task.body.outcome.complete(Err(TaskError::Cancelled));
     }
@@ -188,17 +184,47 @@ where
 {
     fn poll(&self, task: &Pin<Arc<Repeating<Self>>>, mut future: Pin<&mut Option<F>>) -> Polled<F::Output> {
         let Some(alive) = future.as_mut().as_pin_mut() else { return (None, None) };
-        if self.cancelled.load(Ordering::Acquire) {
+        if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
             return (Some(Err(TaskError::Cancelled)), drop_contained(future));
         }
         let poll = || task.with_waker(|waker| alive.poll(&mut Context::from_waker(waker)));
         match catch_unwind(AssertUnwindSafe(poll)) {
-            Ok(Poll::Pending) => (None, None),
+            Ok(Poll::Pending) => {
+                Self::register(task);
+                (None, None)
+            }
             Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
             Err(panic) => {
                 drop_contained(future);
                 (Some(Err(TaskError::Panicked)), Some(panic))
             }
+        }
+    }
+
+    /// Whether the runtime stops and the task has not begun: no core would wait for it.
+    fn comes_too_late(&self) -> bool {
+        self.color.shared.stopping.load(Ordering::Relaxed)
+            && self.place.load(Ordering::Relaxed) == UNREGISTERED
+    }
+
+    /// The task waits: from now on this core keeps it, wherever its color goes.
+    fn register(task: &Pin<Arc<Repeating<Self>>>) {
+        let place = &task.body.place;
+        if place.load(Ordering::Relaxed) == UNREGISTERED {
+            current(|core| {
+                let slot = core.mine().tasks.insert(task.clone());
+                place.store(u64::from(core.index.0) << 32 | u64::from(slot), Ordering::Relaxed);
+            });
+        }
+    }
+
+    /// The task has ended.
+    fn end(&self) {
+        let shared = &self.color.shared;
+        shared.task_ends();
+        let place = self.place.load(Ordering::Relaxed);
+        if place != UNREGISTERED {
+            shared.core((place >> 32) as u32).tasks.remove(place as u32);
         }
     }
 
@@ -376,33 +402,34 @@ pub async fn yield_now() {
     .await;
 }
 
-/// The tasks of one core. It keeps each alive until it ends, also one that nobody is left to wake, so that its future is
-/// dropped on its color: by its end, or when the runtime stops.
+/// The tasks that have begun on one core and wait, wherever their colors go. It keeps each alive until it ends, also one that
+/// nobody is left to wake, so that its future is dropped on its color: by its end, or when the runtime stops. One that has not
+/// begun is kept by the queue that it stands in, and most that are short never wait.
 #[derive(Default)]
 pub(crate) struct Registry {
     tasks: Mutex<Slab<Pin<Arc<dyn Cancel>>>>,
-    alive: AtomicUsize,
+    waiting: AtomicUsize,
 }
 
 impl Registry {
-    /// Keeps `task` and writes its place to `slot`: under the lock, since a core that stops cancels, and so removes, what
-    /// it finds here before the spawning thread may have come further.
-    fn insert(&self, task: Pin<Arc<dyn Cancel>>, slot: &AtomicU32) {
+    /// Keeps `task`; gives its place.
+    fn insert(&self, task: Pin<Arc<dyn Cancel>>) -> u32 {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        slot.store(tasks.insert(task) as u32, Ordering::Relaxed);
-        self.alive.store(tasks.len(), Ordering::Release);
+        let slot = tasks.insert(task) as u32;
+        self.waiting.store(tasks.len(), Ordering::Release);
+        slot
     }
 
     fn remove(&self, slot: u32) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
         let ended = tasks.remove(slot as usize);
-        self.alive.store(tasks.len(), Ordering::Release);
+        self.waiting.store(tasks.len(), Ordering::Release);
         drop((tasks, ended));
     }
 
-    /// Tasks that have not ended.
+    /// Tasks that have begun and not ended.
     pub(crate) fn len(&self) -> usize {
-        self.alive.load(Ordering::Acquire)
+        self.waiting.load(Ordering::Acquire)
     }
 
     /// Cancels every task; gives their number.

@@ -66,14 +66,14 @@ impl Policy {
         *self == Self::NCopy
     }
 
-    /// The core for a new color with number `color` among `cores` (at least one); `maker`: the core that makes it, if one
-    /// does.
+    /// The core for a new color among `cores` (at least one). `number`: that of the color, in sequence, asked for only where
+    /// it decides; `maker`: the core that makes it, if one does.
     ///
     /// # Panics
     /// When `cores` is zero or the placement names no core that exists: a fault of the caller.
     pub fn place(
         &self,
-        color: u64,
+        number: impl FnOnce() -> u64,
         placement: &Placement,
         maker: Option<CoreIndex>,
         cores: usize,
@@ -87,12 +87,12 @@ impl Policy {
             (Placement::Cores(some), _) => {
                 let exist: Vec<_> = some.iter().filter(|core| (core.0 as usize) < cores).collect();
                 assert!(!exist.is_empty(), "a placement names no core of a runtime with {cores}");
-                exist[(color % exist.len() as u64) as usize]
+                exist[(number() % exist.len() as u64) as usize]
             }
             // What a color is about has just been in its maker's cache, and whoever is idle takes it from there.
             (Placement::Any, Some(maker)) if self.places_with_maker() => maker,
             // Color numbers are given out in sequence, so the remainder spreads them evenly.
-            (Placement::Any, _) => CoreIndex((color % cores as u64) as u32),
+            (Placement::Any, _) => CoreIndex((number() % cores as u64) as u32),
         }
     }
 
@@ -159,14 +159,14 @@ mod tests {
     fn a_hash_spreads_evenly() {
         let mut on_core = [0; 3];
         for color in 1..=300 {
-            on_core[Policy::None.place(color, &Placement::Any, Some(CoreIndex(0)), 3).0 as usize] += 1;
+            on_core[Policy::None.place(|| color, &Placement::Any, Some(CoreIndex(0)), 3).0 as usize] += 1;
         }
         assert_eq!(on_core, [100; 3]);
     }
 
     #[test]
     fn a_placement_wins_over_the_policy() {
-        let place = |placement: &Placement| Policy::Adaptive.place(8, placement, Some(CoreIndex(0)), 4);
+        let place = |placement: &Placement| Policy::Adaptive.place(|| 8, placement, Some(CoreIndex(0)), 4);
         assert_eq!(place(&Placement::Core(CoreIndex(1))), CoreIndex(1));
         let some = Placement::Cores(Arc::new([2, 3].map(CoreIndex).into_iter().collect()));
         assert!(some.allows(place(&some)));

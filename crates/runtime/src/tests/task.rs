@@ -91,7 +91,7 @@ fn a_panic_ends_the_task_and_nothing_else() {
     let task = handle.spawn_on(&color, async { panic!("planted") });
     assert_eq!(task.wait(), Err::<(), _>(TaskError::Panicked));
     assert_eq!(handle.spawn_on(&color, async { 7 }).wait(), Ok(7));
-    eventually("no task is left", || handle.snapshot().cores.iter().all(|core| core.tasks == 0));
+    eventually("no task is left", || handle.snapshot().tasks == 0);
 }
 
 #[test]
@@ -231,6 +231,45 @@ fn what_comes_after_the_end_is_dropped() {
     assert_eq!(handle.snapshot().cores.iter().map(|core| core.queued_events).sum::<usize>(), 0);
 }
 
+/// Stopped with more than a turn of tasks queued that have not been polled yet, and are not any more.
+#[test]
+fn what_has_not_begun_is_dropped_on_its_color() {
+    const TASKS: usize = 1_000;
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let (on_color, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (busy, core) = (handle.clone(), CoreIndex(0));
+    handle.spawn_on(&handle.color_on(core), async move {
+        while !busy.shared.stopping.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    });
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let counted = CountOnColor(on_color.clone());
+            let begun = begun.clone();
+            handle.spawn_on(&handle.color_on(core), async move {
+                begun.store(true, Ordering::Release);
+                pending::<()>().await;
+                drop(counted);
+            })
+        })
+        .collect();
+    assert_eq!(runtime.shutdown(Duration::ZERO).tasks_cancelled, TASKS + 1);
+    assert_eq!(on_color.load(Ordering::Acquire), TASKS);
+    assert!(!begun.load(Ordering::Acquire));
+    assert!(tasks.into_iter().all(|task| task.wait() == Err(TaskError::Cancelled)));
+    assert_eq!(handle.snapshot().tasks, 0);
+}
+
+struct CountOnColor(Arc<AtomicUsize>);
+
+impl Drop for CountOnColor {
+    fn drop(&mut self) {
+        self.0.fetch_add(usize::from(crate::current_color().is_some()), Ordering::Release);
+    }
+}
+
 /// The result that nobody asked for goes with the task's handle, although a waker keeps the task itself.
 #[test]
 fn a_result_is_not_kept_by_a_waker() {
@@ -245,9 +284,7 @@ fn a_result_is_not_kept_by_a_waker() {
             std::task::Poll::Ready(result.clone())
         }),
     );
-    eventually("it ends", || {
-        handle.snapshot().cores.iter().all(|core| core.tasks == 0) && kept.get().is_some()
-    });
+    eventually("it ends", || handle.snapshot().tasks == 0 && kept.get().is_some());
     drop(task);
     eventually("only the test has it", || Arc::strong_count(&witness) == 1);
     runtime.shutdown(PATIENCE);

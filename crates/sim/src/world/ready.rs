@@ -451,7 +451,7 @@ impl<W: Watch> World<W> {
             _ => placement,
         };
         let (policy, cores) = (&self.options.policy, self.cores.len());
-        let place = |made: u64| core.unwrap_or_else(|| policy.place(made, &placement, by, cores));
+        let place = |made: u64| core.unwrap_or_else(|| policy.place(|| made, &placement, by, cores));
         self.colors.make(place, placement.clone())
     }
 }
