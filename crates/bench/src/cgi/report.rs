@@ -22,12 +22,15 @@ costs more is what the kernel's scheduling groups for sessions cost (`sched_auto
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
 which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
 programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
-whoever has some does not serve this load, so its other numbers say little. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
+whoever has some does not serve this load, so its other numbers say little. *floor* is no server, but a loop that starts the \
+program and reads its answer: what it cannot do in a CPU second, no server can. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
 afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table. The memory of \
 the first part is written once and then left alone; a server that writes to it after a fork pays for copies of pages as \
-well.";
+well. On a virtual machine most of `hello` is its C library asking the processor what it is (`handle_amd`, \
+`get_common_indices` and their like among the symbols): each question stops the machine for its host, which takes as long as that \
+has to do. Every server pays for it alike, and the floor.";
 
 /// The finished bench.
 pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -> Report {

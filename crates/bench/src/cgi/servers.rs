@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use super::CONNECTIONS;
 use super::programs::Programs;
 use super::symbols::{self, Profile, Recording};
+use super::{CONNECTIONS, floor};
 use crate::machine::Cpus;
 use crate::measure::CoreTime;
 use crate::network::Network;
@@ -127,6 +127,10 @@ pub(super) fn run(
     let records = symbols::are_here();
     for round in 0..options.rounds {
         for &(program, path, weight) in runs.clone() {
+            if weight == Weight::Thin {
+                let file = programs.root().join(&path[1..]);
+                floor::run(cpus.server, (program, &file), options.duration, stop, points)?;
+            }
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
             for server in order {

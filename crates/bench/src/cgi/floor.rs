@@ -1,0 +1,73 @@
+//! The floor under every server: a loop that starts the program, reads what it says and waits for its end.
+//!
+//! One after the other, on the cpu that servers have, by what the standard library makes of it: `posix_spawn` and two pipes. What
+//! a server takes beyond that for a request is the server's; the rest is the kernel's and the program's.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::measure::CoreTime;
+use crate::points::{Key, Points};
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// The name in rows.
+pub(super) const NAME: &str = "floor";
+
+/// How long the loop is run: some hundred starts of a small program, a few dozen of a large one.
+const TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Runs `path` on `cpu` for as long as a run of a server, or [`TIME_MAX`]; keeps the numbers as those of `program`.
+pub(super) fn run(
+    cpu: usize,
+    (program, path): (&str, &Path),
+    time: Duration,
+    stop: &Stop,
+    points: &mut Points,
+) -> Result<()> {
+    let time = time.min(TIME_MAX);
+    // A thread of its own: only that is to be pinned.
+    let measured = thread::scope(|scope| scope.spawn(|| measure(cpu, path, time)).join());
+    let Floor { starts, time, busy, system } = measured.expect("it does not panic")?;
+    stop.check()?;
+    let per_cpu_s = f64::from(starts) / busy.as_secs_f64();
+    for (metric, unit, value) in [
+        ("per_cpu_s", "req/cpu s", per_cpu_s),
+        ("system_percent", "%", 100.0 * system.as_secs_f64() / busy.as_secs_f64()),
+        ("per_s", "req/s", f64::from(starts) / time.as_secs_f64()),
+    ] {
+        points.push(Key { program: program.into(), variant: NAME.into(), metric, unit }, value);
+    }
+    eprintln!("           {program:<13} {NAME:<15} {per_cpu_s:>8.0} requests per cpu second");
+    Ok(())
+}
+
+/// What the loop did.
+struct Floor {
+    starts: u32,
+    time: Duration,
+    /// How long the cpu was busy, and of that in the kernel.
+    busy: Duration,
+    system: Duration,
+}
+
+fn measure(cpu: usize, path: &Path, time: Duration) -> Result<Floor> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    sched_setaffinity(None, &cpus).map_err(|errno| Error::thing("pin", "the floor")(errno.into()))?;
+    let (begin, before) = (Instant::now(), CoreTime::of(cpu)?);
+    let mut starts = 0;
+    while begin.elapsed() < time {
+        let output = Command::new(path).stdin(Stdio::null()).output().map_err(Error::path("start", path))?;
+        if !output.status.success() || output.stdout.is_empty() {
+            return Err(Error::peer(NAME, format!("{}: {}", path.display(), output.status)));
+        }
+        starts += 1;
+    }
+    let (time, after) = (begin.elapsed(), CoreTime::of(cpu)?);
+    Ok(Floor { starts, time, busy: after.busy_since(&before), system: after.system_since(&before) })
+}
