@@ -43,6 +43,21 @@ pub(crate) struct Look {
 impl Look {
     /// Looks for the first file on the way.
     pub(crate) fn now(&self, wait: Wait) -> Looked {
+        self.whole().unwrap_or_else(|| self.on_the_way(wait))
+    }
+
+    /// The program, if it is what the whole path names, as it nearly always is: then all on the way are folders.
+    fn whole(&self) -> Option<Looked> {
+        let has_hidden = self.path.windows(2).any(|pair| pair == b"/.");
+        let name = self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if has_hidden || name.is_empty() || !self.may_be(name) {
+            return None;
+        }
+        let is_file = self.kind(&self.path[1..], Wait::No) == Ok(FileType::RegularFile);
+        is_file.then(|| Looked::Found(Program { script: self.path.as_slice().into(), path_info: Vec::new() }))
+    }
+
+    fn on_the_way(&self, wait: Wait) -> Looked {
         let ends = self.path.iter().enumerate().skip(1).filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
         for end in ends.chain([self.path.len()]) {
             let (script, path_info) = self.path.split_at(end);

@@ -21,8 +21,15 @@ use std::{
 use vermeil::Source;
 use vermeil_spawn::Stdio;
 
-/// Bytes read at once: what a pipe holds by default.
+/// Room that is made for output: what a pipe holds by default.
 const READ_BYTES: usize = 64 * 1024;
+
+/// The least room there must be for another read. Most answers leave more, and their end needs none. Guess: so that
+/// reading what a pipe holds takes four reads at most.
+const ROOM_BYTES_MIN: usize = 16 * 1024;
+
+/// Bytes of an error output that are read at once: as a rule it says nothing, or a line.
+const ERROR_BYTES: usize = 4096;
 
 /// Our ends of a program's pipes.
 pub(crate) struct Output {
@@ -72,10 +79,17 @@ fn pipe() -> io::Result<(OwnedFd, Pipe)> {
 impl Pipe {
     /// Appends what is there to `into`; nothing at its end, `WouldBlock` if there is none yet.
     fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        into.reserve(READ_BYTES);
+        if into.spare_capacity_mut().len() < ROOM_BYTES_MIN {
+            into.reserve(READ_BYTES);
+        }
         let read =
             rustix::io::retry_on_intr(|| rustix::io::read(&self.end, rustix::buffer::spare_capacity(into)));
         Ok(read?)
+    }
+
+    /// As [`Pipe::read`], for what is looked at at once.
+    fn read_some(&self, into: &mut [u8; ERROR_BYTES]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.end, &mut into[..]))?)
     }
 }
 
@@ -83,13 +97,12 @@ impl Output {
     /// Takes what is there of the error output; says whether that was anything.
     fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
         let mut took = false;
-        let mut said = Vec::new();
+        let mut said = [0; ERROR_BYTES];
         while let Some(stderr) = &self.stderr {
-            match stderr.read(&mut said) {
+            match stderr.read_some(&mut said) {
                 Ok(0) => self.stderr = None,
-                Ok(_) => {
-                    errors.push(&said);
-                    said.clear();
+                Ok(bytes) => {
+                    errors.push(&said[..bytes]);
                     took = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
