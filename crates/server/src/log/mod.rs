@@ -34,7 +34,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
-pub use notices::{INTERVAL_MS, NoticeKind, Notices};
+pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
 pub use record::{LINE_BYTES_MAX, REFERER_BYTES_MAX, Record, USER_AGENT_BYTES_MAX};
 
 use batch::Message;

@@ -1,4 +1,4 @@
-//! Operational lines on standard error: said at once, then at most every few seconds per kind, always counted.
+//! Operational lines on standard error: said at once, then few in some seconds per kind, always counted.
 //!
 //! Owns the kinds, their counts and their pace. Leaves out levels, targets and formats: an operator reads these lines;
 //! what a program reads is the status. A line never holds its sender up: if standard error cannot take it, it is
@@ -17,10 +17,14 @@ use std::time::Instant;
 /// how many. Guess: quick enough to follow a fault, slow enough that a fault cannot fill a disk.
 pub const INTERVAL_MS: u64 = 10_000;
 
+/// Lines about programs that failed within that time. They are of many sites, and each has a reason of its own that
+/// somebody looks for. Guess: a site's worth of broken programs.
+pub const FAILURES_MAX: u64 = 20;
+
 /// Bytes of a line; more are cut. What a pipe takes in one piece is 4096 (`PIPE_BUF`); people read less.
 const LINE_BYTES_MAX: usize = 1000;
 const KINDS: usize = NoticeKind::ALL.len();
-/// `said_ms` of a kind that was never said.
+/// `since_ms` of a kind that was never said.
 const NEVER: u64 = 0;
 
 /// What a notice is about. Each kind has its own pace and count.
@@ -63,6 +67,11 @@ impl NoticeKind {
         Self::NotPolled,
     ];
 
+    /// Lines of this kind within [`INTERVAL_MS`].
+    fn lines_max(self) -> u64 {
+        if self == Self::ProgramFailed { FAILURES_MAX } else { 1 }
+    }
+
     /// A name for people and for the status page.
     pub fn name(self) -> &'static str {
         match self {
@@ -92,8 +101,10 @@ pub struct Notices {
 struct Kind {
     count: AtomicU64,
     unsaid: AtomicU64,
-    /// Milliseconds since `origin`, from 1; [`NEVER`] at first.
-    said_ms: AtomicU64,
+    /// When the interval began that lines are counted in: milliseconds since `origin`, from 1; [`NEVER`] at first.
+    since_ms: AtomicU64,
+    /// Lines said in that interval, and attempts at more.
+    said: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -117,8 +128,8 @@ impl Notices {
         Self { origin: Instant::now(), kinds: Default::default(), output }
     }
 
-    /// Counts a notice of `kind` and says it unless the kind was said less than [`INTERVAL_MS`] ago. Control characters
-    /// are escaped, so a line may quote a peer.
+    /// Counts a notice of `kind` and says it, unless the kind has had its line within [`INTERVAL_MS`], or programs that
+    /// failed their [`FAILURES_MAX`]. Control characters are escaped, so a line may quote a peer.
     pub fn say(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
         self.say_at(self.now_ms(), kind, line);
     }
@@ -163,10 +174,18 @@ impl Notices {
     fn say_at(&self, now_ms: u64, kind: NoticeKind, line: fmt::Arguments<'_>) {
         let state = self.kind(kind);
         state.count.fetch_add(1, Ordering::Relaxed);
-        let said_ms = state.said_ms.load(Ordering::Relaxed);
-        let silent = said_ms != NEVER && now_ms < said_ms.saturating_add(INTERVAL_MS);
-        let won = !silent
-            && state.said_ms.compare_exchange(said_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let since_ms = state.since_ms.load(Ordering::Relaxed);
+        let is_new = since_ms == NEVER || now_ms >= since_ms.saturating_add(INTERVAL_MS);
+        let begins = is_new
+            && state
+                .since_ms
+                .compare_exchange(since_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if begins {
+            // Whoever counts at this moment may get a line more or less.
+            state.said.store(0, Ordering::Relaxed);
+        }
+        let won = state.said.fetch_add(1, Ordering::Relaxed) < kind.lines_max();
         if !won {
             state.unsaid.fetch_add(1, Ordering::Relaxed);
             return;
@@ -238,6 +257,18 @@ mod tests {
             ]
         );
         assert_eq!((notices.count(FileChanged), notices.count(LogDropped)), (6, 1));
+    }
+
+    #[test]
+    fn of_programs_that_failed_more_is_said() {
+        let notices = Notices::kept();
+        let say = |now_ms| notices.say_at(now_ms, NoticeKind::ProgramFailed, format_args!("failed"));
+        (0..FAILURES_MAX + 3).for_each(|ms| say(5 + ms));
+        assert_eq!(notices.lines(), vec!["vermeil: failed"; FAILURES_MAX as usize]);
+        say(5 + INTERVAL_MS);
+        say(6 + INTERVAL_MS);
+        let last = &notices.lines()[FAILURES_MAX as usize..];
+        assert_eq!(last, ["vermeil: failed (and 3 more not said)", "vermeil: failed"]);
     }
 
     #[test]
