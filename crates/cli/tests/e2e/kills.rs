@@ -192,7 +192,9 @@ impl Drop for Stopping<'_> {
 
 fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) -> (Answers, u64) {
     let (mut answers, mut lost) = (Answers::new(), 0);
-    let mut client = server.client();
+    // A connection may wait in the sockets of an instance that is killed again and again, each time for its pause.
+    let connected = || server.client().patient_for(PATIENCE);
+    let mut client = connected();
     while !stop.load(Ordering::Relaxed) {
         match ask(&mut client, target) {
             Ok((status, closes)) => {
@@ -200,12 +202,13 @@ fn ask_on(server: &Server, target: &str, stop: &AtomicBool, good: &AtomicU64) ->
                 *answers.entry((target.to_owned(), status)).or_default() += 1;
                 good.fetch_add((status == 200).into(), Ordering::Relaxed);
                 if closes {
-                    client = server.client();
+                    client = connected();
                 }
             }
             Err(()) => {
                 lost += 1;
-                client = until("somebody listens", || Client::try_connect(server.addr()));
+                client =
+                    until("somebody listens", || Client::try_connect(server.addr())).patient_for(PATIENCE);
             }
         }
     }

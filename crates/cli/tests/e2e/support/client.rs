@@ -5,6 +5,7 @@ use super::{PATIENCE, until};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// One connection.
 pub(crate) struct Client {
@@ -46,6 +47,12 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).expect("an option");
         stream.set_write_timeout(Some(PATIENCE)).expect("an option");
         Self { stream, received: Vec::new(), answers: 0 }
+    }
+
+    /// Waits as long for an answer, rather than [`PATIENCE`].
+    pub(crate) fn patient_for(self, time: Duration) -> Self {
+        self.stream.set_read_timeout(Some(time)).expect("an option");
+        self
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
