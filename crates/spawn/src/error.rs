@@ -281,7 +281,9 @@ impl Step {
             (Self::Execute, Some(libc::EACCES)) => {
                 "; make it executable (chmod +x), and every folder on the way enterable, for its user"
             }
-            (Self::Execute, Some(libc::ENOENT)) => "; does the interpreter named in its first line exist?",
+            (Self::Execute, Some(libc::ENOENT)) => {
+                "; does the interpreter named in its first line exist, and does that line end without a carriage return?"
+            }
             (Self::Execute, Some(libc::ENOEXEC)) => "; begin a script with #! and its interpreter",
             (Self::Execute | Self::Clone, Some(libc::EAGAIN)) => "; raise the limit of processes of its user",
             (Self::Cgroup, Some(libc::ENOENT)) => {

@@ -248,7 +248,8 @@ impl<'k> Spawner<'k> {
     /// Tells the end of the program at `key`.
     fn end(&mut self, key: usize) {
         let Some(job) = self.jobs.remove(key) else { return };
-        // The server may have a copy, which would keep it watched.
+        // The server may have a copy, and so has a child that goes on after its clone and has not closed it by executing yet:
+        // closing ours would leave it watched, and tell the end of whoever gets its place.
         let unwatched = epoll::delete(&self.epoll, &job.descriptor);
         debug_assert!(unwatched.is_ok(), "a program is watched until its end");
         // Before it is waited for: its number is still its group's, and nobody else's.
