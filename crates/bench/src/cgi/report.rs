@@ -23,7 +23,7 @@ costs more is what the kernel's scheduling groups for sessions cost (`sched_auto
 which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
 programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
 whoever has some does not serve this load, so its other numbers say little. *floor* is no server, but a loop that starts the \
-program and reads its answer: what it cannot do in a CPU second, no server can. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
+program and reads its answer, one after the other: about the most that a server could do. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
 afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table. The memory of \
