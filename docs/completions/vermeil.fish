@@ -141,10 +141,10 @@ round-robin\t'Connections take turns'
 least-pending\t'The set with the fewest requests of this injector under way'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l agents -d 'Have these agents make the load, each its part: NAME:PORT, separated by commas' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l agents-wait -d 'For agents that are not there yet, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l json -d 'Write the whole result as JSON; - is standard output, without the summary' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l html -d 'Write a page with plots, in one file' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l csv -d 'Write the course of the run, an interval per line' -r -F
-complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l json -d 'Write the whole result as JSON; - is standard output, in place of the summary' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l html -d 'Write a page with plots, in one file; or to standard output: -' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l csv -d 'Write the course of the run, an interval per line; or to standard output: -' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l openmetrics -d 'Write the result in the OpenMetrics text format; or to standard output: -' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l no-keepalive -d 'A new connection for each request'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l http2 -d 'Speak HTTP/2: agreed on in the handshake with https, at once with http'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l insecure -d 'Believe every certificate of an https server'

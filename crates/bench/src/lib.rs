@@ -11,7 +11,7 @@
 //! - [`load`]: the load injector; [`findmax`]: the search for the most users.
 //!
 //! The crate never ships; `cargo xtask bench NAME` is its only door. It also holds `vermeil-floor`, the least a server
-//! can do. `unsafe` is needed there only.
+//! can do. `unsafe` is needed there, and for `getrusage(2)`.
 
 pub mod balancers;
 pub mod cgi;
@@ -33,6 +33,7 @@ pub mod wrk;
 pub mod machine;
 pub mod measure;
 pub mod network;
+pub mod rusage;
 pub mod stop;
 
 pub mod markdown;

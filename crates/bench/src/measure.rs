@@ -110,7 +110,6 @@ struct Stat {
     group: i32,
     user: Duration,
     system: Duration,
-    children: Duration,
 }
 
 /// The fields of `/proc/PID/stat` used here; `None` for what is no process or has just ended.
@@ -122,8 +121,7 @@ fn parse_stat(stat: &str) -> Option<Stat> {
     // The second field is the command in parentheses and may hold anything, so count from the last one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| Some(TICK * fields.get(index)?.parse::<u32>().ok()?);
-    let children = ticks(13)? + ticks(14)?;
-    Some(Stat { group: fields.get(2)?.parse().ok()?, user: ticks(11)?, system: ticks(12)?, children })
+    Some(Stat { group: fields.get(2)?.parse().ok()?, user: ticks(11)?, system: ticks(12)? })
 }
 
 /// The run time of all threads of one process; nothing for a process that has just ended.
@@ -156,15 +154,6 @@ fn parse_schedstat(text: &str) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Cpu time of children of this process that have ended and been waited for; good to a tick of 10 ms.
-///
-/// # Errors
-/// When `/proc` has another form.
-pub fn children() -> Result<Duration> {
-    let own = stat_of(Path::new("/proc/self"));
-    own.map(|own| own.children).ok_or_else(|| Error::form("/proc/self/stat", "not the form of proc(5)"))
-}
-
 /// One reading of the whole machine: what it was busy with, ours and others'.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTime {
@@ -184,10 +173,10 @@ impl MachineTime {
             line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
         let cpus = stat.lines().filter(is_cpu).count() as u32;
-        Ok(Self { at: Instant::now(), cpus, idle, children: children()? })
+        Ok(Self { at: Instant::now(), cpus, idle, children: crate::rusage::children() })
     }
 
-    /// What children took that have been waited for since an `earlier` reading; good to a tick of 10 ms.
+    /// What children took that have been waited for since an `earlier` reading.
     pub fn children_since(&self, earlier: &Self) -> Duration {
         self.children.saturating_sub(earlier.children)
     }
@@ -249,10 +238,7 @@ mod tests {
     fn stat_is_read_behind_a_hostile_command_name() {
         let line = "7 (a) b (c) S 1 42 42 0 -1 0 0 0 0 0 250 31 3 4 20 0 1 0 5 0 0";
         let stat = parse_stat(line).expect("the form of proc(5)");
-        assert_eq!(
-            (stat.group, stat.user, stat.system, stat.children),
-            (42, TICK * 250, TICK * 31, TICK * 7)
-        );
+        assert_eq!((stat.group, stat.user, stat.system), (42, TICK * 250, TICK * 31));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod agent;
 mod backend;
+mod conflicts;
 mod files;
 mod live;
 mod options;
@@ -157,8 +158,8 @@ impl LoadArgs {
             Ok(resolved) => resolved,
             Err(error) => return print::failure(&error, error.exit()),
         };
-        if let Err(error) = self.output.check() {
-            return print::failure(&error, Exit::CannotStart);
+        if let Err((why, exit)) = self.output.check() {
+            return print::failure(&why, exit);
         }
         let mut live = live::Live::new(&self.output);
         let mut fleet = match self.agents.fleet() {
@@ -174,7 +175,7 @@ impl LoadArgs {
         live.end();
         match result {
             Ok(record) => output::write(&self.output, &record),
-            Err(error) => print::failure(&error, Exit::CannotStart),
+            Err(error) => print::failure(&error, resolve::exit_of(&error)),
         }
     }
 }

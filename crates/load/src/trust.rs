@@ -114,7 +114,7 @@ impl Tls {
         while stream.conn.is_handshaking() {
             match stream.conn.complete_io(&mut stream.sock) {
                 Ok(_) => {}
-                Err(error) if is_of_tls(&error) => return Err(LoadError::Tls(why(&error, &self.name))),
+                Err(error) if is_of_tls(&error) => return Err(LoadError::Tls(why(&error, &self.name, addr))),
                 Err(_) => return Ok(()),
             }
         }
@@ -161,15 +161,18 @@ pub(crate) fn is_of_tls(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
-fn why(error: &io::Error, name: &ServerName<'_>) -> String {
+fn why(error: &io::Error, name: &ServerName<'_>, addr: SocketAddr) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let cure = match inner {
         Some(rustls::Error::InvalidCertificate(_)) => {
             "; give the certificate that vouches for it with --ca, or --insecure"
         }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "; what answers there speaks no TLS: is it http://, or another port?"
+        }
         _ => "",
     };
-    format!("{}: the TLS handshake failed: {error}{cure}", name.to_str())
+    format!("{} at {addr}: the TLS handshake failed: {error}{cure}", name.to_str())
 }
 
 /// Believes every certificate, and checks only that the server has its key.
@@ -214,6 +217,24 @@ impl ServerCertVerifier for Anyone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever wrote https for http was told of a corrupt message.
+    #[test]
+    fn a_server_without_tls_is_said() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _hello = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
+            // Until the client has read it: closing with something unread would reset.
+            while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+        });
+        let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
+        let said = tls.try_handshake(addr, Protocol::Http1).unwrap_err().to_string();
+        assert!(said.contains(&addr.to_string()) && said.contains("http://"), "{said}");
+        server.join().unwrap();
+    }
 
     #[test]
     fn what_is_no_certificate_says_so() {

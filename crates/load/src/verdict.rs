@@ -213,6 +213,9 @@ impl fmt::Display for Doubt {
                 write!(f, "the network lost segments: {:.1} % were sent again", percent(share))
             }
             Self::WrongBytes { answers } => write!(f, "the content of {answers} answers was wrong"),
+            Self::TooShort { window: Duration::ZERO, .. } => f.write_str(
+                "the run was over before its window began: ask for more --requests, or shorten --ramp-up and --warm-up",
+            ),
             Self::TooShort { answers, window } => {
                 write!(f, "too little to say anything: {answers} good answers in {window:.1?}")
             }
@@ -268,7 +271,7 @@ mod tests {
     #[test]
     fn each_gate_closes() {
         type Change = fn(&mut Outcome);
-        let planted: [(Change, &str); 12] = [
+        let planted: [(Change, &str); 13] = [
             (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
             (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
             (|o| o.total.late.record_n(20_000_000, 100), "began late"),
@@ -279,6 +282,7 @@ mod tests {
             (|o| o.resent = 0.02, "lost segments"),
             (|o| o.total.faults[Fault::WrongBytes as usize] = 1, "content of 1"),
             (|o| o.window = Duration::from_millis(10), "too little"),
+            (|o| o.window = Duration::ZERO, "before its window began"),
             (|o| o.interrupted = true, "ended early"),
             (|o| o.lost.push("a:1 closed".into()), "a:1 closed"),
         ];

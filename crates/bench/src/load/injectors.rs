@@ -17,7 +17,7 @@ use crate::probe::Target;
 use crate::size::Size;
 use crate::stop::Stop;
 use crate::wrk::{Load, Wrk};
-use crate::{Error, Result, measure};
+use crate::{Error, Result, rusage};
 
 /// More requests a second than ab can make.
 const AB_RATE_MAX: f64 = 1e6;
@@ -138,7 +138,7 @@ impl Injector {
 
     /// Runs it, alone on its cpu.
     pub(super) fn run(self, place: &Place<'_>) -> Result<Sample> {
-        let before = measure::children()?;
+        let before = rusage::children();
         let sample = match self {
             Self::Uring => vermeil(place, "uring"),
             Self::Epoll => vermeil(place, "epoll"),
@@ -147,7 +147,7 @@ impl Injector {
             Self::Hey => hey(place),
             Self::H2load => h2load(place),
         }?;
-        Ok(Sample { cpu: measure::children()?.saturating_sub(before), ..sample })
+        Ok(Sample { cpu: rusage::children().saturating_sub(before), ..sample })
     }
 }
 

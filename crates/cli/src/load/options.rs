@@ -16,13 +16,13 @@ use vermeil_load::{Choice, LoadError, Quality, SearchOptions};
 pub(super) struct RequestArgs {
     /// A new connection for each request
     ///
-    /// Default: connections are kept; with WORKLOAD as it says.
+    /// Not with --pipeline or --http2. Default: connections are kept; with WORKLOAD as it says.
     #[arg(long)]
     pub(super) no_keepalive: bool,
 
     /// Requests sent on a connection before the first answer is waited for; with --http2 on a stream each
     ///
-    /// From 1 (no pipelining) to 1000. Not with WORKLOAD.
+    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, nor with --no-keepalive.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub(super) pipeline: usize,
@@ -201,32 +201,33 @@ impl QualityArgs {
 pub(super) struct SearchArgs {
     /// Search the most users that hold the quality of service: run after run, with more and with fewer
     ///
-    /// Each run has the phases of --ramp-up, --warm-up, --duration. Default: one run.
-    #[arg(long)]
+    /// Each run has the phases of --ramp-up, --warm-up, --duration. Not with --connections, --rate, --arrivals, --requests.
+    /// Default: one run.
+    #[arg(long, conflicts_with = "connections")]
     pub(super) find_max: bool,
 
     /// Users that are tried first
     ///
     /// From 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().from)]
+    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().from, requires = "find_max")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub(super) users_from: usize,
 
     /// Most users that are tried
     ///
     /// From 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().users_max)]
+    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().users_max, requires = "find_max")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub(super) users_max: usize,
 
     /// How near to each other users that hold it and users that do not must be
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent, requires = "find_max")]
     pub(super) precision: f64,
 
     /// Runs by which the result is confirmed
     ///
     /// From 0 to 100.
-    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().confirmations)]
+    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().confirmations, requires = "find_max")]
     #[arg(value_parser = clap::value_parser!(u32).range(..=100))]
     pub(super) confirm: u32,
 }
@@ -248,14 +249,14 @@ impl SearchArgs {
 pub(super) struct AgentsArgs {
     /// Have these agents make the load, each its part: NAME:PORT, separated by commas
     ///
-    /// Users and rates are divided; --cores and --io are those of the agents. Default: this process makes it.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Users and rates are divided. Not with --cores and --io, which are the agents' own. Default: this process makes it.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["cores", "io"])]
     pub(super) agents: Vec<String>,
 
     /// For agents that are not there yet, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h.
-    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(10)))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(Duration::from_secs(10)), requires = "agents")]
     pub(super) agents_wait: Span,
 }
 
@@ -280,7 +281,7 @@ pub(super) struct AddressArgs {
     pub(super) address: Vec<String>,
 
     /// How a connection finds its set
-    #[arg(long, value_name = "WHICH", default_value = "round-robin")]
+    #[arg(long, value_name = "WHICH", default_value = "round-robin", requires = "address")]
     pub(super) choice: ChoiceArg,
 }
 

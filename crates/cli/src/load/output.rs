@@ -4,31 +4,38 @@
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use vermeil_load::report::{self, Record};
+
+/// The file that is standard output.
+const STDOUT: &str = "-";
+
+/// How a result is made of a record.
+type Make = fn(&Record) -> String;
 
 /// Where results go.
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
-    /// Write the whole result as JSON; - is standard output, without the summary
+    /// Write the whole result as JSON; - is standard output, in place of the summary
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
-    /// Write a page with plots, in one file
+    /// Write a page with plots, in one file; or to standard output: -
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
 
-    /// Write the course of the run, an interval per line
+    /// Write the course of the run, an interval per line; or to standard output: -
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     csv: Option<PathBuf>,
 
-    /// Write the result in the OpenMetrics text format
+    /// Write the result in the OpenMetrics text format; or to standard output: -
     ///
     /// Default: not written.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -42,28 +49,56 @@ pub(super) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Finds files that could not be written after the run, when it would be too late.
+    /// What was asked for: its option, where it goes, and how it is made.
+    fn asked(&self) -> impl Iterator<Item = (&'static str, &Path, Make)> {
+        let page: Make = |record| report::html(std::slice::from_ref(record));
+        let all = [
+            ("--json", &self.json, Record::to_json as Make),
+            ("--html", &self.html, page),
+            ("--csv", &self.csv, report::csv),
+            ("--openmetrics", &self.openmetrics, report::open_metrics),
+        ];
+        all.into_iter().filter_map(|(option, path, make)| Some((option, path.as_deref()?, make)))
+    }
+
+    /// Finds results that would take each other's place, and files that could not be written after the run, when it would
+    /// be too late.
     ///
     /// # Errors
-    /// The first of them, and why.
-    pub(super) fn check(&self) -> Result<(), String> {
-        for path in [&self.json, &self.html, &self.csv, &self.openmetrics].into_iter().flatten() {
-            let found = fs::metadata(path);
-            // A pipe would be waited for, and its reader see the end of what comes later.
-            let is_pipe = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
-            if path == Path::new("-") || is_pipe {
-                continue;
+    /// The first of them, and what to end with.
+    pub(super) fn check(&self) -> Result<(), (String, Exit)> {
+        let mut before: Vec<(&str, &Path)> = Vec::new();
+        for (option, path, _) in self.asked() {
+            if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
+                let why = format!(
+                    "{other} and {option} exclude each other: both write {}; give each a file",
+                    path.display()
+                );
+                return Err((why, Exit::Usage));
             }
-            let is_new = found.is_err();
-            let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-            if is_new {
-                // Left, it would be a result of nothing. If that is refused, it is overwritten.
-                let _left = fs::remove_file(path);
-            }
+            before.push((option, path));
+            check_writable(path)
+                .map_err(|error| (format!("cannot write {}: {error}", path.display()), Exit::CannotStart))?;
         }
         Ok(())
     }
+}
+
+/// Whether `path` can be written to, without leaving anything there.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let found = fs::metadata(path);
+    // A pipe would be waited for, and its reader see the end of what comes later.
+    let is_pipe = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if path == Path::new(STDOUT) || is_pipe {
+        return Ok(());
+    }
+    let is_new = found.is_err();
+    fs::OpenOptions::new().append(true).create(true).open(path)?;
+    if is_new {
+        // Left, it would be a result of nothing. If that is refused, it is overwritten.
+        let _left = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 /// Show results that were kept as JSON, several side by side.
@@ -105,20 +140,16 @@ impl ReportArgs {
 /// Writes `record` to where it was asked for; a run that cannot be trusted has an exit code of its own.
 pub(super) fn write(output: &OutputArgs, record: &Record) -> Exit {
     let mut exit = Exit::Clean;
-    let to_stdout = output.json.as_deref() == Some(Path::new("-"));
-    if to_stdout {
-        exit = worse(exit, print::result(&record.to_json()));
-    } else if let Some(path) = &output.json {
-        exit = worse(exit, to_file(path, &record.to_json()));
-    }
-    if let Some(path) = &output.html {
-        exit = worse(exit, to_file(path, &report::html(std::slice::from_ref(record))));
-    }
-    if let Some(path) = &output.csv {
-        exit = worse(exit, to_file(path, &report::csv(record)));
-    }
-    if let Some(path) = &output.openmetrics {
-        exit = worse(exit, to_file(path, &report::open_metrics(record)));
+    let mut to_stdout = false;
+    for (_, path, make) in output.asked() {
+        let text = make(record);
+        let written = if path == Path::new(STDOUT) {
+            to_stdout = true;
+            print::result(&text)
+        } else {
+            to_file(path, &text)
+        };
+        exit = worse(exit, written);
     }
     if !to_stdout {
         exit = worse(exit, print::result(&report::summary(record)));

@@ -3,6 +3,7 @@
 //! Tested in `load/tests.rs`.
 
 use super::LoadArgs;
+use super::conflicts::Asked;
 use crate::Exit;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ pub(super) enum Wrong {
     Workload(String),
     #[error("a workload asks one server: write one URL, and other addresses of it with --address")]
     ManyUrls,
-    #[error("{option} makes no sense with a workload: {instead}")]
-    NotWith { option: &'static str, instead: &'static str },
+    #[error("{one} and {other} exclude each other: {cure}")]
+    Together { one: &'static str, other: &'static str, cure: &'static str },
 }
 
 impl Wrong {
@@ -52,12 +53,21 @@ impl Wrong {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::File { .. } | Self::NoFiles(_) => Exit::CannotStart,
-            Self::Load(LoadError::Url(UrlError::Form { .. })) => Exit::Usage,
-            Self::Load(LoadError::Url(_) | LoadError::Descriptors { .. } | LoadError::Ports { .. }) => {
-                Exit::CannotStart
-            }
+            Self::Load(error) => exit_of(error),
             _ => Exit::Usage,
         }
+    }
+}
+
+/// Whether the command line is to blame for what keeps a run from beginning, or what it found.
+pub(super) fn exit_of(error: &LoadError) -> Exit {
+    match error {
+        LoadError::Url(UrlError::Form { .. })
+        | LoadError::Request(_)
+        | LoadError::Think(_)
+        | LoadError::Arrivals(_)
+        | LoadError::Plan(_) => Exit::Usage,
+        _ => Exit::CannotStart,
     }
 }
 
@@ -78,10 +88,19 @@ impl LoadArgs {
         let urls: Vec<Url> =
             urls.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(LoadError::from)?;
         match (workload, &urls[..]) {
-            (None, _) => self.simple(urls),
+            (None, _) => {
+                self.check_conflicts(Asked::Urls)?;
+                self.simple(urls)
+            }
             (Some(workload), []) => Err(Wrong::Workload(workload.to_owned())),
-            (Some(workload), [url]) if workload.ends_with(".log") => self.replay(workload, url),
-            (Some(workload), [url]) => self.sessions(workload, url),
+            (Some(workload), [url]) if workload.ends_with(".log") => {
+                self.check_conflicts(Asked::Log)?;
+                self.replay(workload, url)
+            }
+            (Some(workload), [url]) => {
+                self.check_conflicts(Asked::Sessions)?;
+                self.sessions(workload, url)
+            }
             (Some(_), _) => Err(Wrong::ManyUrls),
         }
     }
@@ -138,15 +157,6 @@ impl LoadArgs {
     }
 
     fn sessions(&self, workload: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
-        if self.requests.pipeline > 1 {
-            let (option, instead) = ("--pipeline", "users of a workload wait for each answer");
-            return Err(Wrong::NotWith { option, instead });
-        }
-        if self.requests.http2 {
-            let (option, instead) =
-                ("--http2", "users of a workload have HTTP/1.1 connections, as published");
-            return Err(Wrong::NotWith { option, instead });
-        }
         let ground = self.ground()?;
         let mut model = self.model(workload, url, &ground)?;
         if let Some(think) = self.time.think {

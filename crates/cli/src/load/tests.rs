@@ -119,12 +119,10 @@ fn workloads() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let cases: [(&[&str], &str, Exit); 12] = [
+    let cases: [(&[&str], &str, Exit); 10] = [
         (&["127.0.0.1:80"], "neither a URL nor a workload", Exit::Usage),
         (&["nonsense", URL], "support, specweb96", Exit::Usage),
         (&["single", URL, URL], "--address", Exit::Usage),
-        (&["single", URL, "--pipeline", "2"], "--pipeline", Exit::Usage),
-        (&["single", URL, "--http2"], "--http2", Exit::Usage),
         (&["/nonexistent.toml", URL], "/nonexistent.toml", Exit::CannotStart),
         (&[URL, "-X", "A B"], "no HTTP method", Exit::Usage),
         (&[URL, "-H", "Connection: close"], "--no-keepalive", Exit::Usage),
@@ -138,6 +136,62 @@ fn what_is_wrong_is_said() {
         assert!(wrong.to_string().contains(said), "{wrong}");
         assert_eq!(wrong.exit(), exit, "{wrong}");
     }
+}
+
+/// Users were left with half of what they had asked for, or with an error of another kind.
+#[test]
+fn options_that_exclude_each_other_are_named_with_the_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let log = log.to_str().unwrap();
+    let cases: [&[&str]; 13] = [
+        &["single", URL, "--pipeline", "2"],
+        &["single", URL, "--http2"],
+        &[URL, "--pipeline", "3", "--no-keepalive"],
+        &[URL, "--http2", "--no-keepalive"],
+        &[URL, "--good", "4s", "--tolerable", "3s"],
+        &[log, URL, "--rate", "5"],
+        &[log, URL, "--arrivals", "x"],
+        &[log, URL, "--think", "1s"],
+        &[URL, "--rate", "5", "--think", "1s"],
+        &[URL, "--arrivals", "x", "--think", "1s"],
+        &[URL, "--rate", "5", "--find-max"],
+        &[URL, "--arrivals", "x", "--find-max"],
+        &[URL, "--requests", "5", "--find-max"],
+    ];
+    for words in cases {
+        let wrong = job(words).unwrap_err();
+        let said = wrong.to_string();
+        for option in words.iter().filter(|word| word.starts_with("--")) {
+            assert!(said.contains(option), "{said}");
+        }
+        assert!(said.contains("leave") || said.contains("give"), "{said}");
+        assert_eq!(wrong.exit(), Exit::Usage, "{said}");
+    }
+    let nothing_to_compress = job(&[URL, "--compress", "2"]).unwrap_err();
+    assert!(nothing_to_compress.to_string().contains("--think"), "{nothing_to_compress}");
+    assert!(job(&[URL, "--compress", "2", "--think", "1s"]).is_ok());
+    for words in [
+        &["--find-max", "-c", "5"][..],
+        &["--agents", "a:1", "--cores", "1"],
+        &["--precision", "5"],
+        &["--choice", "fixed"],
+        &["--agents-wait", "5s"],
+    ] {
+        assert!(Line::try_parse_from([&["load", URL], words].concat()).is_err(), "{words:?}");
+    }
+}
+
+#[test]
+fn results_in_the_same_place_are_refused() {
+    for (words, said) in [
+        (&["--json", "-", "--csv", "-"][..], "--json and --csv"),
+        (&["--html", "/x", "--openmetrics", "/x"], "--html and --openmetrics"),
+    ] {
+        let (why, exit) = parse(&[&[URL], words].concat()).output.check().unwrap_err();
+        assert!(why.contains(said) && exit == Exit::Usage, "{why}");
+    }
+    assert_eq!(parse(&[URL, "--openmetrics", "-"]).output.check(), Ok(()));
 }
 
 #[test]
