@@ -66,8 +66,7 @@ impl AcceptSteering {
             steering.program(&steering.group()?)?;
             Ok(steering)
         };
-        make()
-            .map_err(|error| format!("the kernel does not take programs that choose (CAP_BPF may): {error}"))
+        make().map_err(|error| refusal(&error))
     }
 
     /// The map of boards, to be mapped into the memory of whoever writes them.
@@ -161,6 +160,16 @@ fn one_of_each_node(machine: &Machine, cores: &[CpuId], core: usize, away: Vec<u
         }
     }
     nodes.iter().map(|(_, of_node)| of_node[core % of_node.len()]).collect()
+}
+
+/// Why there is no program, and what helps: a right does only where one is missing.
+fn refusal(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("the kernel does not take programs that choose (CAP_BPF may): {error}")
+        }
+        _ => format!("this kernel cannot run the program that chooses: {error}"),
+    }
 }
 
 #[cfg(test)]
@@ -314,5 +323,15 @@ mod tests {
         steering.choose_among(&sockets).unwrap();
         drop(sockets.remove(0));
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10], "core 3 is the last of three now");
+    }
+
+    /// A missing right was named, whatever the kernel had against it.
+    #[test]
+    fn a_right_is_named_only_where_one_is_missing() {
+        let said = |code| refusal(&io::Error::from_raw_os_error(code));
+        assert!(said(1).contains("CAP_BPF"), "EPERM");
+        for code in [22, 38] {
+            assert!(!said(code).contains("CAP_BPF") && said(code).contains("os error"), "{}", said(code));
+        }
     }
 }
