@@ -198,7 +198,8 @@ impl Shared {
     /// sleeps, and another if it should steal the color.
     pub(crate) fn schedule(&self, token: Token, entries: usize) {
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
-        let color = thieves.then(|| token.color().clone());
+        // Not for what stays, as all that has a socket does.
+        let color = (thieves && token.color().about.may_move()).then(|| token.color().clone());
         let core = self.enqueue(token, entries);
         if !self.ring(core)
             && let Some(color) = color
@@ -420,10 +421,7 @@ impl Shared {
 
     /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
     fn consider_thief(&self, color: &Arc<Queue>, owner: u32) {
-        if self.asleep.load(Ordering::Relaxed) == 0
-            || self.searching.load(Ordering::Relaxed)
-            || !color.about.may_move()
-        {
+        if self.asleep.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) {
             return;
         }
         let asleep = |core: &&CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, **core);

@@ -25,6 +25,8 @@ use vermeil_sched::HandlerIndex;
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
     awaited: Pin<Arc<dyn Awaited<T>>>,
+    /// The result has been handed on: nothing is left to let go of.
+    taken: bool,
 }
 
 /// What a task leaves for whoever waits for it.
@@ -116,7 +118,7 @@ impl Handle {
         let task = Repeating::new(body, id, future);
         self.shared.task_begins();
         Body::wake(&task);
-        Task { awaited: task }
+        Task { awaited: task, taken: false }
     }
 }
 
@@ -318,7 +320,7 @@ impl<T> Task<T> {
     where
         T: Send + 'static,
     {
-        Self { awaited: outcome }
+        Self { awaited: outcome, taken: false }
     }
 
     /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
@@ -364,6 +366,9 @@ impl Wake for Unpark {
 impl<T> Drop for Task<T> {
     /// The result goes with the last who could have asked for it, however long a waker keeps the task's memory.
     fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
         let mut state = self.awaited.outcome().state.lock().expect("nothing panics under this lock");
         let result = std::mem::replace(&mut *state, State::Taken);
         drop(state);
@@ -375,9 +380,13 @@ impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.awaited.outcome().state.lock().expect("nothing panics under this lock");
+        let Self { awaited, taken } = self.get_mut();
+        let mut state = awaited.outcome().state.lock().expect("nothing panics under this lock");
         match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(result) => Poll::Ready(result),
+            State::Done(result) => {
+                *taken = true;
+                Poll::Ready(result)
+            }
             State::Taken => panic!("a task was polled after it ended"),
             State::Running(_) => {
                 *state = State::Running(Some(context.waker().clone()));
