@@ -44,6 +44,10 @@ fn root(options: &ServeOptions) -> PathBuf {
     options.hosts.host(options.hosts.default_host()).root.expect("a folder").to_owned()
 }
 
+fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).expect("there is a folder to be in")
+}
+
 fn listen(args: &[&str]) -> Vec<String> {
     resolve(args).listen.iter().map(SocketAddr::to_string).collect()
 }
@@ -51,7 +55,7 @@ fn listen(args: &[&str]) -> Vec<String> {
 #[test]
 fn without_arguments() {
     let options = resolve(&[]);
-    assert_eq!(root(&options), PathBuf::from("."));
+    assert_eq!(root(&options), absolute("."));
     assert_eq!(options.listen, [addr("127.0.0.1:8080")]);
     assert_eq!(options.cpus.len(), 8);
     assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
@@ -115,7 +119,7 @@ fn each_option_arrives() {
         "--drain-timeout=1h",
         "--wait-max=70ms",
     ]);
-    assert_eq!(root(&options), PathBuf::from("site"));
+    assert_eq!(root(&options), absolute("site"));
     assert_eq!((options.balance, options.io), (Balance::Hash, IoChoice::Epoll));
     assert_eq!(options.busy_poll, BusyPoll::Load);
     assert_eq!(options.log, LogTarget::Off);
