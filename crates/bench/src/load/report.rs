@@ -13,7 +13,7 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *Requests per CPU second* is what an injector has answered for each second of processor time that it was charged, \
 from its start to its end: the runs are so long that starting is under 2 % of it. Each has one cpu for itself, the server the other. Against *nginx 1k* all go as fast as they can: \
 the rates beside it are those of a closed loop and belong to the slower of the two. Against *10 ms* the server answers each \
-request 10 ms after it came, so 128 connections can have 12,800 answers a second and no injector may see a median below \
+request 10 ms after it came, so 64 connections can have 6,400 answers a second and no injector may see a median below \
 10 ms: there, rates and times have to agree. ab asks by HTTP/1.0 and takes no part in that; h2load tells means only, hey \
 tenths of a millisecond. *h2* is HTTP/2 without TLS, with ten requests at a time on each connection.
 
@@ -99,8 +99,8 @@ fn parameters(options: &Options) -> Vec<(&'static str, String)> {
         (
             "load",
             format!(
-                "{CONNECTIONS} keep-alive connections, {:?} a run{size}; against {AGREEMENT}, for all alike, {} and at least {:?}",
-                options.duration, WAITING.0, WAITING.1
+                "{CONNECTIONS} keep-alive connections, {:?} a run{size}; against {AGREEMENT} at least {WAITING:?}, for all alike",
+                options.duration
             ),
         ),
         ("rounds", options.rounds.to_string()),
