@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
 
-/// How long a run of the smoke size is: enough for every server to answer thousands of requests.
-const SMOKE_DURATION: Duration = Duration::from_millis(300);
+/// How long a run of the smoke size is: enough for every server to answer hundreds of requests.
+const SMOKE_DURATION: Duration = Duration::from_millis(100);
 
 /// The arguments of `bench`.
 #[derive(Debug, clap::Args)]

@@ -18,6 +18,9 @@ pub(crate) fn run() -> Result<()> {
     steps.result()
 }
 
+/// Tests of one program that run at once, for each cpu: most wait for a server's process and not for a cpu.
+const TESTS_PER_CPU: usize = 2;
+
 /// The steps, in the repository at `root`.
 pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
     let in_root = |arguments: &[&str]| {
@@ -36,7 +39,13 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
         run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.run_tests("tests", |tally| {
-        let test = |arguments: &[&str]| in_root(&[&["test"], arguments].concat());
+        let threads =
+            (std::thread::available_parallelism().map_or(1, usize::from) * TESTS_PER_CPU).to_string();
+        let test = |arguments: &[&str]| {
+            let mut command = in_root(&[&["test"], arguments].concat());
+            command.env("RUST_TEST_THREADS", &threads);
+            command
+        };
         again::run_tests(test, &["--workspace", "--no-fail-fast"], tally, &mut io::stdout())
     });
 }
