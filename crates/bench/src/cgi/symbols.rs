@@ -65,7 +65,7 @@ impl Recording {
     }
 }
 
-/// The first lines of a report that name something.
+/// What takes most in a report, which perf sorts by name.
 fn parse(report: &str) -> Vec<(String, f64)> {
     let symbol = |line: &str| {
         let (share, name) = line.trim().split_once("%")?;
@@ -73,7 +73,11 @@ fn parse(report: &str) -> Vec<(String, f64)> {
         let name = name.trim().split("  ").next()?.to_owned();
         Some((name, share.trim().parse().ok()?))
     };
-    report.lines().filter(|line| !line.starts_with('#')).filter_map(symbol).take(SHOWN).collect()
+    let mut symbols: Vec<(String, f64)> =
+        report.lines().filter(|line| !line.starts_with('#')).filter_map(symbol).collect();
+    symbols.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    symbols.truncate(SHOWN);
+    symbols
 }
 
 #[cfg(test)]
