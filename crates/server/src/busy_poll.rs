@@ -7,12 +7,9 @@
 //! stay on; how long they are put off is the card's setting, not this server's. What the kernel is told stands in
 //! `vermeil_io::Driver::busy_poll`. Tested below on invented time, and through the binary (`crates/cli/tests/e2e/balance.rs`).
 
-use crate::{
-    local::{self, Local},
-    log::NoticeKind,
-};
+use crate::{local::Local, log::NoticeKind};
 use std::time::Duration;
-use vermeil::{CoreIndex, Handle, busy_poll, now_ms, sleep};
+use vermeil::{CoreIndex, Handle, busy_poll};
 
 /// How long a wait polls before it sleeps: what the kernel's documentation advises for a few sockets (`net.core.busy_read`).
 const POLL: Duration = Duration::from_micros(50);
@@ -24,10 +21,7 @@ const BEGIN_PER_S: f64 = 1000.0;
 /// And below which it does not go on. Guess: far enough from the other that it does not flap.
 const END_PER_S: f64 = 250.0;
 
-/// How often a core judges. Guess: often beside the second that [`CALM_MOMENTS`] are.
-const MOMENT: Duration = Duration::from_millis(100);
-
-/// So many moments in a row with few requests end it. Guess: a pause between two pages is no end of the load.
+/// So many moments ([`crate::overload::MOMENT`]) in a row with few requests end it. Guess: a pause between two pages is no end of the load.
 const CALM_MOMENTS: u32 = 10;
 
 /// Whether cores poll their network card.
@@ -51,6 +45,8 @@ pub(crate) struct Polling {
     calm: u32,
     /// How often polling began.
     begun: u64,
+    /// Requests that the core had answered when it judged last.
+    requests: u64,
 }
 
 /// The queues that the connections of a core come by, as far as they were looked at.
@@ -120,29 +116,19 @@ impl Polling {
     }
 }
 
-/// Judges as long as the core serves.
-pub(crate) async fn watch(core: CoreIndex) {
-    let requests = || local::with(|local| local.server.requests_of(core.0 as usize));
-    let mut before = (now_ms(), requests());
-    loop {
-        sleep(MOMENT).await;
-        let now = (now_ms(), requests());
-        let elapsed = Duration::from_millis((now.0 - before.0).max(1));
-        let answered = now.1.saturating_sub(before.1);
-        before = now;
-        local::with(|local| {
-            let wanted = local.server.busy_poll;
-            match local.polling.judge(wanted, elapsed, answered) {
-                Verdict::Same => {}
-                Verdict::Begin => begin(core, local),
-                Verdict::End => {
-                    local.polling.polls = false;
-                    // What was granted before: ending it is nothing that a kernel refuses.
-                    let _ = busy_poll(Duration::ZERO);
-                }
-                Verdict::Cannot(queue) => cannot(core, local, queue),
-            }
-        });
+/// Ends a moment of `elapsed` on this core.
+pub(crate) fn judge(core: CoreIndex, local: &mut Local, elapsed: Duration) {
+    let requests = local.server.requests_of(core.0 as usize);
+    let answered = requests.saturating_sub(std::mem::replace(&mut local.polling.requests, requests));
+    match local.polling.judge(local.server.busy_poll, elapsed, answered) {
+        Verdict::Same => {}
+        Verdict::Begin => begin(core, local),
+        Verdict::End => {
+            local.polling.polls = false;
+            // What was granted before: ending it is nothing that a kernel refuses.
+            let _ = busy_poll(Duration::ZERO);
+        }
+        Verdict::Cannot(queue) => cannot(core, local, queue),
     }
 }
 
@@ -203,6 +189,7 @@ pub(crate) fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overload::MOMENT;
 
     /// A core whose connections come by queue 7.
     fn core() -> Polling {

@@ -94,8 +94,7 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     }
     background.push(handle.spawn_on(&handle.color_on(core), tick(core)));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
-    background.push(handle.spawn_on(&handle.color_on(core), overload::watch()));
-    background.push(handle.spawn_on(&handle.color_on(core), busy_poll::watch(core)));
+    background.push(handle.spawn_on(&handle.color_on(core), judge(core)));
     if let Some(readiness) = local::with(|local| {
         let spawning = local.programs.as_ref().and_then(|programs| programs.spawning.as_ref());
         spawning.map(|spawning| spawning.channel().readiness())
@@ -136,6 +135,21 @@ async fn tick(core: CoreIndex) {
             local.hosts.tick();
             local.cache.tick();
             local.load_line = local.server.load.line(local.server.load_report);
+        });
+    }
+}
+
+/// Judges what its load asks of a core, moment by moment.
+async fn judge(core: CoreIndex) {
+    let mut before_ms = now_ms();
+    loop {
+        sleep(overload::MOMENT).await;
+        let now_ms = now_ms();
+        let elapsed = Duration::from_millis((now_ms - before_ms).max(1));
+        before_ms = now_ms;
+        local::with(|local| {
+            overload::judge(local, elapsed);
+            busy_poll::judge(core, local, elapsed);
         });
     }
 }

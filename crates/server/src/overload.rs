@@ -13,13 +13,12 @@ mod refusal;
 
 pub(crate) use refusal::refuse;
 
-use crate::local;
+use crate::local::{self, Local};
 use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
     time::Duration,
 };
-use vermeil::{now_ms, sleep};
 use vermeil_io::{Newcomer, limit_queue, newcomer};
 
 /// Connections that a listener queues while all is well; see `ListenOptions::backlog`.
@@ -29,7 +28,7 @@ const QUEUE_MAX: u32 = 4096;
 const QUEUE_MIN: u32 = 16;
 
 /// How often a core judges. RFC 8289 takes 100 ms: some round trips, and many requests.
-const MOMENT: Duration = Duration::from_millis(100);
+pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
 /// What the queues grow by when it gets better, as a fraction. Guess: tenfold in a second.
 const GROWTH: (u32, u32) = (5, 4);
@@ -169,21 +168,13 @@ pub(crate) fn admit(socket: &OwnedFd) -> Admission {
     local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
 }
 
-/// Judges as long as the core serves.
-pub(crate) async fn watch() {
-    let mut before_ms = now_ms();
-    loop {
-        sleep(MOMENT).await;
-        let elapsed = Duration::from_millis((now_ms() - before_ms).max(1));
-        before_ms = now_ms();
-        local::with(|local| {
-            let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
-            let Some(queue_max) = local.door.judge(elapsed, waiting) else { return };
-            for listener in &local.listeners {
-                // One that is being closed has no queue any more.
-                let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
-            }
-        });
+/// Ends a moment of `elapsed` at this core's door.
+pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
+    let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
+    let Some(queue_max) = local.door.judge(elapsed, waiting) else { return };
+    for listener in &local.listeners {
+        // One that is being closed has no queue any more.
+        let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
     }
 }
 

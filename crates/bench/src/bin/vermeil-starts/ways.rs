@@ -6,7 +6,6 @@ use std::{
     ffi::{CString, OsString, c_char, c_int, c_void},
     fs::{self, File},
     io,
-    mem::MaybeUninit,
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     path::Path,
     ptr,
@@ -15,6 +14,7 @@ use std::{
 
 use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, poll};
+use vermeil_bench::rusage;
 use vermeil_spawn::{Channel, Event, Identity, Keeper, Profile, ProfileId, Program, Request, Stdio};
 
 use crate::timed;
@@ -118,7 +118,7 @@ impl Ways {
     pub(crate) fn cpu(&self) -> io::Result<Duration> {
         let schedstat = fs::read_to_string(format!("/proc/{}/schedstat", self.spawner_pid))?;
         let spawner = schedstat.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(0);
-        let own = usage(libc::RUSAGE_THREAD)? + usage(libc::RUSAGE_CHILDREN)?;
+        let own = rusage::thread() + rusage::children();
         Ok(own + Duration::from_nanos(spawner) + self.programs_cpu)
     }
 
@@ -210,21 +210,6 @@ fn wait(pid: c_int) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     if status == 0 { Ok(()) } else { Err(io::Error::other(format!("the program ended with {status}"))) }
-}
-
-fn usage(whose: c_int) -> io::Result<Duration> {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: filled by the call, unless it fails.
-    let usage = unsafe {
-        if libc::getrusage(whose, usage.as_mut_ptr()) == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        usage.assume_init()
-    };
-    let time = |time: libc::timeval| {
-        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
-    };
-    Ok(time(usage.ru_utime) + time(usage.ru_stime))
 }
 
 fn spawner_of(keeper: u32) -> io::Result<u32> {
