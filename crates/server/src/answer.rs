@@ -158,7 +158,10 @@ fn routed(
         }
         Action::Status => Some(Answer::Slow(What::Status(form(request)))),
         Action::Ready => Some(ready(local, head, out)),
-        Action::Cgi => Some(Answer::Slow(What::Program(Call::of_cgi(local, host, request)))),
+        Action::Cgi => Some(match Call::of_cgi(local, host, request) {
+            Some(call) => Answer::Slow(What::Program(call)),
+            None => error(local, Status::NotFound, b"", head, out),
+        }),
         Action::Redirect { to, status } => {
             let path = Path { host: request.host, decoded, query: request.target.query };
             let (status, mut line) = (*status, b"Location: ".to_vec());

@@ -8,7 +8,7 @@ use crate::{
     balance::{self, Watched},
     busy_poll, cgi,
     files::CoreCache,
-    gateway::{Programs, Shared},
+    gateway::{Answering, Programs, Shared},
     hosts::{CoreHosts, Hosts},
     listen::Listening,
     local::{self, Listener},
@@ -166,6 +166,8 @@ async fn flush_log() {
 pub(crate) struct Change {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: Arc<Hosts>,
+    /// What answers for programs, if there may be any.
+    pub(crate) answering: Option<Answering>,
     /// Addresses that are listened on from now on.
     pub(crate) added: Vec<Listening>,
     /// Addresses that are not, as they were asked for.
@@ -185,7 +187,7 @@ pub(crate) enum NewLog {
 /// # Errors
 /// What went wrong on which core. Everything else has been changed.
 pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
-    let Change { server, hosts, added, removed, log } = change;
+    let Change { server, hosts, answering, added, removed, log } = change;
     let watched = Watched::of(&server.balancing, &added);
     let cores = handle.cores();
     let mut logs: Vec<Option<CoreLog>> = match log {
@@ -198,9 +200,11 @@ pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
         .zip(logs.drain(..))
         .map(|((core, sockets), log)| {
             let (server, hosts, removed) = (server.clone(), hosts.clone(), removed.clone());
+            // Each core counts who uses its own.
+            let answering = answering.clone().map(Arc::new);
             let spawner = handle.clone();
             let task = handle.spawn_on(&handle.color_on(core), async move {
-                change_core(server, hosts, &removed, log);
+                change_core(server, hosts, answering, &removed, log);
                 sockets.into_iter().try_for_each(|(addr, socket)| listen(&spawner, core, addr, socket))
             });
             (core, task)
@@ -217,12 +221,21 @@ pub(crate) fn change(handle: &Handle, change: Change) -> Result<(), CoreError> {
     result.and(watching.map_err(|source| CoreError { core: 0, source }))
 }
 
-fn change_core(server: Arc<Server>, hosts: Arc<Hosts>, removed: &[SocketAddr], log: Option<CoreLog>) {
+fn change_core(
+    server: Arc<Server>,
+    hosts: Arc<Hosts>,
+    answering: Option<Arc<Answering>>,
+    removed: &[SocketAddr],
+    log: Option<CoreLog>,
+) {
     balance::stop_some(removed);
     local::with(|local| {
         local.door.set_wait_max(server.wait_max);
         local.server = server;
         local.hosts.set_hosts(hosts);
+        if let (Some(programs), Some(answering)) = (&mut local.programs, answering) {
+            programs.answering = answering;
+        }
         if let Some(log) = log {
             local.log = log;
         }

@@ -7,12 +7,11 @@
 
 use crate::{
     balance::Balancing,
-    cgi::{self, Cgi, CgiError},
     config::{self, ConfigError, Surroundings},
     control::{Overseer, StatusForm},
     cores::{self, Change, CoreError, NewLog},
     files::{SiteError, StoreOptions},
-    gateway::Shared,
+    gateway::{ReviseError, Revision, Shared},
     hosts::Folder,
     listen::{ListenError, Listening, listen_on},
     log::{Log, LogCounts, LogError, Notices},
@@ -44,15 +43,9 @@ pub(crate) enum ReloadError {
     /// It is about to end.
     #[error("it is stopping")]
     Stopping,
-    /// It has programs, and the server was started without the means to run them.
-    #[error("the new configuration has {0}, and none was there when the server started; restart it")]
-    Programs(&'static str),
-    /// A host has a pool of PHP that was not there.
-    #[error("a host has a PHP pool with {0}, and there was none like it when the server started; restart it")]
-    Pool(String),
-    /// A host's programs cannot be had as it says.
+    /// Its programs cannot be had as it says.
     #[error(transparent)]
-    Cgi(#[from] CgiError),
+    Programs(#[from] ReviseError),
     /// An instance refuses it, or cannot be asked.
     #[error("{0}")]
     Instance(String),
@@ -202,7 +195,6 @@ impl Running {
             return Err(ReloadError::Stopping);
         }
         let options = config::load(&file, &Surroundings::here()?)?;
-        self.refuse_new_programs(&options)?;
         let old = &present.options;
         let added = listen_on_added(&old.listen, &options, &old.cpus, &present.server.balancing)?;
         let prepared = self.prepare(&present, options, added)?;
@@ -222,7 +214,6 @@ impl Running {
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
         }
-        self.refuse_new_programs(&options)?;
         self.prepare(&present, options, added)
     }
 
@@ -247,47 +238,20 @@ impl Running {
             true => None,
             false => Some(Log::start(&options.log, old.cpus.len(), self.notices.clone())?),
         };
-        let cgi = self.cgi_for(&options)?;
-        let cgi = cgi.map(|cgi| cgi.revise(&options.hosts).map(|sites| (cgi, sites))).transpose()?;
-        Ok(Prepared { options, added, log, cgi })
-    }
-
-    /// CGI, if there are programs or were some; for the first ones it is what the new configuration makes it.
-    fn cgi_for(&self, options: &ServeOptions) -> Result<Option<Arc<Cgi>>, CgiError> {
-        let Some(programs) = &self.programs else { return Ok(None) };
-        match (programs.cgi(), &programs.revisions) {
-            (Some(cgi), _) => Ok(Some(cgi.clone())),
-            (None, Some(revisions)) if options.hosts.have_cgi() => {
-                Cgi::first(&options.cgi, revisions.clone()).map(Some)
-            }
-            (None, _) => Ok(None),
-        }
-    }
-
-    /// Without what runs them, programs would be sent as files.
-    fn refuse_new_programs(&self, options: &ServeOptions) -> Result<(), ReloadError> {
-        let programs = self.programs.as_deref();
-        if options.hosts.have_shared_php() && programs.is_none_or(|programs| programs.php.is_none()) {
-            return Err(ReloadError::Programs("PHP"));
-        }
-        let is_known = |pool| programs.is_some_and(|programs| programs.pools.contains_key(pool));
-        if let Some(new) = options.hosts.pools().find(|pool| !is_known(*pool)) {
-            let user = new
-                .user
-                .as_ref()
-                .map_or_else(|| "no user of its own".to_owned(), |user| format!("user {user}"));
-            return Err(ReloadError::Pool(user));
-        }
-        if options.hosts.have_cgi() && programs.is_none_or(|programs| programs.revisions.is_none()) {
-            return Err(ReloadError::Programs("CGI"));
-        }
-        Ok(())
+        let hosts = &options.hosts;
+        let programs = match &self.programs {
+            Some(programs) => Some(programs.revise(old, &options)?),
+            // Without what runs them, programs would be sent as files.
+            None if hosts.have_php() || hosts.have_cgi() => return Err(ReviseError::NoSpawner.into()),
+            None => None,
+        };
+        Ok(Prepared { options, added, log, programs })
     }
 
     fn take(&self, present: &mut Present, prepared: Prepared) -> Vec<String> {
-        let Prepared { mut options, added, log, cgi } = prepared;
+        let Prepared { mut options, added, log, programs: mut revision } = prepared;
         let programs = self.programs.as_ref();
-        if cgi.is_some() && programs.is_some_and(|programs| programs.cgi().is_none()) {
+        if programs.is_some_and(|programs| programs.cgi().is_none()) && options.hosts.have_cgi() {
             // Nothing has looked at what was said before.
             present.options.cgi.clone_from(&options.cgi);
         }
@@ -309,17 +273,15 @@ impl Running {
         present.bound.retain(|(asked, _)| !removed.contains(asked));
         present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
-        if let Some((cgi, sites)) = &cgi {
-            cgi.add(sites);
-            programs.inspect(|programs| programs.begin_cgi(cgi));
-        }
-        let change = Change { server: server.clone(), hosts: hosts.clone(), added, removed, log: new_log };
+        let answering = programs.zip(revision.as_mut()).map(|(programs, new)| programs.begin(new));
+        let change =
+            Change { server: server.clone(), hosts: hosts.clone(), answering, added, removed, log: new_log };
         if let Err(CoreError { core, source }) = cores::change(&self.handle, change) {
             said.push(format!("core {core} could not take all of it: {source}"));
         }
         server.sites.keep_only(&hosts);
-        if let Some((cgi, sites)) = cgi {
-            cgi.keep_only(sites);
+        if let Some((programs, revision)) = programs.zip(revision) {
+            programs.end_old(revision);
         }
         match log {
             None => self.reopen(present),
@@ -361,8 +323,7 @@ pub(crate) struct Prepared {
     options: ServeOptions,
     added: Vec<Listening>,
     log: Option<Log>,
-    /// With its sites.
-    cgi: Option<(Arc<Cgi>, cgi::Sites)>,
+    programs: Option<Revision>,
 }
 
 impl Overseer for Running {
@@ -401,8 +362,6 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("cache", StoreOptions { pages: new.store.pages, ..old.store.clone() } != new.store),
         ("memory", old.store.pages != new.store.pages),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
-        ("php", (old.php != new.php || old.gateway != new.gateway) && new.php.is_some()),
-        ("php.pools_max", old.php_pools != new.php_pools && new.hosts.pools().next().is_some()),
         ("cgi", old.cgi != new.cgi && new.hosts.have_cgi()),
     ];
     new.control.clone_from(&old.control);
@@ -414,9 +373,6 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.balancers.agent.clone_from(&old.balancers.agent);
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;
-    new.php.clone_from(&old.php);
-    new.php_pools.clone_from(&old.php_pools);
-    new.gateway.clone_from(&old.gateway);
     new.cgi.clone_from(&old.cgi);
     changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
 }

@@ -204,8 +204,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         what: options.hosts.describe(),
         cpus: options.cpus.clone(),
     };
-    let php = programs.as_ref().and_then(|programs| programs.shared.php.clone());
-    let subject = Subject { server: server.clone(), php };
+    let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
+    let subject = Subject { server: server.clone(), programs: of_programs };
     let is_wanted = options.balancers.is_wanted();
     let agent = is_wanted.then(|| Agent::start(agent, Measuring::new(subject))).flatten();
     let running = Arc::new(Running::new(Started {

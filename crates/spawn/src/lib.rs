@@ -49,6 +49,6 @@ pub use error::{DefineError, Fault, SpawnError, StartError, Step};
 pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};
 pub use reply::{End, Exit, Usage};
 pub use request::{Directory, Program, REQUEST_BYTES_MAX, Request};
-pub use revise::{PROFILES_MAX, Reviser, Revisions};
+pub use revise::{PROFILES_MAX, Rereading, Reviser, Revisions};
 pub use start::{Keeper, Preparation, start, start_revisable};
 pub use user::UserError;

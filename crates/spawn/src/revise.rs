@@ -89,6 +89,11 @@ impl Revisions {
         }
     }
 
+    /// The same for several profiles, which are read once.
+    pub fn rereading(&mut self) -> Rereading<'_> {
+        Rereading { revisions: self, is_read: false }
+    }
+
     fn ask(&mut self, message: &[u8], patience: Duration) -> Result<Verdict, DefineError> {
         if self.is_lost {
             return Err(DefineError::Keeper(Errno::TIMEDOUT.into()));
@@ -102,6 +107,27 @@ impl Revisions {
             self.is_lost = true;
             DefineError::Keeper(errno.into())
         })
+    }
+}
+
+/// Finds profiles, once what programs there may be was read anew. Nothing is read if none is asked for.
+#[derive(Debug)]
+pub struct Rereading<'r> {
+    revisions: &'r mut Revisions,
+    is_read: bool,
+}
+
+impl Rereading<'_> {
+    /// The number of a profile.
+    ///
+    /// # Errors
+    /// As of [`Revisions::read`] and [`Revisions::find`].
+    pub fn find(&mut self, profile: &Profile) -> Result<ProfileId, DefineError> {
+        if !self.is_read {
+            self.revisions.read()?;
+            self.is_read = true;
+        }
+        self.revisions.find(profile)
     }
 }
 

@@ -1,12 +1,15 @@
 //! The tables of the bench, and how to read them.
 
 use super::CONNECTIONS;
+use super::servers::UNANSWERED;
 use super::symbols::Profile;
 use crate::machine;
 use crate::options::Options;
 use crate::peers::find_program;
 use crate::points::Points;
 use crate::report::Report;
+use crate::stats::Summary;
+use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
@@ -15,14 +18,15 @@ nothing else. *To its end* is until the program's end is known; the program does
 time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is the longest time another \
 thread of the same process was kept from writing to its memory and asking for more. `fork` copies page tables, so it grows \
 with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
-descriptors; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
+descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
 *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
 costs more is what the kernel's scheduling groups for sessions cost (`sched_autogroup_enabled`), if it makes them where this runs.
 
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
 which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
 programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
-whoever has some does not serve this load, so its other numbers say little. *floor* is no server, but a loop that starts the \
+whoever has some does not serve this load, so its other numbers say little; *no answer within* so many seconds is a server that \
+was so slow that its first answers had not come when the run was over. *floor* is no server, but a loop that starts the \
 program and reads its answer, one after the other: about the most that a server could do. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
 afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
 
@@ -89,10 +93,22 @@ fn servers(points: &Points) -> Table {
             median("per_s"),
             median("p50_us"),
             median("p99_us"),
-            median("failures"),
+            match points.summary(program, variant, UNANSWERED) {
+                None => median("failures"),
+                Some(waited) => silence(waited, points.summary(program, variant, "failures")),
+            },
         ]);
     }
     table
+}
+
+/// Runs in which not one answer came, among those in which some did.
+fn silence(waited: Summary, failures: Option<Summary>) -> String {
+    let silence = format!("no answer within {} s", number(waited.median));
+    match failures {
+        None => silence,
+        Some(failures) => format!("{}; in {} of the runs {silence}", number(failures.median), waited.rounds),
+    }
 }
 
 fn symbols(profiles: &[Profile]) -> Table {
@@ -119,4 +135,17 @@ fn parameters(options: &Options) -> Vec<(&'static str, String)> {
         ("rounds", options.rounds.to_string()),
         ("cpus", "server and programs on one, load on the other".into()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_answered_nothing_is_told_as_such() {
+        let summary = |values: &[f64]| Summary::of(values).expect("numbers");
+        assert_eq!(silence(summary(&[8.0, 8.0]), None), "no answer within 8 s");
+        let text = silence(summary(&[8.0]), Some(summary(&[3.0, 5.0])));
+        assert_eq!(text, "4; in 1 of the runs no answer within 8 s");
+    }
 }

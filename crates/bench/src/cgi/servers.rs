@@ -37,6 +37,8 @@ use crate::{Error, Result};
 /// nothing.
 const STARTS: u32 = 3;
 
+/// The number of a run in which not one answer came: how long that was, in seconds.
+pub(super) const UNANSWERED: &str = "unanswered_s";
 /// Load before the measured part of a run.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// What a fat server holds, in MB and descriptors.
@@ -181,6 +183,8 @@ enum Looks {
 /// What one run measured.
 struct Sample {
     outcome: Outcome,
+    /// How long answers were waited for.
+    duration: Duration,
     /// How long the cpu was busy, and of that in the kernel.
     busy: Duration,
     system: Duration,
@@ -193,15 +197,21 @@ impl Sample {
             let key = Key { program: program.into(), variant: server.name().into(), metric, unit };
             points.push(key, value);
         };
-        push("per_cpu_s", "req/cpu s", self.per_cpu_s());
         push("system_percent", "%", self.system_percent());
+        // Of no answers there are neither rates nor latencies.
+        if self.is_silent() {
+            return push(UNANSWERED, "s", self.duration.as_secs_f64());
+        }
+        push("per_cpu_s", "req/cpu s", self.per_cpu_s());
         push("per_s", "req/s", self.outcome.per_second());
         push("failures", "req", self.outcome.failures() as f64);
-        // Of no answers there are no latencies.
-        if self.outcome.requests > 0 {
-            push("p50_us", "us", self.outcome.p50_us as f64);
-            push("p99_us", "us", self.outcome.p99_us as f64);
-        }
+        push("p50_us", "us", self.outcome.p50_us as f64);
+        push("p99_us", "us", self.outcome.p99_us as f64);
+    }
+
+    /// Whether not one answer came: the run was too short for it.
+    fn is_silent(&self) -> bool {
+        self.outcome.requests == 0
     }
 
     fn per_cpu_s(&self) -> f64 {
@@ -215,6 +225,10 @@ impl Sample {
 
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_silent() {
+            let (waited, failed) = (self.duration, self.outcome.failures());
+            return write!(f, "no answer within {waited:?}; {failed} connections failed");
+        }
         write!(
             f,
             "{:>8.0} requests per cpu second  {:>8.0} req/s  {:>3.0} % system  {} failed",
@@ -266,7 +280,7 @@ impl Bench<'_> {
         if let Some(behind) = behind {
             behind.stop()?;
         }
-        Ok(Sample { outcome, busy, system, symbols })
+        Ok(Sample { outcome, duration: self.options.duration, busy, system, symbols })
     }
 
     /// Starts the server; a peer that does not come to listen, some times.

@@ -11,6 +11,7 @@ mod instances;
 mod load;
 mod operation;
 mod pools;
+mod reload;
 mod routing;
 
 use crate::support::{Client, End, Io, Server, Site};

@@ -12,7 +12,7 @@ use super::{
     agent::{Observed, Told},
     weight::Weight,
 };
-use crate::{php::Php, server::Server, status::core_times};
+use crate::{gateway::Shared, server::Server, status::core_times};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     path::Path,
@@ -25,7 +25,7 @@ use vermeil_topology::{CpuQuota, Throttling};
 pub(crate) struct Subject {
     /// Any of its configurations: what is asked of it outlives them.
     pub(crate) server: Arc<Server>,
-    pub(crate) php: Option<Arc<Php>>,
+    pub(crate) programs: Option<Arc<Shared>>,
 }
 
 /// One server, looked at.
@@ -76,7 +76,8 @@ impl Measuring {
 
     /// Requests that PHP has or that wait for it, as a part of its children.
     fn php_asked_for(&self) -> f64 {
-        let Some(php) = &self.subject.php else { return 0.0 };
+        let programs = self.subject.programs.as_ref();
+        let Some(php) = programs.and_then(|programs| programs.answering().php) else { return 0.0 };
         let pool = php.snapshot();
         (pool.busy + pool.queue) as f64 / pool.connections_max as f64
     }

@@ -25,12 +25,11 @@ pub use options::{
 };
 pub(crate) use spawning::{Spawning, watch};
 pub use start::CgiError;
-pub(crate) use start::{Sites, is_wanted, prepare, reviser};
+pub(crate) use start::{PreparedCgi, Sites, is_wanted, prepare, profiles};
 
 use crate::{
     connection::{Connection, Head, Lost},
     gateway::{Broken, Call, Relayed, Shared},
-    hosts::HostId,
     local,
 };
 use bytes::Bytes;
@@ -39,14 +38,14 @@ use run::Run;
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use turns::{HostNumber, Turns};
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
-use vermeil_spawn::{ProfileId, Revisions};
+use vermeil_spawn::ProfileId;
 
 /// CGI, as all cores share it.
 #[derive(Debug)]
@@ -60,8 +59,6 @@ pub(crate) struct Cgi {
     /// Requests whose program was found, and of these those that failed.
     requests: AtomicU64,
     failed: AtomicU64,
-    /// How new sites come to be.
-    revisions: Arc<Mutex<Revisions>>,
     /// `/dev/null`, for programs without content.
     null: File,
 }
@@ -125,7 +122,7 @@ pub(crate) async fn answer(
     if matches!(request.method, Method::Trace | Method::Connect) {
         return Ok(Answered::No(Status::MethodNotAllowed));
     }
-    let asked = match Asked::of(request, call.host) {
+    let asked = match Asked::of(request, call) {
         Ok(asked) => asked,
         Err(status) => return Ok(Answered::No(status)),
     };
@@ -168,14 +165,14 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(request: &Request<'_>, host: HostId) -> Result<Self, Status> {
+    fn of(request: &Request<'_>, call: &Call) -> Result<Self, Status> {
         let mut decoded = Vec::new();
         let path = path::decode(request.target.path, &mut decoded).map_err(|error| error.status())?;
         let path = path.bytes;
         local::with(|local| {
             let programs = local.programs.as_ref().ok_or(Status::NotFound)?;
             let cgi = programs.shared.cgi().cloned().ok_or(Status::NotFound)?;
-            let host = local.hosts.hosts().host(host);
+            let host = call.host.host();
             let route = host.rules.routes.iter().find(|route| route.matches(path));
             Ok(Self {
                 cgi,

@@ -49,7 +49,7 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Has the request answered by its program.
     pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
-        let options = &self.shared.options;
+        let options = &self.call.answering.options;
         let content = collect(connection, self.call.content, options, &self.shared.spools).await?;
         let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
         let turn = self.turn(connection, options.timeouts.queue).await?;
@@ -143,7 +143,7 @@ impl Run<'_> {
         output: &mut Output,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
-        let options = &self.shared.options;
+        let options = &self.call.answering.options;
         if self.is_nph() {
             return nph::relay(connection, output, errors, options.timeouts.answer).await;
         }

@@ -1,7 +1,7 @@
 //! What the spawner is told: which folders have programs, and who those run as.
 //!
 //! Each folder that has programs gets a profile of its own, before the server listens to anybody. For a reload the keeper
-//! reads the configuration itself, by [`reviser`], and the server finds its profiles among what was read: it cannot say
+//! reads the configuration itself (`gateway/revise.rs`), and the server finds its profiles among what was read: it cannot say
 //! what may be started. Sites are added before the hosts that have them are served, and forgotten after the last has
 //! gone. Leaves out starting the spawner (`gateway/setup.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/host_cgi.rs`).
@@ -11,7 +11,6 @@ use super::{
     turns::{HostNumber, Turns},
 };
 use crate::{
-    config::{self, Surroundings},
     hosts::{Action, Hosts},
     options::ServeOptions,
 };
@@ -23,12 +22,12 @@ use std::{
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use thiserror::Error;
-use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile, ProfileId, Reviser, Revisions};
+use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile, ProfileId, Rereading};
 
 /// Folders with programs, by what tells them apart.
 pub(crate) type Sites = HashMap<SiteKey, Arc<CgiSite>>;
@@ -55,17 +54,9 @@ pub(crate) fn is_wanted(options: &ServeOptions) -> bool {
     !sites_of(&options.hosts).is_empty()
 }
 
-/// How the keeper reads anew what programs there may be; nothing for a server without a file. What is said of all hosts
-/// stays as it was at the start, if there were programs then.
-pub(crate) fn reviser(options: &ServeOptions) -> Option<Reviser> {
-    let file = options.file.clone()?;
-    let of_all = is_wanted(options).then(|| options.cgi.clone());
-    Some(Box::new(move || {
-        let around = Surroundings::here().map_err(|error| error.to_string())?;
-        let options = config::load(&file, &around).map_err(|error| error.to_string())?;
-        let of_all = of_all.as_ref().unwrap_or(&options.cgi);
-        Ok(sites_of(&options.hosts).iter().map(|key| profile(of_all, key)).collect())
-    }))
+/// Who the programs of `hosts` run as, and within what, once for each way to run them.
+pub(crate) fn profiles(of_all: &CgiOptions, hosts: &Hosts) -> impl Iterator<Item = Profile> {
+    sites_of(hosts).into_iter().map(|key| profile(of_all, &key))
 }
 
 /// What was said to the keeper of CGI, before there is a spawner.
@@ -94,7 +85,7 @@ pub(crate) fn prepare(
 
 impl PreparedCgi {
     /// As all cores share it.
-    pub(crate) fn share(self, revisions: Arc<Mutex<Revisions>>) -> Arc<Cgi> {
+    pub(crate) fn share(self) -> Arc<Cgi> {
         let Self { options, sites, null } = self;
         Arc::new(Cgi {
             turns: Turns::new(options.bounds),
@@ -102,7 +93,6 @@ impl PreparedCgi {
             requests: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             sites: RwLock::new(sites),
-            revisions,
             options,
             null,
         })
@@ -114,32 +104,24 @@ impl Cgi {
     ///
     /// # Errors
     /// `/dev/null` cannot be opened.
-    pub(crate) fn first(
-        options: &CgiOptions,
-        revisions: Arc<Mutex<Revisions>>,
-    ) -> Result<Arc<Self>, CgiError> {
+    pub(crate) fn first(options: &CgiOptions) -> Result<Arc<Self>, CgiError> {
         let null = open(Path::new("/dev/null"))?;
-        Ok(PreparedCgi { options: options.clone(), sites: Sites::new(), null }.share(revisions))
+        Ok(PreparedCgi { options: options.clone(), sites: Sites::new(), null }.share())
     }
 
     /// The sites of a new configuration, none of which is served yet.
     ///
     /// # Errors
     /// One of them cannot be had. Nothing has changed.
-    pub(crate) fn revise(&self, hosts: &Hosts) -> Result<Sites, CgiError> {
+    pub(crate) fn revise(&self, hosts: &Hosts, rereading: &mut Rereading<'_>) -> Result<Sites, CgiError> {
         let keys = sites_of(hosts);
         let (mut sites, new): (Sites, Vec<SiteKey>) = {
             let present = self.sites.read().expect("nothing panics under this lock");
             let (known, new): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| present.contains_key(key));
             (known.into_iter().map(|key| (key.clone(), present[&key].clone())).collect(), new)
         };
-        if new.is_empty() {
-            return Ok(sites);
-        }
-        let mut revisions = self.revisions.lock().expect("nothing panics under this lock");
-        revisions.read()?;
         for key in new {
-            let profile = revisions.find(&profile(&self.options, &key))?;
+            let profile = rereading.find(&profile(&self.options, &key))?;
             let number = HostNumber(self.numbers.fetch_add(1, Ordering::Relaxed));
             let site = site(&key, profile, number)?;
             sites.insert(key, site);

@@ -15,10 +15,10 @@ use crate::{
     cgi::{self, Cgi, Spawning},
     connection::{Connection, Head, Lost},
     files::{Handle, SiteError, Store},
-    hosts::{HostId, HostPhp},
+    hosts::{HostId, HostPhp, Met},
     local::{self, Local},
     log::{NoticeKind, Notices},
-    php::{self, Idle, Php, PoolOptions},
+    php::{self, Idle, Php, PoolOptions, Pools, Supervisor},
     slow,
 };
 use std::{
@@ -35,17 +35,18 @@ use vermeil_spawn::{Channel, Revisions};
 
 /// What all cores share about programs.
 pub(crate) struct Shared {
-    pub(crate) options: GatewayOptions,
     pub(crate) spools: Arc<Spools>,
     pub(crate) errors: Arc<ErrorSink>,
-    /// The server's.
-    pub(crate) php: Option<Arc<Php>>,
-    /// Of hosts.
-    pub(crate) pools: HashMap<Arc<PoolOptions>, Arc<Php>>,
+    /// What answers now. Cores have copies, which a reload changes with their hosts.
+    answering: Mutex<Answering>,
+    /// Those of our own.
+    pub(crate) pools: Pools,
+    /// The server's first, as long as it is in force.
+    pub(crate) supervisor: Mutex<Option<Supervisor>>,
     /// From the start, or from the reload on that brings the first program.
     cgi: OnceLock<Arc<Cgi>>,
     /// Of the keeper, if it can read anew what programs there may be.
-    pub(crate) revisions: Option<Arc<Mutex<Revisions>>>,
+    pub(crate) revisions: Option<Mutex<Revisions>>,
     pub(crate) send_sites: Vec<SendSite>,
 }
 
@@ -55,33 +56,55 @@ impl Shared {
     /// # Errors
     /// A folder that files may be sent from cannot be served.
     pub(crate) fn new(
-        options: GatewayOptions,
         spool_folder: PathBuf,
         store: &Arc<Store>,
         notices: Arc<Notices>,
         answering: Answering,
+        running: RunsPrograms,
     ) -> Result<Arc<Self>, SiteError> {
+        let options = &answering.options;
         let send_sites = options.send_roots.iter().map(|root| SendSite::open(root, store));
-        let Answering { php, pools, cgi, revisions } = answering;
+        let RunsPrograms { pools, supervisor, cgi, revisions } = running;
         Ok(Arc::new(Self {
             spools: Spools::new(spool_folder, options.spool_bytes),
             errors: ErrorSink::new(notices),
-            php,
+            send_sites: send_sites.collect::<Result<_, _>>()?,
+            answering: Mutex::new(answering),
             pools,
+            supervisor: Mutex::new(supervisor),
             cgi: cgi.map(OnceLock::from).unwrap_or_default(),
             revisions,
-            send_sites: send_sites.collect::<Result<_, _>>()?,
-            options,
         }))
     }
 }
 
-/// What answers.
-pub(crate) struct Answering {
-    pub(crate) php: Option<Arc<Php>>,
-    pub(crate) pools: HashMap<Arc<PoolOptions>, Arc<Php>>,
+/// What runs programs, from the server's start to its end.
+pub(crate) struct RunsPrograms {
+    pub(crate) pools: Pools,
+    pub(crate) supervisor: Option<Supervisor>,
     pub(crate) cgi: Option<Arc<Cgi>>,
-    pub(crate) revisions: Option<Arc<Mutex<Revisions>>>,
+    pub(crate) revisions: Option<Mutex<Revisions>>,
+}
+
+/// What answers, as a configuration says.
+#[derive(Clone)]
+pub(crate) struct Answering {
+    pub(crate) options: GatewayOptions,
+    /// The server's.
+    pub(crate) php: Option<Arc<Php>>,
+    /// Of hosts.
+    pub(crate) pools: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
+}
+
+impl Answering {
+    /// The PHP of a host that says so.
+    pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
+        match host {
+            HostPhp::Off => None,
+            HostPhp::Shared => self.php.as_ref(),
+            HostPhp::Own(pool) => self.pools.get(pool),
+        }
+    }
 }
 
 impl Shared {
@@ -95,19 +118,22 @@ impl Shared {
         self.cgi.get_or_init(|| cgi.clone());
     }
 
-    /// The PHP of a host that says so.
-    pub(crate) fn php_of(&self, host: &HostPhp) -> Option<&Arc<Php>> {
-        match host {
-            HostPhp::Off => None,
-            HostPhp::Shared => self.php.as_ref(),
-            HostPhp::Own(pool) => self.pools.get(pool),
-        }
+    /// What answers now.
+    pub(crate) fn answering(&self) -> Answering {
+        self.answering.lock().expect("nothing panics under this lock").clone()
+    }
+
+    /// From now on this answers; gives what did before.
+    pub(crate) fn set_answering(&self, answering: Answering) -> Answering {
+        std::mem::replace(&mut self.answering.lock().expect("nothing panics under this lock"), answering)
     }
 }
 
 /// Programs, as one core has them.
 pub(crate) struct Programs {
     pub(crate) shared: Arc<Shared>,
+    /// As its hosts say.
+    pub(crate) answering: Arc<Answering>,
     /// Connections to PHP that are kept.
     pub(crate) idle: Idle,
     /// Nothing where there can be no CGI.
@@ -118,6 +144,7 @@ impl Programs {
     /// `channel`: this core's own to the spawner, if there is CGI.
     pub(crate) fn new(shared: Arc<Shared>, channel: Option<Channel>, notices: Arc<Notices>) -> Self {
         Self {
+            answering: Arc::new(shared.answering()),
             shared,
             idle: Idle::default(),
             spawning: channel.map(|channel| Spawning::new(channel, notices)),
@@ -126,9 +153,13 @@ impl Programs {
 }
 
 /// A request that may be for a program.
-#[derive(Clone, Copy, Debug)]
+///
+/// It may outlast its configuration: a slow upload does, and so does a request that waits for its turn. So what that says of
+/// it is held here.
+#[derive(Clone)]
 pub(crate) struct Call {
-    pub(crate) host: HostId,
+    pub(crate) host: Met,
+    pub(crate) answering: Arc<Answering>,
     pub(super) reason: Reason,
     pub(crate) content: Collected,
     pub(crate) name: RequestName,
@@ -143,11 +174,11 @@ impl Call {
             return None;
         }
         let reason = route::may_concern(request)?;
-        Some(Self::new(local, host, request, reason))
+        Self::new(local, host, request, reason)
     }
 
     /// The call for a path that a route gives to CGI.
-    pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Self {
+    pub(crate) fn of_cgi(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
         Self::new(local, host, request, Reason::Cgi)
     }
 
@@ -163,16 +194,19 @@ impl Call {
             return None;
         }
         let is_left = route::is_left_to_program(request.target.path, handle);
-        is_left.then(|| Self::new(local, host, request, Reason::Folder))
+        is_left.then(|| Self::new(local, host, request, Reason::Folder)).flatten()
     }
 
-    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Self {
+    /// Nothing if there are no programs.
+    fn new(local: &mut Local, host: HostId, request: &Request<'_>, reason: Reason) -> Option<Self> {
+        let answering = local.programs.as_ref()?.answering.clone();
         let content = match request.body {
             Framing::None => Collected::Nothing,
             _ if request.expect_continue => Collected::Awaits,
             _ => Collected::Follows,
         };
-        Self { host, reason, content, name: RequestName(local.boundary()) }
+        let host = local.hosts.met(host);
+        Some(Self { host, answering, reason, content, name: RequestName(local.boundary()) })
     }
 }
 

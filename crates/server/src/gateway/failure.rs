@@ -24,8 +24,8 @@ pub(crate) enum Failure {
     /// All programs are busy, and as many requests wait as may.
     #[error("{0} requests wait for it already (raise the bound of the queue, or the number of programs)")]
     QueueFull(usize),
-    /// Its host has no pool any more.
-    #[error("there is no pool for it since the server was reloaded")]
+    /// Its host has no pool.
+    #[error("there is no pool for it")]
     NoPool,
     /// No program became free in time.
     #[error("none was free in time (raise their number?)")]

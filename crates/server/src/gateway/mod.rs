@@ -18,12 +18,14 @@ mod failure;
 mod options;
 mod program;
 mod relay;
+mod revise;
 mod route;
 mod sendfile;
 mod setup;
 mod spool;
 mod workspace;
 
+use call::RunsPrograms;
 pub(crate) use call::{Answering, Call, Outcome, Programs, Shared, answer, say_too_many_redirects};
 pub(crate) use collect::{Content, ContentReader, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
@@ -33,7 +35,8 @@ pub use options::{
 };
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
 pub(crate) use relay::{Exchange, Relayed, relay};
+pub(crate) use revise::{ReviseError, Revision};
 pub(crate) use route::Program;
 pub(crate) use setup::Setup;
 pub use setup::SetupError;
-pub(crate) use workspace::Workspace;
+pub(crate) use workspace::{Grounds, Workspace};

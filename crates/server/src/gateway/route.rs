@@ -10,7 +10,7 @@ use crate::{
     answer::{self, Answer},
     connection::{Connection, Head, Lost},
     files::{Handle, Job, Lookup, Outcome, Site, SiteError},
-    hosts::{Found, HostId},
+    hosts::{Found, Met},
     local::{self, Local},
     slow,
 };
@@ -93,7 +93,7 @@ pub(crate) async fn find(
         Ok(decoded) => decoded.bytes,
         Err(error) => return Ok(refused(connection, error.status(), head)),
     };
-    let site = match site(connection, call.host).await? {
+    let site = match site(connection, &call.host).await? {
         Ok(site) => site,
         Err(failure) => {
             let out = &mut connection.output;
@@ -117,11 +117,8 @@ fn refused(connection: &mut Connection, status: Status, head: Head) -> Route {
 }
 
 /// The open folder of a host; else why it cannot be served, or nothing if it has none.
-async fn site(
-    connection: &mut Connection,
-    host: HostId,
-) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
-    let found = local::with(|local| match local.hosts.find(host) {
+async fn site(connection: &mut Connection, host: &Met) -> Result<Result<Arc<Site>, Option<SiteError>>, Lost> {
+    let found = local::with(|local| match local.hosts.find_met(host) {
         Found::Open => Ok(Ok(local.hosts.site().clone())),
         Found::NoFolder => Ok(Err(None)),
         Found::Failed(failure) => Ok(Err(Some(failure))),

@@ -1,13 +1,13 @@
 //! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started
 //! when it has given them up, ended with it.
 
-use super::{Answering, Shared, Workspace};
+use super::{Answering, RunsPrograms, Shared, Workspace, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
     files::{SiteError, Store},
     log::Notices,
     options::ServeOptions,
-    php::{self, Php, PhpError, PhpOptions, PhpSource, Pools, Prepared, PreparedPools, Supervisor},
+    php::{self, Php, PhpError, PhpOptions, PhpSource, Pools, Prepared, Supervisor, Wanted},
     sandbox::Rights,
 };
 use std::{
@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicU64},
 };
 use thiserror::Error;
-use vermeil_spawn::{Channel, Keeper, Revisions};
+use vermeil_spawn::{Channel, Keeper, Preparation, ProfileId, Revisions};
 
 /// Programs could not be set up.
 #[derive(Debug, Error)]
@@ -51,10 +51,13 @@ pub enum SetupError {
 pub(crate) struct Setup {
     php: Option<PhpOptions>,
     own: Option<(Prepared, Channel)>,
-    pools: Option<(PreparedPools, Channel)>,
+    /// The pools that hosts have for themselves.
+    pools: Vec<(Wanted, ProfileId)>,
+    /// By which pools are started, those that a reload may bring included.
+    pools_channel: Option<Channel>,
     cgi: Option<Arc<Cgi>>,
     /// By which a reload may bring programs.
-    revisions: Option<Arc<Mutex<Revisions>>>,
+    revisions: Option<Revisions>,
     /// Of CGI, one for each core.
     channels: Vec<Channel>,
     /// Of the spawner, if there is one.
@@ -79,43 +82,59 @@ impl Setup {
     }
 
     fn prepare_now(options: &ServeOptions, server: Option<(u32, u32)>) -> Result<Self, SetupError> {
-        let has_cgi = cgi::is_wanted(options);
-        let has_pools = options.hosts.pools().next().is_some();
-        let php = options.php.clone();
         let folder = Workspace::parent();
         let workspace =
             Workspace::create(&folder, server).map_err(|source| SetupError::Workspace { folder, source })?;
-        let own_php =
-            php.as_ref().filter(|php| !matches!(php.source, PhpSource::Unix(_) | PhpSource::Tcp(_)));
-        let reviser = cgi::reviser(options);
-        let may_have_cgi = has_cgi || reviser.is_some();
-        if own_php.is_none() && !may_have_cgi && !has_pools {
-            let (own, pools, cgi, revisions, channels, keeper) = (None, None, None, None, Vec::new(), None);
-            return Ok(Self { php, own, pools, cgi, revisions, channels, keeper, workspace });
+        let php = options.php.clone();
+        let own_php = php.as_ref().filter(|php| php.is_ours());
+        let reviser = reviser(options, workspace.grounds());
+        let is_revisable = reviser.is_some();
+        // Pools of hosts are asked for by a file only.
+        if own_php.is_none() && !cgi::is_wanted(options) && !is_revisable {
+            let (own, pools, pools_channel, cgi, revisions) = (None, Vec::new(), None, None, None);
+            let (channels, keeper) = (Vec::new(), None);
+            return Ok(Self { php, own, pools, pools_channel, cgi, revisions, channels, keeper, workspace });
         }
         let mut preparation = match reviser {
             Some(reviser) => vermeil_spawn::start_revisable(reviser)?,
             None => vermeil_spawn::start()?,
         };
-        let content_bytes = options.gateway.content_bytes;
+        let (content_bytes, grounds) = (options.gateway.content_bytes, workspace.grounds());
         let own =
-            own_php.map(|php| php::prepare(php, content_bytes, &workspace, &mut preparation)).transpose()?;
-        let pools = has_pools.then(|| {
-            let pools = options.hosts.pools();
-            php::prepare_pools(pools, &options.php_pools, content_bytes, &workspace, &mut preparation)
-        });
-        let pools = pools.transpose()?;
+            own_php.map(|php| php::prepare(php, content_bytes, grounds, &mut preparation)).transpose()?;
+        let pools = if is_revisable {
+            Self::prepare_pools(options, &workspace, &mut preparation)?
+        } else {
+            Vec::new()
+        };
+        let has_cgi = cgi::is_wanted(options);
         let cgi = has_cgi.then(|| cgi::prepare(options, &mut preparation)).transpose()?;
-        let of_cgi = if may_have_cgi { options.cpus.len() } else { 0 };
-        let wanted = of_cgi + usize::from(own.is_some()) + usize::from(pools.is_some());
+        let of_cgi = if has_cgi || is_revisable { options.cpus.len() } else { 0 };
+        let wanted = of_cgi + usize::from(own.is_some()) + usize::from(is_revisable);
         let (keeper, mut channels) = preparation.serve(wanted)?;
         let mut channel = || channels.pop().expect("as many as were asked for");
         let own = own.map(|prepared| (prepared, channel()));
-        let pools = pools.map(|prepared| (prepared, channel()));
-        let revisions = keeper.revisions().map_err(SetupError::Revisions)?;
-        let revisions = may_have_cgi.then(|| Arc::new(Mutex::new(revisions)));
-        let cgi = cgi.zip(revisions.clone()).map(|(prepared, revisions)| prepared.share(revisions));
-        Ok(Self { php, own, pools, cgi, revisions, channels, keeper: Some(keeper), workspace })
+        let pools_channel = is_revisable.then(&mut channel);
+        let revisions = is_revisable.then(|| keeper.revisions()).transpose();
+        let revisions = revisions.map_err(SetupError::Revisions)?;
+        let (cgi, keeper) = (cgi.map(cgi::PreparedCgi::share), Some(keeper));
+        Ok(Self { php, own, pools, pools_channel, cgi, revisions, channels, keeper, workspace })
+    }
+
+    fn prepare_pools(
+        options: &ServeOptions,
+        workspace: &Workspace,
+        preparation: &mut Preparation,
+    ) -> Result<Vec<(Wanted, ProfileId)>, SetupError> {
+        let grounds = workspace.grounds();
+        let folder = workspace.path().to_owned();
+        php::make_folders(grounds).map_err(|source| SetupError::Workspace { folder, source })?;
+        let prepared = php::wanted_by_hosts(options, grounds)?.into_iter().map(|wanted| {
+            wanted.make_home()?;
+            let profile = preparation.define(&wanted.profile(grounds)).map_err(PhpError::from)?;
+            Ok((wanted, profile))
+        });
+        prepared.collect()
     }
 
     /// What must not be given up.
@@ -134,7 +153,8 @@ impl Setup {
         store: &Arc<Store>,
         notices: &Arc<Notices>,
     ) -> Result<RunningPrograms, SetupError> {
-        let Self { php, own, pools, cgi, revisions, channels, keeper, workspace } = self;
+        let connect_port = self.rights().connect_port;
+        let Self { php, own, pools, pools_channel, cgi, revisions, channels, keeper, workspace } = self;
         let cores = options.cpus.len();
         let (php, supervisor) = match (php, own) {
             (None, _) => (None, None),
@@ -146,13 +166,16 @@ impl Setup {
                 (Some(php), Some(supervisor))
             }
         };
-        let pools = pools.map(|(prepared, channel)| Pools::start(prepared, channel, cores, notices));
-        let pools = pools.transpose()?;
-        let by_options = pools.as_ref().map(Pools::by_options).unwrap_or_default();
-        let answering = Answering { php, pools: by_options, cgi, revisions };
-        let spool = workspace.spool();
-        let shared = Shared::new(options.gateway.clone(), spool, store, notices.clone(), answering)?;
-        Ok(RunningPrograms { shared, channels, supervisor, pools, keeper, workspace })
+        let grounds = workspace.grounds().clone();
+        let of_hosts = Pools::new(grounds, pools_channel, cores, notices.clone(), connect_port)
+            .map_err(|source| PhpError::Files { path: "the pools of hosts".into(), source })?;
+        let begun = of_hosts.begin(pools, options.php_pools.running_max)?;
+        let (options, revisions) = (options.gateway.clone(), revisions.map(Mutex::new));
+        let answering = Answering { options, php, pools: begun.of_hosts };
+        let running = RunsPrograms { pools: of_hosts, supervisor, cgi, revisions };
+        let spool = workspace.grounds().spool();
+        let shared = Shared::new(spool, store, notices.clone(), answering, running)?;
+        Ok(RunningPrograms { shared, channels, keeper, workspace })
     }
 }
 
@@ -161,8 +184,6 @@ pub(crate) struct RunningPrograms {
     pub(crate) shared: Arc<Shared>,
     /// Of CGI, for the cores to take.
     pub(crate) channels: Vec<Channel>,
-    supervisor: Option<Supervisor>,
-    pools: Option<Pools>,
     keeper: Option<Keeper>,
     workspace: Workspace,
 }
@@ -170,9 +191,11 @@ pub(crate) struct RunningPrograms {
 impl RunningPrograms {
     /// What they did, in words, for the end.
     pub(crate) fn describe(&self) -> Option<String> {
-        let all: Vec<_> = self.shared.php.iter().chain(self.shared.pools.values()).collect();
-        let mut sum = all.first()?.snapshot();
-        for counts in all[1..].iter().map(|php| php.snapshot()) {
+        let Answering { php, pools, .. } = self.shared.answering();
+        let present = php.iter().chain(pools.values()).map(|php| php.snapshot());
+        let all: Vec<_> = present.chain(self.shared.pools.past()).collect();
+        let mut sum = *all.first()?;
+        for counts in &all[1..] {
             sum.requests += counts.requests;
             sum.refused += counts.refused;
             sum.given_up += counts.given_up;
@@ -189,8 +212,9 @@ impl RunningPrograms {
 
     /// Ends them: nobody starts anything again, then everything that runs, then what it left behind.
     pub(crate) fn stop(self) {
-        let Self { shared: _, channels: _, supervisor, pools, keeper, workspace } = self;
-        drop((supervisor, pools));
+        let Self { shared, channels: _, keeper, workspace } = self;
+        drop(shared.supervisor.lock().expect("nothing panics under this lock").take());
+        shared.pools.stop();
         if let Some(keeper) = keeper {
             keeper.stop();
         }

@@ -4,7 +4,10 @@
 //! ```text
 //! vermeil-1a2b…/          0711: its name cannot be guessed, and others may pass through
 //! ├─ spool/               0700: content without a name
-//! └─ php/                 0700, of the pool's user: its socket and configuration
+//! ├─ php/                 0700, of the pool's user: its socket and configuration
+//! ├─ pools/               0700: sockets of hosts' pools that get theirs from us
+//! ├─ configurations/      0711: those of hosts' pools that need one
+//! └─ users/               0755, of who starts programs: a folder for each user whose pools make their own sockets
 //! ```
 //!
 //! A server that is killed leaves it behind. So each server holds a lock on its folder for as long as it lives, and whoever
@@ -12,7 +15,10 @@
 //! (`crates/cli/tests/e2e/php/operation.rs`).
 
 use crate::voice::say;
-use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, chown, flock, fstat, mkdir, open, rename};
+use rustix::{
+    fs::{FlockOperation, Gid, Mode, OFlags, Uid, chmod, chown, flock, fstat, mkdir, open, rename},
+    process::geteuid,
+};
 use std::{
     collections::hash_map::RandomState,
     fs,
@@ -25,11 +31,20 @@ use std::{
 /// A private folder.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    path: PathBuf,
+    grounds: Grounds,
     /// The folder, locked; the kernel lets go of it when the process ends, however that happens.
     _lock: OwnedFd,
-    /// Who the server will be when it uses it, if it is not what it is now.
+}
+
+/// Where a private folder is, and whose. The keeper has a copy, by which it makes folders for the users of a new
+/// configuration's pools.
+#[derive(Clone, Debug)]
+pub(crate) struct Grounds {
+    path: PathBuf,
+    /// Who the server will be when it uses it, if it is not what it was when it was made.
     server: Option<(u32, u32)>,
+    /// Who starts programs: who the server was when the folder was made.
+    starter: u32,
 }
 
 impl Workspace {
@@ -47,12 +62,14 @@ impl Workspace {
             .and_then(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).map(|()| lock))
             .and_then(|lock| rename(&unlocked, &path).map(|()| lock));
         let lock = lock.inspect_err(|_| drop(fs::remove_dir(&unlocked)))?;
-        let workspace = Self { path, _lock: lock, server };
+        let grounds = Grounds { path, server, starter: geteuid().as_raw() };
+        let workspace = Self { grounds, _lock: lock };
+        let grounds = workspace.grounds();
         // Whatever mask we were started with.
-        rustix::fs::chmod(&workspace.path, Mode::from_raw_mode(0o711))?;
-        mkdir(workspace.spool(), Mode::RWXU)?;
-        workspace.give_to_server(&workspace.spool())?;
-        workspace.give_to_server(&workspace.path)?;
+        chmod(&grounds.path, Mode::from_raw_mode(0o711))?;
+        mkdir(grounds.spool(), Mode::RWXU)?;
+        grounds.give_to_server(&grounds.spool())?;
+        grounds.give_to_server(&grounds.path)?;
         Ok(workspace)
     }
 
@@ -64,7 +81,23 @@ impl Workspace {
     }
 
     pub(crate) fn path(&self) -> &Path {
+        &self.grounds.path
+    }
+
+    /// Where it is, and whose.
+    pub(crate) fn grounds(&self) -> &Grounds {
+        &self.grounds
+    }
+}
+
+impl Grounds {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the superuser starts the programs, who can start them as others.
+    pub(crate) fn have_all_users(&self) -> bool {
+        self.starter == 0
     }
 
     /// Who the server will be, if it is not what it is now.
@@ -100,16 +133,6 @@ impl Workspace {
         }
         Ok(path)
     }
-
-    /// Makes a folder in it that belongs to user `owner`, and that group `passing` may pass through.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(crate) fn folder_passed_by(&self, name: &str, owner: u32, passing: u32) -> io::Result<PathBuf> {
-        let path = self.folder(name, Some((owner, passing)))?;
-        rustix::fs::chmod(&path, Mode::from_raw_mode(0o710))?;
-        Ok(path)
-    }
 }
 
 /// How the names of private folders begin; sixteen digits follow.
@@ -122,7 +145,7 @@ fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
 
 /// Removes the folders in `parent` that servers of our user, or of the user that we will be, have left behind.
 fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
-    let ours = rustix::process::geteuid().as_raw();
+    let ours = geteuid().as_raw();
     let removed = fs::read_dir(parent).into_iter().flatten().flatten().filter(|entry| {
         let path = entry.path();
         let is_named =
@@ -153,7 +176,7 @@ fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
 impl Drop for Workspace {
     fn drop(&mut self) {
         // What cannot be removed is in a folder for temporary files.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_dir_all(self.path());
     }
 }
 
@@ -166,10 +189,13 @@ mod tests {
     fn it_is_private_and_goes_with_what_is_in_it() {
         let parent = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::create(parent.path(), None).expect("made");
-        let php = workspace.folder("php", None).expect("made");
+        let php = workspace.grounds().folder("php", None).expect("made");
         fs::write(php.join("x"), "y").expect("written");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
-        assert_eq!((mode(workspace.path()), mode(&workspace.spool()), mode(&php)), (0o711, 0o700, 0o700));
+        assert_eq!(
+            (mode(workspace.path()), mode(&workspace.grounds().spool()), mode(&php)),
+            (0o711, 0o700, 0o700)
+        );
         drop(workspace);
         assert_eq!(fs::read_dir(parent.path()).expect("listed").count(), 0);
     }
@@ -188,6 +214,6 @@ mod tests {
         assert!(!at(names[0]).exists(), "nobody holds it");
         assert!(names[1..].iter().all(|name| at(name).join("spool").exists()));
         assert!(at("vermeil-00112233445566bb").is_symlink());
-        assert!(living.spool().exists() && second.spool().exists());
+        assert!(living.grounds().spool().exists() && second.grounds().spool().exists());
     }
 }

@@ -11,7 +11,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use open::{CoreHosts, Folder, Found, OpenJob, OpenSites};
+pub(crate) use open::{CoreHosts, Folder, Found, Met, OpenJob, OpenSites};
 
 pub use name::{NAME_BYTES_MAX, Name, NameError};
 pub use route::{Action, Path, Route, Template, TemplateError};

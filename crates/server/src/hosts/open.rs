@@ -5,12 +5,12 @@
 //! within a second. Until then they are still right, since a site is as long as somebody holds it. Tested in
 //! `open/tests.rs`.
 
-use super::{Hosts, table::HostId};
+use super::{Host, Hosts, table::HostId};
 use crate::files::{Site, SiteError, SiteOptions, Store};
 use foldhash::fast::RandomState;
 use std::{
     collections::{HashMap, HashSet},
-    io,
+    fmt, io,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -195,6 +195,26 @@ pub(crate) struct CoreHosts {
     seen: u64,
 }
 
+/// A host as a request has met it: of the configuration that was in force then, whatever is by now.
+#[derive(Clone)]
+pub(crate) struct Met {
+    hosts: Arc<Hosts>,
+    id: HostId,
+}
+
+impl Met {
+    /// What is served there.
+    pub(crate) fn host(&self) -> Host<'_> {
+        self.hosts.host(self.id)
+    }
+}
+
+impl fmt::Debug for Met {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Met").field(&self.id).finish()
+    }
+}
+
 /// What a host is to a core at one moment.
 pub(crate) enum Found {
     /// Its site is open: [`CoreHosts::site`] has it.
@@ -274,6 +294,22 @@ impl CoreHosts {
                 Found::Wait(OpenJob { open: self.open.clone(), folder })
             }
             Err(error) => Found::Failed(error),
+        }
+    }
+
+    /// A host of the present configuration, for a request that may outlast it.
+    pub(crate) fn met(&self, id: HostId) -> Met {
+        Met { hosts: self.hosts.clone(), id }
+    }
+
+    /// As [`find`](Self::find), for a host that a request has met.
+    pub(crate) fn find_met(&mut self, met: &Met) -> Found {
+        if Arc::ptr_eq(&self.hosts, &met.hosts) {
+            return self.find(met.id);
+        }
+        match Folder::of(&met.hosts, met.id) {
+            Some(folder) => Found::Wait(OpenJob { open: self.open.clone(), folder }),
+            None => Found::NoFolder,
         }
     }
 

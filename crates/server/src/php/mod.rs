@@ -18,7 +18,9 @@ pub use options::{
     PoolsOptions, QUEUE_MAX, REQUESTS_PER_CHILD, kept_of,
 };
 pub use own::PhpError;
-pub(crate) use own::{Pools, Prepared, PreparedPools, Supervisor, prepare, prepare_pools};
+pub(crate) use own::{
+    Pools, Prepared, Revised, Supervisor, Wanted, make_folders, prepare, profiles, wanted_by_hosts,
+};
 pub(crate) use run::run;
 pub use snapshot::PoolSnapshot;
 
@@ -39,7 +41,7 @@ const IDLE_MS: u64 = 10_000;
 /// PHP, as all cores share it.
 #[derive(Debug)]
 pub(crate) struct Php {
-    /// Of its pool: 0 for the server's, others for those of hosts.
+    /// Of its pool: 0 for one that is there from the server's start, or that others run; never used again otherwise.
     number: usize,
     pub(crate) pool: Arc<Pool>,
     address: Address,
@@ -88,17 +90,12 @@ impl Php {
 
     /// The pool on demand that is `plan`.
     fn on_demand(
-        options: &PoolOptions,
+        bounds: PoolBounds,
         plan: &Plan,
         cores: usize,
         bell: &Arc<Bell>,
         number: usize,
     ) -> Arc<Self> {
-        let bounds = PoolBounds {
-            connections_max: options.children,
-            queue_max: options.queue_max,
-            idle_max: options.children,
-        };
         Arc::new(Self {
             number,
             pool: Pool::on_demand(bounds, cores, bell, number),
@@ -112,6 +109,11 @@ impl Php {
     /// Whether the pool is our own.
     fn is_ours(&self) -> bool {
         self.restarts.is_some()
+    }
+
+    /// Whether it is started and stopped while the server runs.
+    fn is_on_demand(&self) -> bool {
+        self.gate().is_some()
     }
 
     /// Where it stands and how often it was started, if it runs on demand.

@@ -31,7 +31,7 @@ pub const POOLS_MAX: usize = 64;
 pub const KEPT_IDLE: Duration = Duration::from_millis(250);
 
 /// PHP for one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhpOptions {
     /// Where it is.
     pub source: PhpSource,
@@ -48,7 +48,7 @@ pub struct PhpOptions {
 }
 
 /// Where PHP is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PhpSource {
     /// A pool of our own, of the php-fpm or php-cgi that is found.
     Own,
@@ -77,6 +77,11 @@ impl PhpOptions {
             requests_per_child: REQUESTS_PER_CHILD,
             user: None,
         }
+    }
+
+    /// Whether it is a pool of our own, not one that others run.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.source, PhpSource::Own | PhpSource::Program(_))
     }
 }
 

@@ -58,6 +58,8 @@ struct State {
     counters: Counters,
     /// Of a pool that runs on demand.
     demand: Option<Demand>,
+    /// Whether no connection is kept any more, because the pool is about to go.
+    keeps_none: bool,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +117,7 @@ impl Pool {
             granted: Vec::new(),
             counters: Counters::default(),
             demand,
+            keeps_none: false,
         };
         Arc::new(Self { bounds, state: Mutex::new(state) })
     }
@@ -156,6 +159,13 @@ impl Pool {
         of_core.idle -= 1;
         state.open -= 1;
         true
+    }
+
+    /// Keeps no connection from now on that nobody waits for.
+    pub(crate) fn keep_none(&self) {
+        let mut state = self.lock();
+        state.keeps_none = true;
+        state.dispatch(self.bounds);
     }
 
     /// Whether turns were given that nobody has taken yet.
@@ -209,7 +219,8 @@ impl State {
             ticket.waker.wake();
         }
         // What is kept of a pool that is being stopped is of no use to anybody.
-        let mut wanted = if self.is_shut() { usize::MAX } else { self.queue.len() };
+        let are_vain = self.is_shut() || self.keeps_none && self.queue.is_empty();
+        let mut wanted = if are_vain { usize::MAX } else { self.queue.len() };
         for core in &mut self.cores {
             wanted = wanted.saturating_sub(core.reclaimed);
         }
@@ -338,7 +349,7 @@ impl Lease {
         let mut state = pool.lock();
         let fate = match state.queue.front() {
             Some(first) if first.core != self.core => Fate::Close,
-            None if state.idle() >= pool.bounds.idle_max => Fate::Close,
+            None if state.keeps_none || state.idle() >= pool.bounds.idle_max => Fate::Close,
             _ if state.is_shut() => Fate::Close,
             _ => Fate::Keep,
         };

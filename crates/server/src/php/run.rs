@@ -56,18 +56,15 @@ pub(crate) async fn run(
     call: &Call,
     program: &Program,
 ) -> Result<Relayed, Broken> {
-    let (php, shared) = local::with(|local| {
-        let programs = local.programs.as_ref().expect("a program was found");
-        let php = programs.shared.php_of(&local.hosts.hosts().host(call.host).rules.php);
-        (php.cloned(), programs.shared.clone())
-    });
-    // A reload has taken it from the host meanwhile.
+    let shared = local::with(|local| local.programs.as_ref().expect("a program was found").shared.clone());
+    let options = &call.answering.options;
+    let php = call.answering.php_of(&call.host.host().rules.php);
     let php = php.ok_or(Failure::NoPool)?;
     let core = core_index().expect("connections live on cores").0 as usize;
-    let content = collect(connection, call.content, &shared.options, &shared.spools).await?;
+    let content = collect(connection, call.content, options, &shared.spools).await?;
     let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
     let asked = Instant::now();
-    let lease = turn(connection, &php, core, shared.options.timeouts.queue).await;
+    let lease = turn(connection, php, core, options.timeouts.queue).await;
     let lease = lease.inspect_err(|failure| {
         // Who is refused is counted where that is decided.
         let waited = !matches!(failure, Failure::QueueFull(_));
@@ -75,7 +72,7 @@ pub(crate) async fn run(
     })?;
     php.pool.count(|counters| counters.waited(nanoseconds(asked.elapsed())));
     let began = Instant::now();
-    let run = Run { php: &php, options: &shared.options, request, call, program, head, link, content };
+    let run = Run { php, options, request, call, program, head, link, content };
     let mut errors = ErrorLines::new(shared.errors.clone(), "php", call.name);
     let result = run.exchange(connection, lease, &mut errors).await;
     let failed = matches!(&result, Err(broken) if broken.failure.concerns_operator());
@@ -171,17 +168,15 @@ impl Run<'_> {
     }
 
     fn invocation(&self, with: impl FnOnce(Invocation<'_>)) {
-        let document_root: Box<[u8]> = local::with(|local| {
-            local.hosts.hosts().host(self.call.host).document_root().unwrap_or_default().into()
-        });
-        let filename = [&*document_root, &*self.program.script].concat();
+        let document_root = self.call.host.host().document_root().unwrap_or_default();
+        let filename = [document_root, &*self.program.script].concat();
         with(Invocation {
             request: self.request,
             script: Script {
                 name: &self.program.script,
                 filename: &filename,
                 path_info: &self.program.path_info,
-                document_root: &document_root,
+                document_root,
             },
             link: self.link,
             content_length: self.content.bytes(),

@@ -81,6 +81,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Status {
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
     let cores = cores(handle, server);
+    let answering = programs.map(Shared::answering);
     let totals = server.totals();
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
     let nodes = options.instances.iter().flat_map(|instance| &instance.nodes).map(|node| node.0);
@@ -105,9 +106,11 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
-        php: programs.and_then(|programs| Some(PhpStatus::from(programs.php.as_ref()?.snapshot()))),
-        php_pools: programs.map_or(0, |programs| programs.pools.len() as u64),
-        php_pools_used: programs.map(|programs| php_pools(&programs.pools)).unwrap_or_default(),
+        php: answering
+            .as_ref()
+            .and_then(|answering| Some(PhpStatus::from(answering.php.as_ref()?.snapshot()))),
+        php_pools: answering.as_ref().map_or(0, |answering| answering.pools.len() as u64),
+        php_pools_used: answering.map(|answering| php_pools(&answering.pools)).unwrap_or_default(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! What starting one program costs a process that holds much memory and many descriptors, by each way to start one.
 //!
-//! The spawner is started first, as a server does it; then memory is filled and descriptors are opened. Each way starts
+//! The spawner is started first, as a server does it, and a process that holds nothing and starts programs by itself; then memory is filled and descriptors are opened. Each way starts
 //! the program many times, one after the other, and waits for its end. Beside it another thread works on the same
 //! memory, and notes how long it was ever kept from that. One line of JSON per way. Leaves out which machines and sizes
 //! that is tried on (`cgi/starts.rs`). The ways take turns, so that what else the machine does meanwhile falls on all of them.
 
+mod bare;
 mod memory;
 mod stall;
 mod ways;
@@ -119,16 +120,12 @@ impl Measured {
     }
 
     fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
-        for _ in 0..WARM_UPS {
-            ways.start(self.way)?;
-        }
-        let cpu = ways.cpu()?;
+        ways.starts(self.way, WARM_UPS)?;
         watch.reset();
-        for _ in 0..starts {
-            self.starts.push(ways.start(self.way)?);
-        }
+        let (started, cpu) = ways.starts(self.way, starts)?;
         self.stall = self.stall.max(watch.longest());
-        self.cpu_us.push((ways.cpu()? - cpu).as_secs_f64() * 1e6 / starts as f64);
+        self.cpu_us.push(cpu.as_secs_f64() * 1e6 / starts as f64);
+        self.starts.extend(started);
         Ok(())
     }
 

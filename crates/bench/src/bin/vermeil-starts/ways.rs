@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    ffi::{CString, OsString, c_char, c_int, c_void},
+    ffi::{CStr, CString, OsString, c_char, c_int, c_void},
     fs::{self, File},
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_bench::rusage;
 use vermeil_spawn::{Channel, Event, Identity, Keeper, Profile, ProfileId, Program, Request, Stdio};
 
-use crate::timed;
+use crate::{bare::Bare, timed};
 
 /// Bytes of the stack of a child that borrows our memory.
 const STACK_BYTES: usize = 64 << 10;
@@ -30,6 +30,8 @@ const NOBODY: u32 = 65_534;
 pub(crate) enum Way {
     /// `fork` and `execve`, as most servers do.
     Fork,
+    /// `posix_spawn` of the C library, by a process of its own that holds nothing.
+    Bare,
     /// `posix_spawn` of the C library.
     PosixSpawn,
     /// What `vfork` does: memory is borrowed until the program is executed.
@@ -49,6 +51,7 @@ pub(crate) struct Start {
 /// Everything needed to start the program in each way.
 pub(crate) struct Ways {
     path: CString,
+    bare: Bare,
     /// Below its folder, which is the root of the spawner's profiles.
     name: OsString,
     stack: Box<[u128]>,
@@ -68,6 +71,8 @@ impl Ways {
     pub(crate) fn prepare(program: &Path) -> io::Result<Self> {
         let program = program.canonicalize()?;
         let folder = program.parent().expect("a file is in a folder");
+        let path = CString::new(program.as_os_str().as_bytes())?;
+        let bare = Bare::fork(&path)?;
         let is_root = rustix::process::geteuid().is_root();
         let ourselves = Identity { uid: 0, gid: 0, groups: vec![0] };
         let nobody = Identity { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] };
@@ -81,7 +86,8 @@ impl Ways {
         let (keeper, mut channels) = preparation.serve(1).map_err(io::Error::other)?;
         let channel = channels.remove(0);
         Ok(Self {
-            path: CString::new(program.as_os_str().as_bytes())?,
+            path,
+            bare,
             name: program.file_name().expect("a file has a name").to_owned(),
             stack: vec![0; STACK_BYTES / size_of::<u128>()].into(),
             null: File::options().read(true).write(true).open("/dev/null")?,
@@ -95,8 +101,18 @@ impl Ways {
         })
     }
 
+    /// Starts the program `count` times, one after the other; the starts, and the processor time they took in all.
+    pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
+        if way == Way::Bare {
+            return self.bare.start(count);
+        }
+        let cpu = self.cpu()?;
+        let starts = (0..count).map(|_| self.start(way)).collect::<io::Result<_>>()?;
+        Ok((starts, self.cpu()? - cpu))
+    }
+
     /// Starts the program once, and waits for its end.
-    pub(crate) fn start(&mut self, way: Way) -> io::Result<Start> {
+    fn start(&mut self, way: Way) -> io::Result<Start> {
         let begin = Instant::now();
         let blocked = match way {
             Way::Spawner => self.ask(self.plain)?,
@@ -104,7 +120,7 @@ impl Ways {
             own => {
                 let (pid, blocked) = timed(|| match own {
                     Way::Fork => self.fork(),
-                    Way::PosixSpawn => self.posix_spawn(),
+                    Way::PosixSpawn => posix_spawn(&self.path),
                     _ => self.vfork(),
                 });
                 wait(pid?)?;
@@ -115,7 +131,7 @@ impl Ways {
     }
 
     /// Processor time of this thread, of its children that have ended, and of the spawner and its programs.
-    pub(crate) fn cpu(&self) -> io::Result<Duration> {
+    fn cpu(&self) -> io::Result<Duration> {
         let schedstat = fs::read_to_string(format!("/proc/{}/schedstat", self.spawner_pid))?;
         let spawner = schedstat.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(0);
         let own = rusage::thread() + rusage::children();
@@ -164,23 +180,6 @@ impl Ways {
         }
     }
 
-    fn posix_spawn(&self) -> io::Result<c_int> {
-        let (arguments, mut pid) = (self.arguments(), 0);
-        // SAFETY: the lists end with null pointers, and nothing else is asked for.
-        let error = unsafe {
-            let none = [ptr::null_mut()];
-            libc::posix_spawn(
-                &raw mut pid,
-                self.path.as_ptr(),
-                ptr::null(),
-                ptr::null(),
-                arguments.as_ptr(),
-                none.as_ptr(),
-            )
-        };
-        if error == 0 { Ok(pid) } else { Err(io::Error::from_raw_os_error(error)) }
-    }
-
     fn vfork(&mut self) -> io::Result<c_int> {
         let arguments = self.arguments();
         let program = (self.path.as_ptr(), arguments.as_ptr());
@@ -194,6 +193,18 @@ impl Ways {
     }
 }
 
+/// Starts a program by `posix_spawn`, without arguments or environment.
+pub(crate) fn posix_spawn(path: &CStr) -> io::Result<c_int> {
+    let (arguments, none) = ([path.as_ptr().cast_mut(), ptr::null_mut()], [ptr::null_mut()]);
+    let mut pid = 0;
+    // SAFETY: the lists end with null pointers, and nothing else is asked for.
+    let error = unsafe {
+        let (path, arguments) = (path.as_ptr(), arguments.as_ptr());
+        libc::posix_spawn(&raw mut pid, path, ptr::null(), ptr::null(), arguments, none.as_ptr())
+    };
+    if error == 0 { Ok(pid) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
 extern "C" fn execute(program: *mut c_void) -> c_int {
     // SAFETY: `vfork` passes this, and waits; the lists end with null pointers.
     unsafe {
@@ -203,7 +214,8 @@ extern "C" fn execute(program: *mut c_void) -> c_int {
     127
 }
 
-fn wait(pid: c_int) -> io::Result<()> {
+/// Waits for the end of a program, which must be a good one.
+pub(crate) fn wait(pid: c_int) -> io::Result<()> {
     let mut status = 0;
     // SAFETY: the status is ours to be written to.
     if unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 {

@@ -1,153 +1,78 @@
 //! Pools of hosts: prepared by the hundred, started by the first request for one, stopped when nobody has used them for a
-//! time.
+//! time; and the server's, if a reload has brought it, which always runs.
 //!
 //! One thread supervises them all. It hears three things: a pool that rings (`pool/gate.rs`), the spawner, and what pools
-//! say. At most so many run at once; when another is wanted, the one that was idle for the longest time is stopped, and if
+//! say; reloads change which there are (`roster.rs`). At most so many run at once; when another is wanted, the one that was idle for the longest time is stopped, and if
 //! none is idle the one that has run for the longest time is drained, once it had its turn. Who waits longer than requests
 //! may wait gets 503. A pool that ends by itself is started again by the next request, after a pause that grows.
 //! Tested through the binary (`crates/cli/tests/e2e/php/pools.rs`).
 
 use super::{
-    Guard, Kind, PhpError, Plan, default_identity, find_cgi, folder_of, found,
+    Plan,
     launch::{self, Hearing, described},
-    profile,
+    roster::{Changes, Roster},
     supervise::{PAUSE, STEADY},
+    wanted::Key,
 };
 use crate::{
-    gateway::{ErrorLines, ErrorSink, Workspace},
+    gateway::{ErrorLines, ErrorSink},
     log::{NoticeKind, Notices},
     php::{
-        Php, PoolOptions, PoolsOptions,
-        pool::gate::{Bell, Gate, StillUsed},
+        Php,
+        pool::gate::{Gate, StillUsed},
     },
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
-    collections::{HashMap, VecDeque},
-    fs,
+    collections::{HashMap, HashSet, VecDeque},
+    fs, io,
     os::fd::OwnedFd,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use vermeil_spawn::{Channel, Event, JobId, Preparation, ProfileId};
+use vermeil_spawn::{Channel, Event, JobId, ProfileId};
 
 /// How long a pool runs before it is drained because others wait for its place and none is idle. Guess: long beside its
 /// start, short beside how long requests wait.
 const TURN: Duration = Duration::from_secs(5);
 
-/// Pools of hosts, prepared.
-pub(crate) struct PreparedPools {
-    pools: Vec<(Arc<PoolOptions>, Plan, ProfileId)>,
-    running_max: usize,
-}
+/// How often it is looked whether a retired pool is needed any more. Guess: nobody waits for that.
+const RETIRED_LOOK: Duration = Duration::from_millis(100);
 
-/// Decides everything about `pools` before any is started, and tells the spawner about them.
-pub(crate) fn prepare_pools<'p>(
-    pools: impl Iterator<Item = &'p Arc<PoolOptions>>,
-    options: &PoolsOptions,
-    content_bytes: u64,
-    workspace: &Workspace,
-    preparation: &mut Preparation,
-) -> Result<PreparedPools, PhpError> {
-    let found = found(options.program.as_ref(), find_cgi)?;
-    let files = |source| PhpError::Files { path: workspace.path().join("pools"), source };
-    let sockets = workspace.folder("pools", workspace.server()).map_err(files)?;
-    let prepared = pools.enumerate().map(|(place, pool)| {
-        let identity = match &pool.user {
-            Some(user) => Some(user.identity().clone()),
-            None => default_identity()?,
-        };
-        let (folder, socket, guard) = match found.kind {
-            // It is handed its socket, and needs to get at nothing.
-            Kind::Cgi => (workspace.path().to_owned(), sockets.join(format!("{place}.sock")), Guard::Socket),
-            Kind::Fpm => {
-                let (folder, guard) = folder_of(workspace, &format!("pool-{place}"), identity.as_ref())?;
-                (folder.clone(), folder.join("php.sock"), guard)
-            }
-        };
-        let PoolOptions { children, requests_per_child, .. } = **pool;
-        let found = found.clone();
-        let plan = Plan { found, folder, socket, guard, children, requests_per_child, content_bytes };
-        plan.write(identity.as_ref().map(|identity| (identity.uid, identity.gid))).map_err(files)?;
-        let profile = preparation.define(&profile(&plan, identity))?;
-        Ok((pool.clone(), plan, profile))
-    });
-    let pools = prepared.collect::<Result<_, PhpError>>()?;
-    Ok(PreparedPools { pools, running_max: options.running_max })
-}
-
-/// Pools of hosts, under supervision. They end with this.
-pub(crate) struct Pools {
-    bell: Arc<Bell>,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    by_options: HashMap<Arc<PoolOptions>, Arc<Php>>,
-}
-
-impl Pools {
-    /// Begins to supervise; starts none yet.
-    ///
-    /// # Errors
-    /// Out of descriptors or threads.
-    pub(crate) fn start(
-        prepared: PreparedPools,
-        channel: Channel,
-        cores: usize,
-        notices: &Arc<Notices>,
-    ) -> Result<Self, PhpError> {
-        let files = |source| PhpError::Files { path: "the pools of hosts".into(), source };
-        let bell = Bell::new().map_err(files)?;
-        let sink = ErrorSink::new(notices.clone());
-        let mut by_options = HashMap::new();
-        let numbered = prepared.pools.into_iter().enumerate();
-        let pools = numbered.map(|(place, (options, plan, profile))| {
-            // The server's own pool is number 0.
-            let php = Php::on_demand(&options, &plan, cores, &bell, place + 1);
-            by_options.insert(options.clone(), php.clone());
-            Pool { php, options, plan, profile, life: Life::Stopped, pause: PAUSE.0 }
-        });
-        let is_over = Arc::new(AtomicBool::new(false));
-        let mut watch = Watch {
-            pools: pools.collect(),
-            running_max: prepared.running_max,
-            running: Vec::new(),
-            waiting: VecDeque::new(),
-            spawner: channel.readiness().map_err(files)?,
-            channel,
-            bell: bell.clone(),
-            is_over: is_over.clone(),
-            sink,
-            notices: notices.clone(),
-        };
-        let thread = thread::Builder::new().name("vermeil-pools".into()).spawn(move || watch.run());
-        Ok(Self { bell, is_over, thread: Some(thread.map_err(files)?), by_options })
-    }
-
-    /// The pools by what was asked for.
-    pub(crate) fn by_options(&self) -> HashMap<Arc<PoolOptions>, Arc<Php>> {
-        self.by_options.clone()
-    }
-}
-
-impl Drop for Pools {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
-        self.bell.wake();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been said.
-            let _ = thread.join();
-        }
-    }
+/// Begins to supervise what `roster` has and will have.
+///
+/// # Errors
+/// Out of descriptors or threads.
+pub(super) fn start(
+    roster: Arc<Roster>,
+    channel: Channel,
+    notices: &Arc<Notices>,
+) -> io::Result<JoinHandle<()>> {
+    let mut watch = Watch {
+        pools: HashMap::new(),
+        retired: HashSet::new(),
+        running_max: 0,
+        running: Vec::new(),
+        waiting: VecDeque::new(),
+        spawner: channel.readiness()?,
+        channel,
+        roster,
+        sink: ErrorSink::new(notices.clone()),
+        notices: notices.clone(),
+    };
+    thread::Builder::new().name("vermeil-pools".into()).spawn(move || watch.run())
 }
 
 /// A pool, as its supervisor has it.
-struct Pool {
-    php: Arc<Php>,
-    options: Arc<PoolOptions>,
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) php: Arc<Php>,
+    pub(super) number: usize,
+    /// For people.
+    name: String,
+    /// How long it is kept without a request; nothing if it always runs.
+    idle_stop: Option<Duration>,
     plan: Plan,
     profile: ProfileId,
     life: Life,
@@ -155,6 +80,14 @@ struct Pool {
     pause: Duration,
 }
 
+impl Pool {
+    pub(super) fn new(php: Arc<Php>, number: usize, key: &Key, plan: Plan, profile: ProfileId) -> Self {
+        let (name, idle_stop) = (key.name(), key.idle_stop());
+        Self { php, number, name, idle_stop, plan, profile, life: Life::Stopped, pause: PAUSE.0 }
+    }
+}
+
+#[derive(Debug)]
 enum Life {
     Stopped,
     /// It ended by itself; it is not started before this.
@@ -162,6 +95,7 @@ enum Life {
     Running(Run),
 }
 
+#[derive(Debug)]
 struct Run {
     job: JobId,
     stderr: Option<OwnedFd>,
@@ -177,39 +111,88 @@ struct Run {
 
 /// What the thread has.
 struct Watch {
-    pools: Vec<Pool>,
+    /// By their numbers.
+    pools: HashMap<usize, Pool>,
+    /// Those that no configuration names any more.
+    retired: HashSet<usize>,
+    /// Of pools that run on demand.
     running_max: usize,
-    /// Places of the pools that run, however that ends.
+    /// The pools that run, however that ends.
     running: Vec<usize>,
-    /// Places of those that are wanted and do not run, first come first served.
+    /// Those that are wanted and do not run, first come first served.
     waiting: VecDeque<usize>,
     channel: Channel,
     /// Readable when the channel has something to tell.
     spawner: OwnedFd,
-    bell: Arc<Bell>,
-    is_over: Arc<AtomicBool>,
+    roster: Arc<Roster>,
     sink: Arc<ErrorSink>,
     notices: Arc<Notices>,
 }
 
 impl Watch {
     fn run(&mut self) {
-        while !self.is_over.load(Ordering::Acquire) {
-            self.wait();
-            for number in self.bell.heard() {
-                self.rung(number - 1);
+        let mut is_leaving = false;
+        while !self.roster.is_over.load(Ordering::Acquire) {
+            self.wait(is_leaving);
+            // Before changes are taken: who has rung is known then.
+            let heard = self.roster.bell.heard();
+            self.take_changes();
+            for number in heard {
+                self.rung(number);
             }
             self.hear_spawner();
             for at in 0..self.running.len() {
                 self.look_after(self.running[at]);
             }
             self.start_waiting();
+            self.forget_retired();
+            is_leaving = self.roster.end_first();
         }
     }
 
+    /// Learns what a reload has changed.
+    fn take_changes(&mut self) {
+        let Some(Changes { new, running_max, retired }) = self.roster.changes() else { return };
+        (self.running_max, self.retired) = (running_max, retired);
+        self.pools.extend(new.into_iter().map(|pool| (pool.number, pool)));
+        let stands = |pool: &&Pool| !matches!(pool.life, Life::Running(_));
+        let numbers: Vec<usize> = self.pools.values().filter(stands).map(|pool| pool.number).collect();
+        let wanted = numbers.into_iter().filter(|number| self.always_runs(*number));
+        let wanted: Vec<usize> = wanted.filter(|number| !self.waiting.contains(number)).collect();
+        self.waiting.extend(wanted);
+        for number in &self.retired {
+            if let Some(Pool { life: Life::Running(run), .. }) = self.pools.get_mut(number) {
+                run.look = Instant::now();
+            }
+        }
+    }
+
+    /// Forgets retired pools that nobody can ask any more.
+    fn forget_retired(&mut self) {
+        for number in self.retired.clone() {
+            let Some(pool) = self.pools.get(&number) else { continue };
+            if !matches!(pool.life, Life::Running(_)) && self.roster.forget(pool) {
+                pool.plan.clear();
+                self.waiting.retain(|waiting| *waiting != number);
+                self.pools.remove(&number);
+                self.retired.remove(&number);
+            }
+        }
+    }
+
+    /// Whether it runs whatever is asked of it.
+    fn always_runs(&self, number: usize) -> bool {
+        self.pools[&number].idle_stop.is_none() && !self.retired.contains(&number)
+    }
+
+    /// Pools on demand that run.
+    fn running_on_demand(&self) -> usize {
+        self.running.iter().filter(|number| !self.always_runs(**number)).count()
+    }
+
     /// Waits for the bell, the spawner, what pools say, or the next moment.
-    fn wait(&self) {
-        let mut polled = vec![PollFd::new(self.bell.descriptor(), PollFlags::IN)];
+    fn wait(&self, is_leaving: bool) {
+        let mut polled = vec![PollFd::new(self.roster.bell.descriptor(), PollFlags::IN)];
         if !self.channel.is_gone() {
             polled.push(PollFd::new(&self.spawner, PollFlags::IN));
         }
@@ -221,16 +204,19 @@ impl Watch {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         };
-        for &place in &self.running {
-            let Life::Running(run) = &self.pools[place].life else { continue };
+        if is_leaving || !self.retired.is_empty() {
+            sooner(now + RETIRED_LOOK);
+        }
+        for number in &self.running {
+            let Life::Running(run) = &self.pools[number].life else { continue };
             polled.extend(run.stderr.as_ref().map(|stderr| PollFd::new(stderr, PollFlags::IN)));
             sooner(run.look);
             if !self.waiting.is_empty() {
                 sooner(run.since + TURN);
             }
         }
-        for &place in &self.waiting {
-            if let Life::Pausing(until) = self.pools[place].life {
+        for number in &self.waiting {
+            if let Life::Pausing(until) = self.pools[number].life {
                 sooner(until);
             }
         }
@@ -243,22 +229,22 @@ impl Watch {
     }
 
     /// A pool has something to tell.
-    fn rung(&mut self, place: usize) {
-        let pool = &mut self.pools[place];
+    fn rung(&mut self, number: usize) {
+        let Some(pool) = self.pools.get(&number) else { return };
         let is_wanted = pool.php.pool.is_wanted();
         match &pool.life {
             Life::Stopped | Life::Pausing(_) if is_wanted => {
-                if !self.waiting.contains(&place) {
-                    self.waiting.push_back(place);
+                if !self.waiting.contains(&number) {
+                    self.waiting.push_back(number);
                 }
             }
-            _ => self.kill_if_quiet(place),
+            _ => self.kill_if_quiet(number),
         }
     }
 
     /// Kills a pool that is closed once it serves nobody.
-    fn kill_if_quiet(&mut self, place: usize) {
-        let Pool { php, life: Life::Running(run), .. } = &mut self.pools[place] else { return };
+    fn kill_if_quiet(&mut self, number: usize) {
+        let Some(Pool { php, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else { return };
         let is_closing = php.gate().is_some_and(|(gate, _)| gate == Gate::Closing);
         if is_closing && !run.is_killed && php.pool.is_quiet() {
             run.is_killed = true;
@@ -271,8 +257,8 @@ impl Watch {
             match self.channel.receive() {
                 Ok(None) => return,
                 Ok(Some(Event::Started { job, .. })) => {
-                    if let Some(place) = self.place_of(job) {
-                        self.pools[place].php.pool.set_open();
+                    if let Some(number) = self.number_of(job) {
+                        self.pools[&number].php.pool.set_open();
                     }
                 }
                 Ok(Some(Event::Failed { job, error })) => self.ended(job, &error.to_string()),
@@ -285,16 +271,17 @@ impl Watch {
         }
     }
 
-    fn place_of(&self, job: JobId) -> Option<usize> {
-        let is_it = |place: &usize| matches!(&self.pools[*place].life, Life::Running(run) if run.job == job);
+    fn number_of(&self, job: JobId) -> Option<usize> {
+        let is_it = |number: &usize| matches!(&self.pools[number].life, Life::Running(run) if run.job == job);
         self.running.iter().copied().find(is_it)
     }
 
     /// A pool has ended, or was not started.
     fn ended(&mut self, job: JobId, how: &str) {
-        let Some(place) = self.place_of(job) else { return };
-        self.running.retain(|running| *running != place);
-        let pool = &mut self.pools[place];
+        let Some(number) = self.number_of(job) else { return };
+        self.running.retain(|running| *running != number);
+        let always_runs = self.always_runs(number);
+        let pool = self.pools.get_mut(&number).expect("it ran");
         let Life::Running(mut run) = std::mem::replace(&mut pool.life, Life::Stopped) else { return };
         if let Some(stderr) = &run.stderr {
             launch::hear(stderr, |bytes| run.errors.push(bytes));
@@ -309,14 +296,18 @@ impl Watch {
                 count.fetch_add(1, Ordering::Relaxed);
             }
             pool.pause = if since >= STEADY { PAUSE.0 } else { pool.pause };
-            let line = format_args!(
-                "php: the pool of {} {how}; the next request starts it again, not before {} ms",
-                named(&pool.options),
-                pool.pause.as_millis()
-            );
-            self.notices.say(NoticeKind::ProgramFailed, line);
-            pool.life = Life::Pausing(Instant::now() + pool.pause);
-            pool.pause = (2 * pool.pause).min(PAUSE.1);
+            let (name, pause_ms) = (&pool.name, pool.pause.as_millis());
+            let line = match always_runs {
+                true => format!("php: the pool {name} {how}; starting it again in {pause_ms} ms"),
+                false => format!(
+                    "php: the pool {name} {how}; the next request starts it again, not before {pause_ms} ms"
+                ),
+            };
+            self.notices.say(NoticeKind::ProgramFailed, format_args!("{line}"));
+            pool.rest();
+            if always_runs {
+                self.waiting.push_back(number);
+            }
         } else {
             pool.pause = PAUSE.0;
         }
@@ -324,20 +315,25 @@ impl Watch {
     }
 
     /// Takes what a pool says, and stops it if nobody has used it for its time.
-    fn look_after(&mut self, place: usize) {
-        let Pool { php, options, life: Life::Running(run), .. } = &mut self.pools[place] else { return };
+    fn look_after(&mut self, number: usize) {
+        let is_retired = self.retired.contains(&number);
+        let Some(Pool { php, idle_stop, life: Life::Running(run), .. }) = self.pools.get_mut(&number) else {
+            return;
+        };
         let Run { stderr, errors, .. } = run;
         *stderr = stderr
             .take()
             .filter(|stderr| launch::hear(stderr, |bytes| errors.push(bytes)) == Hearing::GoesOn);
+        let idle_stop = if is_retired { Some(Duration::ZERO) } else { *idle_stop };
+        let Some(idle_stop) = idle_stop else { return };
         let now = Instant::now();
         if now < run.look || php.gate().is_none_or(|(gate, _)| gate != Gate::Open) {
-            run.look = run.look.max(now + options.idle_stop.min(TURN));
+            run.look = run.look.max(now + idle_stop.min(TURN));
             return;
         }
-        match php.pool.close_if_idle(options.idle_stop) {
-            Ok(()) => self.kill_if_quiet(place),
-            Err(StillUsed::Busy) => run.look = now + options.idle_stop,
+        match php.pool.close_if_idle(idle_stop) {
+            Ok(()) => self.kill_if_quiet(number),
+            Err(StillUsed::Busy) => run.look = now + idle_stop.max(RETIRED_LOOK),
             Err(StillUsed::For(left)) => run.look = now + left,
         }
     }
@@ -346,75 +342,82 @@ impl Watch {
     fn start_waiting(&mut self) {
         let now = Instant::now();
         let mut held_back = VecDeque::new();
-        while let Some(place) = self.waiting.pop_front() {
-            let is_pausing = matches!(self.pools[place].life, Life::Pausing(until) if now < until);
-            if is_pausing || self.running.len() >= self.running_max {
-                held_back.push_back(place);
-            } else if self.pools[place].php.pool.is_wanted() {
-                self.start(place);
+        while let Some(number) = self.waiting.pop_front() {
+            let always_runs = self.always_runs(number);
+            let has_room = always_runs || self.running_on_demand() < self.running_max;
+            let pool = &self.pools[&number];
+            if matches!(pool.life, Life::Running(_)) {
+                continue;
+            }
+            let is_pausing = matches!(pool.life, Life::Pausing(until) if now < until);
+            if is_pausing || !has_room {
+                held_back.push_back(number);
+            } else if pool.php.pool.is_wanted() || always_runs {
+                self.start(number);
+                if always_runs && !matches!(self.pools[&number].life, Life::Running(_)) {
+                    held_back.push_back(number);
+                }
             }
         }
         let is_ready =
-            |place: &&usize| !matches!(self.pools[**place].life, Life::Pausing(until) if now < until);
+            |number: &&usize| !matches!(self.pools[*number].life, Life::Pausing(until) if now < until);
         let wanted = held_back.iter().filter(is_ready).count();
         self.waiting = held_back;
         // Before the others are looked at: who becomes idle afterwards rings.
-        self.bell.press(wanted > 0);
+        self.roster.bell.press(wanted > 0);
         if wanted > 0 {
             self.make_room(wanted);
         }
     }
 
-    fn start(&mut self, place: usize) {
-        let pool = &mut self.pools[place];
+    fn start(&mut self, number: usize) {
+        let pool = self.pools.get_mut(&number).expect("it waits");
         pool.php.pool.set_starting();
-        let failed = match pool.plan.listener() {
-            Ok(listener) => {
-                match launch::ask(&mut self.channel, pool.profile, &pool.plan, listener.as_ref()) {
-                    Ok(launch::Asked { job, stderr }) => {
-                        let now = Instant::now();
-                        pool.life = Life::Running(Run {
-                            job,
-                            stderr: Some(stderr),
-                            errors: ErrorLines::of_program(self.sink.clone(), "php"),
-                            _listener: listener,
-                            since: now,
-                            look: now + pool.options.idle_stop,
-                            is_killed: false,
-                        });
-                        return self.running.push(place);
-                    }
-                    Err(why) => why,
-                }
+        let asked = pool.plan.listener().map_err(|error| error.to_string()).and_then(|listener| {
+            launch::ask(&mut self.channel, pool.profile, &pool.plan, listener.as_ref())
+                .map(|asked| (asked, listener))
+        });
+        match asked {
+            Ok((launch::Asked { job, stderr }, listener)) => {
+                let now = Instant::now();
+                pool.life = Life::Running(Run {
+                    job,
+                    stderr: Some(stderr),
+                    errors: ErrorLines::of_program(self.sink.clone(), "php"),
+                    _listener: listener,
+                    since: now,
+                    look: now + pool.idle_stop.unwrap_or_default(),
+                    is_killed: false,
+                });
+                self.running.push(number);
             }
-            Err(error) => error.to_string(),
-        };
-        let _ = fs::remove_file(&pool.plan.socket);
-        let line = format_args!("php: the pool of {} cannot be started: {failed}", named(&pool.options));
-        self.notices.say(NoticeKind::ProgramFailed, line);
-        pool.life = Life::Pausing(Instant::now() + pool.pause);
-        pool.pause = (2 * pool.pause).min(PAUSE.1);
-        pool.php.pool.set_stopped();
+            Err(why) => {
+                let _ = fs::remove_file(&pool.plan.socket);
+                let line = format_args!("php: the pool {} cannot be started: {why}", pool.name);
+                self.notices.say(NoticeKind::ProgramFailed, line);
+                pool.rest();
+                pool.php.pool.set_stopped();
+            }
+        }
     }
 
     /// Has pools stopped until as many as `wanted` are: first the idle, then those that had their turn.
     fn make_room(&mut self, wanted: usize) {
-        let is_open =
-            |place: &usize| self.pools[*place].php.gate().is_some_and(|(gate, _)| gate == Gate::Open);
-        let (mut open, stopping): (Vec<_>, Vec<_>) = self.running.iter().copied().partition(is_open);
+        let gate = |number: &usize| self.pools[number].php.gate().map(|(gate, _)| gate);
+        let on_demand = self.running.iter().copied().filter(|number| !self.always_runs(*number));
+        let (mut open, stopping): (Vec<_>, Vec<_>) =
+            on_demand.partition(|number| gate(number) == Some(Gate::Open));
+        let free = self.running_max.saturating_sub(open.len() + stopping.len());
         // Those that are being started are no room, but will be.
-        let stopping = stopping
-            .iter()
-            .filter(|place| self.pools[**place].php.gate().is_some_and(|(gate, _)| gate == Gate::Closing));
-        let free = self.running_max.saturating_sub(self.running.len());
+        let stopping = stopping.iter().filter(|number| gate(number) == Some(Gate::Closing));
         let mut needed = wanted.saturating_sub(stopping.count() + free);
-        let idle_for = |place: &usize| self.pools[*place].php.pool.idle_for();
-        open.sort_by_key(|place| std::cmp::Reverse(idle_for(place)));
-        for place in open {
+        let idle_for = |number: &usize| self.pools[number].php.pool.idle_for();
+        open.sort_by_key(|number| std::cmp::Reverse(idle_for(number)));
+        for number in open {
             if needed == 0 {
                 return;
             }
-            let Pool { php, life: Life::Running(run), .. } = &self.pools[place] else { continue };
+            let Pool { php, life: Life::Running(run), .. } = &self.pools[&number] else { continue };
             if php.pool.close_if_idle(Duration::ZERO).is_err() {
                 if run.since.elapsed() < TURN {
                     continue;
@@ -422,11 +425,15 @@ impl Watch {
                 php.pool.close();
             }
             needed -= 1;
-            self.kill_if_quiet(place);
+            self.kill_if_quiet(number);
         }
     }
 }
 
-fn named(options: &PoolOptions) -> String {
-    options.user.as_ref().map_or_else(|| "a host".to_owned(), |user| format!("user {user}"))
+impl Pool {
+    /// It is not started again before its pause is over, and the next one is longer.
+    fn rest(&mut self) {
+        self.life = Life::Pausing(Instant::now() + self.pause);
+        self.pause = (2 * self.pause).min(PAUSE.1);
+    }
 }

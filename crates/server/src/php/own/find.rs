@@ -12,14 +12,14 @@ use std::{
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin"];
 
 /// Which program it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Fpm,
     Cgi,
 }
 
 /// A program that runs PHP over FastCGI.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Found {
     pub(crate) kind: Kind,
     /// With links followed.

@@ -6,21 +6,30 @@
 
 mod demand;
 mod find;
+mod home;
 mod launch;
 mod plan;
+mod roster;
 mod supervise;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use demand::{Pools, PreparedPools, prepare_pools};
 pub(crate) use find::{Found, Kind, find, find_cgi};
-use plan::Guard;
 pub(crate) use plan::Plan;
+pub(crate) use roster::{Pools, Revised};
 pub(crate) use supervise::Supervisor;
+pub(crate) use wanted::{Wanted, make_folders, profiles, wanted_by_hosts};
 
-use crate::gateway::Workspace;
-use std::{io, os::fd::OwnedFd, path::PathBuf};
+use crate::gateway::Grounds;
+use home::Home;
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 use thiserror::Error;
 use vermeil_spawn::{DefineError, Identity, Preparation, Profile, ProfileId, UserError};
 
@@ -51,6 +60,14 @@ pub enum PhpError {
     /// The spawner refused it.
     #[error("cannot start PHP: {0}")]
     Define(#[from] DefineError),
+    /// A reload asks for it where the sandbox does not let the server connect to.
+    #[error(
+        "PHP at {addr} is beyond the sandbox, which was closed when the server started; restart it, or name a UNIX socket"
+    )]
+    Beyond {
+        /// Where it is.
+        addr: SocketAddr,
+    },
     /// Its files.
     #[error("cannot prepare PHP: {path}: {source}")]
     Files {
@@ -80,11 +97,11 @@ pub(crate) struct Prepared {
     pub(crate) listener: Option<OwnedFd>,
 }
 
-/// Finds PHP, writes what it needs below `workspace`, and tells the spawner about it.
+/// Finds PHP, writes what it needs, and tells the spawner about it.
 pub(crate) fn prepare(
     options: &PhpOptions,
     content_bytes: u64,
-    workspace: &Workspace,
+    grounds: &Grounds,
     preparation: &mut Preparation,
 ) -> Result<Prepared, PhpError> {
     let program = match &options.source {
@@ -94,19 +111,23 @@ pub(crate) fn prepare(
     let found = found(program, find)?;
     let identity = match &options.user {
         Some(user) => Some(Identity::of_user(user)?),
-        None => default_identity()?,
+        None => default_identity(grounds)?,
     };
     let PhpOptions { children, requests_per_child, .. } = *options;
-    let (folder, guard) = folder_of(workspace, "php", identity.as_ref())?;
-    let socket = folder.join("php.sock");
-    let plan = Plan { found, folder, socket, guard, children, requests_per_child, content_bytes };
-    let files = |source| PhpError::Files { path: plan.folder().to_owned(), source };
-    plan.write(identity.as_ref().map(|identity| (identity.uid, identity.gid))).map_err(files)?;
+    let home = Home::of(grounds, Path::new("php"), identity.as_ref());
+    let folder = home.path().to_owned();
+    let files = |source| PhpError::Files { path: home.path().to_owned(), source };
+    home.make().map_err(files)?;
+    let (socket, configuration) = (folder.join("php.sock"), folder.join("php-fpm.conf"));
+    let guard = home.guard();
+    let plan =
+        Plan { found, folder, socket, configuration, guard, children, requests_per_child, content_bytes };
+    plan.write().map_err(files)?;
     let listener = plan.listener().map_err(files)?;
     if listener.is_some() {
-        workspace.give_to_server(&plan.socket).map_err(files)?;
+        grounds.give_to_server(&plan.socket).map_err(files)?;
     }
-    let profile = preparation.define(&profile(&plan, identity))?;
+    let profile = preparation.define(&profile(plan.program(), plan.folder(), identity))?;
     Ok(Prepared { plan, profile, listener })
 }
 
@@ -118,32 +139,13 @@ fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<Found>) -> Res
     }
 }
 
-/// A folder for a pool of `identity`, through which the server can pass, whoever it is.
-fn folder_of(
-    workspace: &Workspace,
-    name: &str,
-    identity: Option<&Identity>,
-) -> Result<(PathBuf, Guard), PhpError> {
-    let files = |source| PhpError::Files { path: workspace.path().join(name), source };
-    let owner = identity.map(|identity| (identity.uid, identity.gid));
-    let passing = match (owner, workspace.server()) {
-        (Some((uid, _)), Some((server_uid, server_gid))) if uid != server_uid => Some(server_gid),
-        _ => None,
-    };
-    let folder = match (owner, passing) {
-        (Some((uid, _)), Some(gid)) => workspace.folder_passed_by(name, uid, gid),
-        (owner, _) => workspace.folder(name, owner),
-    };
-    Ok((folder.map_err(files)?, if passing.is_some() { Guard::Folder } else { Guard::Socket }))
+fn profile(program: &Path, folder: &Path, identity: Option<Identity>) -> Profile {
+    Profile { listed: vec![program.to_owned()], identity, ..Profile::new(folder) }
 }
 
-fn profile(plan: &Plan, identity: Option<Identity>) -> Profile {
-    Profile { listed: vec![plan.program().to_owned()], identity, ..Profile::new(plan.folder()) }
-}
-
-/// Who a pool runs as unless it is said; ourselves, unless we are the superuser.
-fn default_identity() -> Result<Option<Identity>, UserError> {
-    if !rustix::process::geteuid().is_root() {
+/// Who a pool runs as unless it is said; who starts it, unless that is the superuser.
+fn default_identity(grounds: &Grounds) -> Result<Option<Identity>, UserError> {
+    if !grounds.have_all_users() {
         return Ok(None);
     }
     let first = Identity::of_user(USERS[0]);

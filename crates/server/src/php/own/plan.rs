@@ -6,11 +6,13 @@
 
 use super::{Found, Kind};
 use crate::php::stream::Address;
-use rustix::fs::{Gid, Uid, chown};
 use std::{
     fmt::Write as _,
     fs, io,
-    os::{fd::OwnedFd, unix::net::UnixListener},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt as _, net::UnixListener},
+    },
     path::{Path, PathBuf},
 };
 
@@ -24,6 +26,8 @@ pub(crate) struct Plan {
     /// Where it runs.
     pub(super) folder: PathBuf,
     pub(super) socket: PathBuf,
+    /// The file that php-fpm reads.
+    pub(super) configuration: PathBuf,
     pub(super) guard: Guard,
     pub(super) children: usize,
     pub(super) requests_per_child: u32,
@@ -48,26 +52,27 @@ impl Plan {
         &self.folder
     }
 
-    fn configuration_file(&self) -> PathBuf {
-        self.folder.join("php-fpm.conf")
-    }
-
     /// Where it will listen.
     pub(crate) fn address(&self) -> Address {
         Address::Unix(self.socket.clone())
     }
 
-    /// Writes the configuration, for `owner` to read.
-    pub(super) fn write(&self, owner: Option<(u32, u32)>) -> io::Result<()> {
+    /// Writes the configuration, for everybody to read who may pass through its folder.
+    pub(super) fn write(&self) -> io::Result<()> {
         if self.found.kind == Kind::Cgi {
             return Ok(());
         }
-        let file = self.configuration_file();
-        fs::write(&file, self.configuration())?;
-        if let Some((uid, gid)) = owner {
-            chown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        fs::write(&self.configuration, self.text())?;
+        // Whatever mask we were started with.
+        fs::set_permissions(&self.configuration, fs::Permissions::from_mode(0o644))
+    }
+
+    /// Removes what is left of it, as far as that is ours to remove.
+    pub(super) fn clear(&self) {
+        let _ = fs::remove_file(&self.socket);
+        if self.found.kind == Kind::Fpm {
+            let _ = fs::remove_file(&self.configuration);
         }
-        Ok(())
     }
 
     /// The socket that the program gets as standard input, if it is ours to make.
@@ -84,7 +89,7 @@ impl Plan {
     }
 
     /// php-fpm's configuration.
-    pub(super) fn configuration(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = String::from("[global]\n");
         // With `--force-stderr` nothing is written there; the default may not be opened by everybody.
         text.push_str("error_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n");
@@ -118,7 +123,7 @@ impl Plan {
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         if self.found.kind == Kind::Fpm {
-            let file = self.configuration_file().display().to_string();
+            let file = self.configuration.display().to_string();
             arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config", &file].map(str::to_owned));
         }
         for (name, value) in self.settings() {

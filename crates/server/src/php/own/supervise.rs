@@ -19,10 +19,11 @@ use rustix::{
     io::write,
 };
 use std::{
+    mem,
     os::fd::OwnedFd,
     os::unix::net::UnixStream,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
@@ -43,8 +44,11 @@ const START: Duration = Duration::from_secs(20);
 /// How often it is looked whether it listens.
 const START_LOOK: Duration = Duration::from_millis(5);
 
-/// Bytes of its last words that are kept for an error message.
-const WORDS_BYTES_MAX: usize = 1000;
+/// Bytes of what it says until it listens that are kept. Guess: php-fpm says a line for each mistake in a configuration.
+const WORDS_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of these in an error message: its last words.
+const LAST_WORDS_BYTES: usize = 1000;
 
 /// A pool under supervision. It ends with this.
 #[derive(Debug)]
@@ -81,7 +85,12 @@ impl Supervisor {
         };
         let thread = thread::Builder::new().name("vermeil-php".into()).spawn(move || watch.run());
         let supervisor = Self { stop, thread: Some(thread.map_err(files)?) };
-        first.wait(&address).map_err(|why| PhpError::Failed { program: path, why, words: first.words() })?;
+        first.wait(&address).map_err(|why| PhpError::Failed {
+            program: path,
+            why,
+            words: first.last_words(),
+        })?;
+        ErrorLines::of_program(ErrorSink::new(notices.clone()), "php").push(&first.take_lines());
         Ok(supervisor)
     }
 }
@@ -101,7 +110,8 @@ impl Drop for Supervisor {
 struct First {
     ended: AtomicBool,
     listens: AtomicBool,
-    words: std::sync::Mutex<Vec<u8>>,
+    /// What the pool has said until it listens. If it never does, that is told once, as the reason why.
+    words: Mutex<Vec<u8>>,
 }
 
 impl First {
@@ -113,6 +123,7 @@ impl First {
                 return Err("ended");
             }
             if UnixStream::connect(path).is_ok() {
+                let _words = self.words();
                 self.listens.store(true, Ordering::Release);
                 return Ok(());
             }
@@ -121,17 +132,32 @@ impl First {
         Err("does not listen")
     }
 
-    fn hear(&self, bytes: &[u8]) {
-        if !self.listens.load(Ordering::Acquire) {
-            let mut words = self.words.lock().expect("nothing panics under this lock");
-            let room = WORDS_BYTES_MAX.saturating_sub(words.len());
-            words.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        }
+    fn words(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.words.lock().expect("nothing panics under this lock")
     }
 
-    fn words(&self) -> String {
-        let words = self.words.lock().expect("nothing panics under this lock");
-        String::from_utf8_lossy(&words).trim().to_owned()
+    /// Takes what the pool has said; gives what is to be said of it now.
+    fn hear(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut words = self.words();
+        if self.listens.load(Ordering::Acquire) {
+            return [&mem::take(&mut *words), bytes].concat();
+        }
+        let room = WORDS_BYTES_MAX.saturating_sub(words.len());
+        words.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        Vec::new()
+    }
+
+    /// The lines that were kept. What follows the last one's end is the beginning of the next.
+    fn take_lines(&self) -> Vec<u8> {
+        let mut words = self.words();
+        let end = words.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        words.drain(..end).collect()
+    }
+
+    fn last_words(&self) -> String {
+        let words = self.words();
+        let last = &words[words.len().saturating_sub(LAST_WORDS_BYTES)..];
+        String::from_utf8_lossy(last).trim().to_owned()
     }
 }
 
@@ -233,9 +259,25 @@ impl Watch {
     /// Takes what the pool has said.
     fn hear(&mut self, stderr: &OwnedFd) -> Hearing {
         let Self { first, errors, .. } = self;
-        launch::hear(stderr, |bytes| {
-            first.hear(bytes);
-            errors.push(bytes);
-        })
+        launch::hear(stderr, |bytes| errors.push(&first.hear(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pool_says_until_it_listens_is_told_once() {
+        let fails = First::default();
+        assert_eq!(fails.hear(b"ALERT: no\nERROR: so not"), b"");
+        assert_eq!(fails.last_words(), "ALERT: no\nERROR: so not");
+
+        let serves = First::default();
+        assert_eq!(serves.hear(b"WARNING: old\nNOT"), b"");
+        serves.listens.store(true, Ordering::Release);
+        assert_eq!(serves.take_lines(), b"WARNING: old\n");
+        assert_eq!(serves.hear(b"ICE: ready\n"), b"NOTICE: ready\n");
+        assert_eq!(serves.hear(b"next\n"), b"next\n");
     }
 }

@@ -43,6 +43,7 @@ fn plan(found: Found, options: &PhpOptions, content_bytes: u64) -> Plan {
         found,
         folder: "/run/v/php".into(),
         socket: "/run/v/php/php.sock".into(),
+        configuration: "/run/v/php/php-fpm.conf".into(),
         guard: Guard::Socket,
         children: options.children,
         requests_per_child: options.requests_per_child,
@@ -56,7 +57,7 @@ fn php_fpm_is_told_all_in_a_file() {
     let found = Found { kind: Kind::Fpm, program: "/usr/sbin/php-fpm".into() };
     let plan = plan(found, &options, 1 << 20);
     assert_eq!(
-        plan.configuration(),
+        plan.text(),
         "[global]\nerror_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n\
          listen = /run/v/php/php.sock\nlisten.mode = 0600\nlisten.backlog = 511\n\
          pm = static\npm.max_children = 7\npm.max_requests = 9\n\

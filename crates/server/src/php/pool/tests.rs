@@ -52,6 +52,17 @@ fn a_core_gets_its_own_connection_back() {
 }
 
 #[test]
+fn a_pool_that_is_about_to_go_keeps_nothing_and_serves_who_comes() {
+    let pool = pool(2, 2);
+    assert_eq!(turn(&mut pool.ask(0)).finish(|| {}), Fate::Keep);
+    pool.keep_none();
+    assert_eq!(reclaimed(&pool, 0), 1, "what was kept is closed");
+    pool.closed(1);
+    assert_eq!(turn(&mut pool.ask(1)).finish(|| panic!("kept")), Fate::Close);
+    assert_eq!(pool.snapshot().open, 0);
+}
+
+#[test]
 fn turns_come_in_the_order_of_the_queue_and_wake() {
     let pool = pool(1, 9);
     let lease = turn(&mut pool.ask(0));

@@ -1,0 +1,107 @@
+//! The programs of another configuration, for a server that runs: got ready so that it can be refused as a whole, then taken.
+//!
+//! The server cannot say what may be started: the keeper reads the configuration itself, by [`reviser`], and the server
+//! finds among what was read what it needs. Leaves out reading and swapping the rest (`reload.rs`). Tested through the
+//! binary (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
+
+use super::{Answering, GatewayOptions, Grounds, Shared};
+use crate::{
+    cgi::{self, Cgi, CgiError},
+    config::{self, Surroundings},
+    options::ServeOptions,
+    php::{self, PhpError, Revised},
+};
+use std::sync::Arc;
+use vermeil_spawn::Reviser;
+
+/// Programs cannot be had as another configuration asks for them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReviseError {
+    /// Nobody could start them.
+    #[error("the new configuration has programs, and there is no spawner to start them; restart the server")]
+    NoSpawner,
+    /// CGI.
+    #[error(transparent)]
+    Cgi(#[from] CgiError),
+    /// PHP.
+    #[error(transparent)]
+    Php(#[from] PhpError),
+}
+
+/// How the keeper reads anew what programs there may be; nothing for a server without a file. What `[cgi]` says of all hosts
+/// stays as it was at the start, if there were programs then.
+pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Reviser> {
+    let file = options.file.clone()?;
+    let of_all = cgi::is_wanted(options).then(|| options.cgi.clone());
+    let grounds = grounds.clone();
+    Some(Box::new(move || {
+        let around = Surroundings::here().map_err(|error| error.to_string())?;
+        let options = config::load(&file, &around).map_err(|error| error.to_string())?;
+        let of_php = php::profiles(&options, &grounds).map_err(|error| error.to_string())?;
+        let of_all = of_all.as_ref().unwrap_or(&options.cgi);
+        Ok(cgi::profiles(of_all, &options.hosts).chain(of_php).collect())
+    }))
+}
+
+/// The programs of a new configuration, which nobody asks for yet.
+pub(crate) struct Revision {
+    options: GatewayOptions,
+    php: Revised,
+    /// With its sites.
+    cgi: Option<(Arc<Cgi>, cgi::Sites)>,
+}
+
+impl Shared {
+    /// Makes ready what `new` asks for, where there was what `old` did.
+    ///
+    /// # Errors
+    /// Something cannot be had. Nothing has changed.
+    pub(crate) fn revise(&self, old: &ServeOptions, new: &ServeOptions) -> Result<Revision, ReviseError> {
+        let revisions = self.revisions.as_ref().ok_or(ReviseError::NoSpawner)?;
+        let mut revisions = revisions.lock().expect("nothing panics under this lock");
+        let mut rereading = revisions.rereading();
+        let cgi = match self.cgi() {
+            Some(cgi) => Some(cgi.clone()),
+            None => new.hosts.have_cgi().then(|| Cgi::first(&new.cgi)).transpose()?,
+        };
+        let cgi = cgi.map(|cgi| cgi.revise(&new.hosts, &mut rereading).map(|sites| (cgi, sites)));
+        let cgi = cgi.transpose()?;
+        let php = self.answering().php;
+        let php = self.pools.revise(old, php.as_ref(), new, &mut rereading)?;
+        Ok(Revision { options: new.gateway.clone(), php, cgi })
+    }
+
+    /// Has the new programs ready for whoever asks; gives what each core is to answer by.
+    pub(crate) fn begin(&self, revision: &mut Revision) -> Answering {
+        if let Some((cgi, sites)) = &revision.cgi {
+            cgi.add(sites);
+            self.begin_cgi(cgi);
+        }
+        self.pools.take(&mut revision.php);
+        revision.answering()
+    }
+
+    /// Lets go of what only the configuration before had, now that no core asks for it.
+    pub(crate) fn end_old(&self, revision: Revision) {
+        let before = self.set_answering(revision.answering());
+        let Revision { php, cgi, .. } = revision;
+        if let Some((cgi, sites)) = cgi {
+            cgi.keep_only(sites);
+        }
+        self.pools.retire_others(&php);
+        let goes_on = |old: &Arc<php::Php>| php.php.as_ref().is_some_and(|new| Arc::ptr_eq(old, new));
+        let supervisor = &mut *self.supervisor.lock().expect("nothing panics under this lock");
+        if let Some(first) = before.php.filter(|first| !goes_on(first))
+            && let Some(supervisor) = supervisor.take()
+        {
+            self.pools.retire_first(supervisor, first);
+        }
+    }
+}
+
+impl Revision {
+    fn answering(&self) -> Answering {
+        let Revised { php, of_hosts, .. } = &self.php;
+        Answering { options: self.options.clone(), php: php.clone(), pools: of_hosts.clone() }
+    }
+}

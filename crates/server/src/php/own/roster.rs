@@ -1,0 +1,349 @@
+//! Which pools there are: those of the configuration in force, and those of the one before that still answer somebody.
+//!
+//! A reload brings pools in two steps: [`Pools::revise`] does all that can fail and changes nothing, [`Pools::take`] has
+//! them supervised, before any core asks for one. A pool that no configuration names any more is *retired*: it
+//! goes on as long as anybody holds it, because a request may have found it and not asked for its turn yet; then the
+//! thread of `demand.rs` forgets it. If it is asked for again meanwhile it stays. Tested through the binary
+//! (`crates/cli/tests/e2e/php/reload.rs`).
+
+use super::{
+    PhpError, Supervisor, Wanted,
+    demand::{self, Pool},
+    wanted::{Key, Whose, wanted},
+};
+use crate::{
+    gateway::Grounds,
+    log::Notices,
+    options::ServeOptions,
+    php::{Php, PhpOptions, PhpSource, PoolOptions, PoolSnapshot, pool::gate::Bell},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+use vermeil_spawn::{Channel, ProfileId, Rereading};
+
+/// Who holds a pool that nobody can ask any more: the roster, and the thread that supervises it.
+const HOLDERS: usize = 2;
+
+/// The pools of our own but the first of the server, under supervision. They end with [`Pools::stop`].
+#[derive(Debug)]
+pub(crate) struct Pools {
+    grounds: Grounds,
+    cores: usize,
+    notices: Arc<Notices>,
+    /// The port that PHP of others may be at.
+    connect_port: Option<u16>,
+    roster: Arc<Roster>,
+    thread: Mutex<Thread>,
+}
+
+/// The thread that supervises.
+#[derive(Debug)]
+enum Thread {
+    /// It is not needed yet.
+    Waits(Channel),
+    Runs(JoinHandle<()>),
+    /// There can be none, or it has ended.
+    Never,
+}
+
+/// What the thread and whoever changes the pools share.
+#[derive(Debug)]
+pub(super) struct Roster {
+    pub(super) bell: Arc<Bell>,
+    pub(super) is_over: AtomicBool,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    numbers: usize,
+    members: HashMap<Key, Member>,
+    /// For the thread to take over.
+    new: Vec<Pool>,
+    running_max: usize,
+    /// Whether the thread has to look.
+    is_changed: bool,
+    /// The server's first pool, when no configuration names it any more.
+    first: Option<(Supervisor, Arc<Php>)>,
+    /// What pools have done that are forgotten.
+    past: Vec<PoolSnapshot>,
+}
+
+#[derive(Debug)]
+struct Member {
+    php: Arc<Php>,
+    number: usize,
+    is_retired: bool,
+}
+
+/// What the thread has to know of a change.
+pub(super) struct Changes {
+    pub(super) new: Vec<Pool>,
+    pub(super) running_max: usize,
+    pub(super) retired: HashSet<usize>,
+}
+
+/// The pools of a new configuration, none of which is asked for anything yet.
+pub(crate) struct Revised {
+    pub(crate) php: Option<Arc<Php>>,
+    pub(crate) of_hosts: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
+    keys: HashSet<Key>,
+    new: Vec<(Key, Pool)>,
+    running_max: usize,
+}
+
+impl Pools {
+    /// Without any yet; there can be none without a `channel`.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub(crate) fn new(
+        grounds: Grounds,
+        channel: Option<Channel>,
+        cores: usize,
+        notices: Arc<Notices>,
+        connect_port: Option<u16>,
+    ) -> io::Result<Self> {
+        // The server's first pool is number 0.
+        let entries = Mutex::new(Entries { numbers: 1, ..Entries::default() });
+        let roster = Roster { bell: Bell::new()?, is_over: AtomicBool::new(false), entries };
+        let thread = Mutex::new(channel.map_or(Thread::Never, Thread::Waits));
+        Ok(Self { grounds, cores, notices, connect_port, roster: Arc::new(roster), thread })
+    }
+
+    /// Those of the first configuration, of which the spawner has been told.
+    ///
+    /// # Errors
+    /// Out of descriptors or threads, or they cannot be written down.
+    pub(crate) fn begin(
+        &self,
+        prepared: Vec<(Wanted, ProfileId)>,
+        running_max: usize,
+    ) -> Result<Revised, PhpError> {
+        let mut revised = Revised::none(running_max);
+        for (wanted, profile) in prepared {
+            revised.insert(&wanted, self.make(&wanted, profile)?);
+        }
+        if !revised.new.is_empty() {
+            self.supervise()?;
+        }
+        self.take(&mut revised);
+        Ok(revised)
+    }
+
+    /// Those that `new` asks for, where there were those of `old`, with `php` as the server's.
+    ///
+    /// # Errors
+    /// One of them cannot be had. Nothing has changed.
+    pub(crate) fn revise(
+        &self,
+        old: &ServeOptions,
+        php: Option<&Arc<Php>>,
+        new: &ServeOptions,
+        rereading: &mut Rereading<'_>,
+    ) -> Result<Revised, PhpError> {
+        let mut revised = Revised::none(new.php_pools.running_max);
+        let is_same = old.php == new.php && old.gateway.content_bytes == new.gateway.content_bytes;
+        revised.php = php.filter(|php| is_same && !php.is_on_demand()).cloned();
+        let goes_on = revised.php.is_some();
+        if let (false, Some(options)) = (goes_on, new.php.as_ref().filter(|php| !php.is_ours())) {
+            revised.php = Some(self.of_others(options)?);
+        }
+        for wanted in wanted(new, &self.grounds)? {
+            match self.roster.php(&wanted.key) {
+                _ if goes_on && matches!(wanted.key.whose, Whose::Server(_)) => {}
+                Some(php) => revised.keep(&wanted, php),
+                None => {
+                    let profile = rereading.find(&wanted.profile(&self.grounds))?;
+                    revised.insert(&wanted, self.make(&wanted, profile)?);
+                }
+            }
+        }
+        if !revised.new.is_empty() {
+            self.supervise()?;
+        }
+        Ok(revised)
+    }
+
+    fn of_others(&self, options: &PhpOptions) -> Result<Arc<Php>, PhpError> {
+        match options.source {
+            PhpSource::Tcp(addr) if self.connect_port != Some(addr.port()) => Err(PhpError::Beyond { addr }),
+            _ => Ok(Php::of_others(options, self.cores)),
+        }
+    }
+
+    fn make(&self, wanted: &Wanted, profile: ProfileId) -> Result<Pool, PhpError> {
+        let number = self.roster.next_number();
+        let plan = wanted.plan(number, &self.grounds);
+        let files = |source| PhpError::Files { path: plan.configuration.clone(), source };
+        plan.write().map_err(files)?;
+        let php = Php::on_demand(wanted.key.bounds(), &plan, self.cores, &self.roster.bell, number);
+        Ok(Pool::new(php, number, &wanted.key, plan, profile))
+    }
+
+    /// Has the thread run.
+    fn supervise(&self) -> Result<(), PhpError> {
+        let mut thread = self.thread.lock().expect("nothing panics under this lock");
+        if matches!(*thread, Thread::Runs(_)) {
+            return Ok(());
+        }
+        let Thread::Waits(channel) = std::mem::replace(&mut *thread, Thread::Never) else {
+            let gone = io::Error::other("there is nobody to start them");
+            return Err(PhpError::Files { path: "pools".into(), source: gone });
+        };
+        let started = demand::start(self.roster.clone(), channel, &self.notices);
+        *thread = Thread::Runs(started.map_err(|source| PhpError::Files { path: "pools".into(), source })?);
+        Ok(())
+    }
+
+    /// From now on these are there too.
+    pub(crate) fn take(&self, revised: &mut Revised) {
+        let mut entries = self.roster.lock();
+        for (key, pool) in revised.new.drain(..) {
+            let member = Member { php: pool.php.clone(), number: pool.number, is_retired: false };
+            entries.members.insert(key, member);
+            entries.new.push(pool);
+        }
+        for key in &revised.keys {
+            if let Some(member) = entries.members.get_mut(key) {
+                member.is_retired = false;
+            }
+        }
+        entries.running_max = revised.running_max;
+        self.roster.tell(entries);
+    }
+
+    /// All others are to end once nobody holds them.
+    pub(crate) fn retire_others(&self, revised: &Revised) {
+        let mut entries = self.roster.lock();
+        for (key, member) in &mut entries.members {
+            member.is_retired = !revised.keys.contains(key);
+        }
+        self.roster.tell(entries);
+    }
+
+    /// The server's first pool is to end once nobody holds it.
+    pub(crate) fn retire_first(&self, supervisor: Supervisor, php: Arc<Php>) {
+        // Without a thread it goes on to the end, which is no worse.
+        let _ = self.supervise();
+        php.pool.keep_none();
+        let mut entries = self.roster.lock();
+        entries.first = Some((supervisor, php));
+        self.roster.tell(entries);
+    }
+
+    /// What pools did that are not there any more, or are about to go.
+    pub(crate) fn past(&self) -> Vec<PoolSnapshot> {
+        let entries = self.roster.lock();
+        let retired = entries.members.values().filter(|member| member.is_retired);
+        let first = entries.first.iter().map(|(_, php)| php);
+        let going = retired.map(|member| &member.php).chain(first).map(|php| php.snapshot());
+        entries.past.iter().copied().chain(going).collect()
+    }
+
+    /// Ends all of them.
+    pub(crate) fn stop(&self) {
+        self.roster.is_over.store(true, Ordering::Release);
+        self.roster.bell.wake();
+        let thread = {
+            let mut thread = self.thread.lock().expect("nothing panics under this lock");
+            std::mem::replace(&mut *thread, Thread::Never)
+        };
+        if let Thread::Runs(thread) = thread {
+            // A panic there has been said.
+            let _ = thread.join();
+        }
+        drop(self.roster.lock().first.take());
+    }
+}
+
+impl Roster {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().expect("nothing panics under this lock")
+    }
+
+    fn tell(&self, mut entries: MutexGuard<'_, Entries>) {
+        entries.is_changed = true;
+        drop(entries);
+        self.bell.wake();
+    }
+
+    fn next_number(&self) -> usize {
+        let mut entries = self.lock();
+        entries.numbers += 1;
+        entries.numbers - 1
+    }
+
+    fn php(&self, key: &Key) -> Option<Arc<Php>> {
+        self.lock().members.get(key).map(|member| member.php.clone())
+    }
+
+    /// What has changed since this was asked last, if anything.
+    pub(super) fn changes(&self) -> Option<Changes> {
+        let mut entries = self.lock();
+        if !std::mem::take(&mut entries.is_changed) {
+            return None;
+        }
+        let retired = entries.members.values().filter(|member| member.is_retired);
+        let retired = retired.map(|member| member.number).collect();
+        Some(Changes { new: std::mem::take(&mut entries.new), running_max: entries.running_max, retired })
+    }
+
+    /// Forgets a retired pool that does not run, if nobody holds it; says whether it is forgotten.
+    pub(super) fn forget(&self, pool: &Pool) -> bool {
+        let mut entries = self.lock();
+        let is_it = |member: &Member| member.number == pool.number;
+        let is_retired = entries.members.values().any(|member| is_it(member) && member.is_retired);
+        // Who holds it could hand it on, but nobody else can come by one: it is in no configuration.
+        if !is_retired || Arc::strong_count(&pool.php) > HOLDERS {
+            return false;
+        }
+        entries.members.retain(|_, member| !is_it(member));
+        entries.past.push(pool.php.snapshot());
+        true
+    }
+
+    /// Ends the server's first pool if it is retired and nobody holds it; says whether it waits for that.
+    pub(super) fn end_first(&self) -> bool {
+        let mut entries = self.lock();
+        let Some((_, php)) = &entries.first else { return false };
+        if Arc::strong_count(php) > 1 {
+            return true;
+        }
+        let first = entries.first.take();
+        entries.past.extend(first.as_ref().map(|(_, php)| php.snapshot()));
+        drop(entries);
+        // It waits for a thread.
+        drop(first);
+        false
+    }
+}
+
+impl Revised {
+    fn none(running_max: usize) -> Self {
+        Self { php: None, of_hosts: Arc::default(), keys: HashSet::new(), new: Vec::new(), running_max }
+    }
+
+    fn insert(&mut self, wanted: &Wanted, pool: Pool) {
+        self.keep(wanted, pool.php.clone());
+        self.new.push((wanted.key.clone(), pool));
+    }
+
+    fn keep(&mut self, wanted: &Wanted, php: Arc<Php>) {
+        self.keys.insert(wanted.key.clone());
+        match &wanted.key.whose {
+            Whose::Server(_) => self.php = Some(php),
+            Whose::Hosts(pool) => {
+                let of_hosts = Arc::get_mut(&mut self.of_hosts).expect("nobody has it yet");
+                of_hosts.insert(pool.clone(), php);
+            }
+        }
+    }
+}
