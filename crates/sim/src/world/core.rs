@@ -3,6 +3,8 @@
 //! Owns the state; the steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint and the
 //! sampler are the scheduler's own types.
 
+use std::cell::Cell;
+
 use vermeil_sched::{CoreIndex, Distance, Hint, Ready, Sampler, Turn};
 
 use crate::histogram::Histogram;
@@ -68,7 +70,7 @@ pub(crate) struct Core {
     /// Mean time of an activation, for the hint.
     pub(crate) activation_ns: u64,
     /// What others see when hints are stale.
-    pub(crate) published: (u64, Hint),
+    pub(crate) published: Cell<(u64, Hint)>,
     /// Interrupts to be paid for.
     pub(crate) debt_ns: u64,
     /// Has just been woken.
@@ -106,7 +108,7 @@ impl Core {
             turn,
             sampler: Sampler::default(),
             activation_ns: 0,
-            published: (0, Hint::default()),
+            published: Cell::default(),
             debt_ns: 0,
             woken: false,
             last_handler: u16::MAX,

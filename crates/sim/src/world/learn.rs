@@ -64,6 +64,11 @@ impl Learned {
         self.published[usize::from(handler)].penalty_ns[distance.class()].into()
     }
 
+    /// What a core expects a steal over a distance to cost.
+    pub(crate) fn steal_ns(&self, core: CoreIndex, distance: Distance) -> u64 {
+        self.moves[core.0 as usize].estimate_ns(distance)
+    }
+
     /// What steals have cost a core.
     pub(crate) fn moves(&mut self, core: CoreIndex) -> &mut StealCost {
         &mut self.moves[core.0 as usize]

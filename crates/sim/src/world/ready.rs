@@ -309,16 +309,15 @@ impl<W: Watch> World<W> {
     }
 
     /// What a core says about itself, perhaps some time ago.
-    pub(super) fn hint_of(&mut self, core: CoreIndex, at_ns: u64) -> Hint {
-        let stale_ns = self.stale_ns;
-        let state = self.core(core);
-        if stale_ns == 0 {
+    pub(super) fn hint_of(&self, core: CoreIndex, at_ns: u64) -> Hint {
+        let state = &self.cores[core.0 as usize];
+        if self.stale_ns == 0 {
             return state.hint();
         }
-        if at_ns >= state.published.0 + stale_ns {
-            state.published = (at_ns, state.hint());
+        if at_ns >= state.published.get().0 + self.stale_ns {
+            state.published.set((at_ns, state.hint()));
         }
-        state.published.1
+        state.published.get().1
     }
 
     /// A sleeping core is to go on.

@@ -197,28 +197,27 @@ impl<W: Watch> World<W> {
         at_ns: u64,
     ) -> Option<Stolen<u32>> {
         let distance = self.machine.layout().distance(victim, thief);
-        let steal_ns = self.learned.moves(thief).estimate_ns(distance);
+        let steal_ns = self.learned.steal_ns(thief, distance);
         let stealing: Stealing = self.stealing;
-        // The queue is taken out of the world so that it may ask the world about its colors.
-        let empty = vermeil_sched::Ready::new(stealing.order());
-        let mut ready = std::mem::replace(&mut self.core(victim).ready, empty);
-        let stolen = ready.steal(|&color| {
+        let victims_events = self.cores[victim.0 as usize].waiting_events;
+        // The cores are taken out of the world so that their queue may ask the world about its colors.
+        let mut cores = std::mem::take(&mut self.cores);
+        let stolen = cores[victim.0 as usize].ready.steal(|&color| {
             let candidate = self.candidate(color, owner, distance, at_ns);
             self.may_run(color, thief)
-                && self.leaves_enough(color, victim)
+                && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
                     || self.learned.exploration(thief).due(stealing, &candidate, steal_ns))
         });
-        self.core(victim).ready = ready;
+        self.cores = cores;
         let stolen = stolen?;
         self.core(victim).waiting_events -= u64::from(self.colors.color(stolen.token).len);
         Some(stolen)
     }
 
     /// The documents' thieves leave a color that holds half of the victim's events: taking it would only move the load.
-    fn leaves_enough(&self, color: u32, victim: CoreIndex) -> bool {
-        let all = self.cores[victim.0 as usize].waiting_events;
-        !self.options.leaves_half || 2 * u64::from(self.colors.color(color).len) < all
+    fn leaves_enough(&self, color: u32, victims_events: u64) -> bool {
+        !self.options.leaves_half || 2 * u64::from(self.colors.color(color).len) < victims_events
     }
 
     /// A stolen color is the thief's from now on.
@@ -290,19 +289,18 @@ impl<W: Watch> World<W> {
             return;
         }
         let looked = self.core(core).looked_in_vain;
-        let mut soonest: Option<u64> = None;
-        for index in 0..self.cores.len() {
-            let busy = CoreIndex(index as u32);
-            // Nothing is due where nothing runs, unless that is old news.
-            if busy == core || (self.stale_ns == 0 && !self.busy.contains(busy)) {
-                continue;
-            }
+        let due_ns = |busy: CoreIndex| {
             let hint = self.hint_of(busy, asleep_ns);
-            let distance = self.machine.layout().distance(busy, core);
-            let steal_ns = self.learned.moves(core).estimate_ns(distance);
-            let due_ns = self.stealing.look_again_ns(&hint, asleep_ns, steal_ns, looked);
-            soonest = soonest.into_iter().chain(due_ns).min();
-        }
+            let steal_ns = self.learned.steal_ns(core, self.machine.layout().distance(busy, core));
+            self.stealing.look_again_ns(&hint, asleep_ns, steal_ns, looked)
+        };
+        let others = |other: &CoreIndex| *other != core;
+        let soonest = match self.stale_ns {
+            // Nothing is due where nothing runs.
+            0 => self.busy.iter().filter(others).filter_map(due_ns).min(),
+            // Unless that is old news.
+            _ => self.machine.layout().indices().filter(others).filter_map(due_ns).min(),
+        };
         if let Some(due_ns) = soonest {
             self.sentinel = Some(core);
             self.go_on(core, asleep_ns + due_ns);
