@@ -52,7 +52,7 @@ pub fn compare(machine: &Machine, options: &Options, done: impl Fn()) -> Result<
         let program = script.simulated(machine, options.size, pieces)?;
         let simulated = POLICIES.iter().map(|policy| {
             let results = simulate(machine, &program, &vermeil_sim::Options::new(policy.clone()));
-            let waits = results.waits_permille_ns(990);
+            let waits = results.waits.permille_ns(990);
             let rate = script.counted(options.size) as f64 * 1e9 / results.counted_ns as f64;
             Reading { rate, wait_us: Some(waits as f64 / 1e3) }
         });

@@ -18,6 +18,14 @@ static LOG2: [u64; (1 << TABLE_BITS) + 1] = log2_table();
 /// 2^(i / 1024) in fixed point.
 static EXP2: [u64; (1 << TABLE_BITS) + 1] = exp2_table();
 
+/// `all` times `part` over `of`, which is not zero; the product may be larger than 64 bits, and hardly ever is.
+pub(crate) fn share(all: u64, part: u64, of: u64) -> u64 {
+    match all.checked_mul(part) {
+        Some(product) => product / of,
+        None => (u128::from(all) * u128::from(part) / u128::from(of)) as u64,
+    }
+}
+
 /// The binary logarithm of `value`, at least 1, in fixed point.
 pub(crate) fn log2(value: u64) -> u64 {
     let whole = value.max(1).ilog2();

@@ -19,10 +19,11 @@ use std::sync::Arc;
 
 use vermeil_sched::{CoreIndex, Distance};
 
+use crate::fixed;
 use crate::machine::{Machine, Pattern};
 use bandwidth::{Bandwidth, Delay};
 use chunk::{Chunk, Holder, NOWHERE};
-use lru::Lru;
+use lru::{Lru, Slot};
 
 /// An object: some bytes that handlers touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,9 +181,9 @@ impl Memory {
             }
             let part = left.min(u64::from(self.chunks[chunk as usize].bytes));
             let lines = part.div_ceil(u64::from(self.machine.line_bytes));
-            let worked_ps = match all - left {
-                0 => 0,
-                walked => (u128::from(work_ps) * u128::from(walked) / u128::from(all)) as u64,
+            let worked_ps = match (work_ps, all - left) {
+                (0, _) | (_, 0) => 0,
+                (_, walked) => fixed::share(work_ps, walked, all),
             };
             took_ps += self.touch_chunk(core, chunk, lines, access, pattern, at_ps + worked_ps + took_ps);
             left -= part;
@@ -251,9 +252,9 @@ impl Memory {
         at_ps: u64,
     ) -> u64 {
         self.traffic[core.0 as usize].lines += lines;
-        let hit = self.hit_level(core, chunk);
+        let hit = self.hit(core, chunk);
         let mut took_ps = match hit {
-            Some(level) => self.hit_ps(core, chunk, level, lines, pattern, at_ps),
+            Some((level, _)) => self.hit_ps(core, chunk, level, lines, pattern, at_ps),
             None => {
                 let source = self.nearest(core, chunk);
                 self.clean(core, chunk, source, at_ps);
@@ -267,11 +268,11 @@ impl Memory {
         took_ps
     }
 
-    /// The innermost of the core's caches that holds the chunk.
-    fn hit_level(&self, core: CoreIndex, chunk: u32) -> Option<usize> {
+    /// The innermost of the core's caches that holds the chunk, and where in it.
+    fn hit(&self, core: CoreIndex, chunk: u32) -> Option<(usize, Slot)> {
         let chunk = &self.chunks[chunk as usize];
         let caches = &self.machine.cores[core.0 as usize].caches;
-        caches.iter().position(|&cache| chunk.slot_in(cache).is_some())
+        caches.iter().enumerate().find_map(|(level, &cache)| Some((level, chunk.slot_in(cache)?)))
     }
 
     fn hit_ps(
@@ -404,19 +405,19 @@ impl Memory {
     }
 
     /// The chunk is the newest in the caches up to the one that had it, and in all when none had.
-    fn fill(&mut self, core: CoreIndex, chunk: u32, hit: Option<usize>, at_ps: u64) {
-        let levels = self.machine.cores[core.0 as usize].caches.len();
-        for level in 0..levels.min(hit.map_or(levels, |hit| hit + 1)) {
+    fn fill(&mut self, core: CoreIndex, chunk: u32, hit: Option<(usize, Slot)>, at_ps: u64) {
+        let mut without = self.machine.cores[core.0 as usize].caches.len();
+        if let Some((level, slot)) = hit {
+            without = level;
             let cache = self.machine.cores[core.0 as usize].caches[level];
-            match self.chunks[chunk as usize].slot_in(cache) {
-                Some(slot) => self.caches[usize::from(cache)].touch(slot),
-                None => {
-                    let bytes = self.chunks[chunk as usize].bytes;
-                    let slot = self.caches[usize::from(cache)].insert(chunk, bytes);
-                    self.chunks[chunk as usize].add(Holder { cache, slot });
-                    self.make_room(cache, at_ps);
-                }
-            }
+            self.caches[usize::from(cache)].touch(slot);
+        }
+        for level in 0..without {
+            let cache = self.machine.cores[core.0 as usize].caches[level];
+            let bytes = self.chunks[chunk as usize].bytes;
+            let slot = self.caches[usize::from(cache)].insert(chunk, bytes);
+            self.chunks[chunk as usize].add(Holder { cache, slot });
+            self.make_room(cache, at_ps);
         }
     }
 

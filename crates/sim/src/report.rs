@@ -279,7 +279,7 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
         json!({
             "busy_ns": core.busy_ns, "search_ns": core.search_ns, "lock_ns": core.lock_ns, "idle_ns": core.idle_ns,
             "events": core.events, "cold_runs": core.cold_runs, "steals": core.steals, "parks": core.parks,
-            "wakes": core.wakes, "wait_p99_ns": core.waits.permille_ns(990),
+            "wakes": core.wakes,
         })
     }).collect();
     let handlers: Vec<Value> = program
@@ -307,6 +307,7 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
             "p99": results.latency.permille_ns(990), "p999": results.latency.permille_ns(999),
             "max": results.latency.max_ns(),
         },
+        "wait_p99_ns": results.waits.permille_ns(990),
         "events": results.events(),
         "busy_percent": 100.0 * results.busy(),
         "instructions_per_cycle": ipc(machine, results),

@@ -47,6 +47,8 @@ pub struct Results {
     pub latency: Histogram,
     /// The same by the node whose core took their connection.
     pub latency_by_node: Vec<Histogram>,
+    /// From the posting of an event to its start.
+    pub waits: Histogram,
     /// By core.
     pub cores: Vec<CoreCounts>,
     /// By handler, in the workload's order.
@@ -102,6 +104,7 @@ impl Results {
             latency: Histogram::default(),
             latency_by_node: vec![Histogram::default(); machine.nodes()],
             cores: Vec::new(),
+            waits: Histogram::default(),
             handlers: vec![HandlerCounts::default(); program.handlers.len()],
             traffic: Vec::new(),
             link_use_milli: Vec::new(),
@@ -131,6 +134,7 @@ impl Results {
         self.answered = 0;
         self.latency = Histogram::default();
         self.latency_by_node.fill(Histogram::default());
+        self.waits = Histogram::default();
         self.handlers.fill(HandlerCounts::default());
         self.moves = 0;
         self.sent_bytes = 0;
@@ -183,13 +187,6 @@ impl Results {
     /// Events run in the counted part.
     pub fn events(&self) -> u64 {
         self.cores.iter().map(|core| core.events).sum()
-    }
-
-    /// The time from posting to start that so many of 1,000 events do not exceed; of the counted part.
-    pub fn waits_permille_ns(&self, permille: u64) -> u64 {
-        let mut all = Histogram::default();
-        self.cores.iter().for_each(|core| all.merge(&core.waits));
-        all.permille_ns(permille)
     }
 
     /// The sum of something over all cores.

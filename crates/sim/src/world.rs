@@ -43,7 +43,7 @@ use control::{Control, Counting};
 use core::{Core, Phase};
 use learn::Learned;
 use requests::{Client, Queue, Requests};
-use sets::{CoreSet, Ranks};
+use sets::{CoreSet, Looks, Ranks};
 
 pub use core::CoreCounts;
 
@@ -92,8 +92,8 @@ struct World<W> {
     ranks: Ranks,
     /// Victims of one search by rank, kept for its room.
     victims: Vec<u16>,
-    /// By core, what looking at the first so many of its victims takes.
-    looks_ns: Vec<Vec<u64>>,
+    /// By core, what looking at its victims takes.
+    looks: Vec<Looks>,
     colors: Colors,
     requests: Requests,
     clients: Vec<Client>,
@@ -172,7 +172,7 @@ impl<W: Watch> World<W> {
             busy: CoreSet::none(machine.cores()),
             ranks: Ranks::new(machine.layout()),
             victims: Vec::new(),
-            looks_ns: Vec::new(),
+            looks: Vec::new(),
             colors: Colors::default(),
             requests: Requests::default(),
             clients: Vec::new(),
@@ -215,7 +215,7 @@ impl<W: Watch> World<W> {
 
     /// Puts the first moments on the clock.
     fn begin(&mut self) {
-        self.looks_ns = self.machine.layout().indices().map(|core| self.looks_ns(core)).collect();
+        self.looks = self.machine.layout().indices().map(|core| self.looks(core)).collect();
         self.begin_sources();
         for (index, shift) in self.program.shifts.clone().into_iter().enumerate() {
             self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });

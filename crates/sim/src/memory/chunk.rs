@@ -86,9 +86,7 @@ impl Chunk {
     /// This cache holds it no longer.
     pub(crate) fn drop_from(&mut self, cache: u16) {
         if let Some(at) = self.near_at(cache) {
-            self.near_len -= 1;
-            let last = usize::from(self.near_len);
-            (self.near_caches[at], self.near_slots[at]) = (self.near_caches[last], self.near_slots[last]);
+            self.drop_near(at);
         } else if let Ok(at) = self.far.binary_search_by_key(&cache, |holder| holder.cache) {
             self.far.remove(at);
         }
@@ -97,10 +95,22 @@ impl Chunk {
     /// Only these caches hold it from now on; gives the others.
     pub(crate) fn keep_only(&mut self, kept: &[u16], dropped: &mut Vec<Holder>) {
         dropped.clear();
-        dropped.extend(self.holders().filter(|holder| !kept.contains(&holder.cache)));
-        for holder in dropped.iter() {
-            self.drop_from(holder.cache);
+        for at in (0..usize::from(self.near_len)).rev() {
+            let holder = Holder { cache: self.near_caches[at], slot: self.near_slots[at] };
+            if !kept.contains(&holder.cache) {
+                dropped.push(holder);
+                self.drop_near(at);
+            }
         }
+        if !self.far.is_empty() {
+            dropped.extend(self.far.extract_if(.., |holder| !kept.contains(&holder.cache)));
+        }
+    }
+
+    fn drop_near(&mut self, at: usize) {
+        self.near_len -= 1;
+        let last = usize::from(self.near_len);
+        (self.near_caches[at], self.near_slots[at]) = (self.near_caches[last], self.near_slots[last]);
     }
 }
 

@@ -7,8 +7,6 @@ use std::cell::Cell;
 
 use vermeil_sched::{CoreIndex, Distance, Hint, Ready, Sampler, Turn};
 
-use crate::histogram::Histogram;
-
 /// How much a new activation weighs in the mean that a core publishes, as in the runtime: one part in so many.
 const MEAN_WEIGHT: u64 = 16;
 
@@ -180,6 +178,4 @@ pub struct CoreCounts {
     pub cold_runs: u64,
     /// Cache lines of queues, locks and colors that came from beyond the core's caches, in thousandths.
     pub runtime_lines_milli: u64,
-    /// Waits from posting to start.
-    pub waits: Histogram,
 }

@@ -7,6 +7,7 @@ use vermeil_sched::CoreIndex;
 
 use super::World;
 use super::colors::{Event, NONE};
+use crate::fixed;
 use crate::machine::{PS_PER_NS, Pattern};
 use crate::memory::{Access, ObjectId, Walk};
 use crate::random::{self, Purpose};
@@ -37,7 +38,7 @@ impl<W: Watch> World<W> {
             let work_ps = match sizes {
                 0 => 0,
                 _ if touch.by_nic => 0,
-                _ => (u128::from(base_ps) * u128::from(touch.bytes) / u128::from(sizes)) as u64,
+                _ => fixed::share(base_ps, touch.bytes, sizes),
             };
             waited_ps += self.touch(core, &event, touch, work_ps, start_ps + worked_ps + waited_ps);
             worked_ps += work_ps;

@@ -5,11 +5,12 @@
 //! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
 //! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
 
-use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
 
 use super::World;
 use super::colors::Token;
 use super::core::Phase;
+use super::sets::Looks;
 use crate::watch::{Note, Watch};
 
 /// Between two looks of a core that goes on looking, at least and at most; in between, 64 looks in all.
@@ -72,7 +73,8 @@ impl<W: Watch> World<W> {
         }
         let busiest = self.victims(thief).max_by_key(|victim| self.stealable[victim.0 as usize]);
         // Finding out which is busiest reads every other core's word once.
-        *at_ns += self.looks_ns[thief.0 as usize].last().copied().unwrap_or(0);
+        let count = self.machine.layout().neighbours(thief).len();
+        *at_ns += self.looks[thief.0 as usize].upto_ns(count);
         busiest.is_some_and(|victim| self.visit(thief, victim, at_ns))
     }
 
@@ -91,45 +93,49 @@ impl<W: Watch> World<W> {
         let found = victims.iter().any(|&rank| {
             let (rank, victim) =
                 (usize::from(rank), self.machine.layout().neighbours(thief)[usize::from(rank)]);
-            let looks_ns = &self.looks_ns[thief.0 as usize];
-            *at_ns += looks_ns[rank] - looks_ns[looked];
+            let looks = &self.looks[thief.0 as usize];
+            *at_ns += looks.upto_ns(rank) - looks.upto_ns(looked);
             looked = rank + 1;
             self.is_victim(thief, victim) && self.visit(thief, victim, at_ns)
         });
         self.victims = victims;
         if !found {
-            let looks_ns = &self.looks_ns[thief.0 as usize];
-            *at_ns += looks_ns[count] - looks_ns[looked];
+            let looks = &self.looks[thief.0 as usize];
+            *at_ns += looks.upto_ns(count) - looks.upto_ns(looked);
         }
         found
     }
 
-    /// What a thief's look at the first so many of its neighbours takes, from none to all.
-    pub(super) fn looks_ns(&self, thief: CoreIndex) -> Vec<u64> {
-        let mut sum_ns = 0;
-        let looks = self.machine.layout().neighbours(thief).iter().map(|&victim| {
-            sum_ns += if self.is_victim(thief, victim) { self.look_ns(thief, victim) } else { 0 };
-            sum_ns
+    /// What a thief's looks at its neighbours take.
+    pub(super) fn looks(&self, thief: CoreIndex) -> Looks {
+        let groups = self.machine.layout().groups(thief).map(|(distance, group)| {
+            let each_ns = if self.is_victim(thief, group[0]) { self.look_ns(distance) } else { 0 };
+            (group.len(), each_ns)
         });
-        std::iter::once(0).chain(looks).collect()
+        Looks::new(groups)
     }
 
-    fn look_ns(&self, thief: CoreIndex, victim: CoreIndex) -> u64 {
-        let distance = self.machine.layout().distance(thief, victim);
+    fn look_ns(&self, distance: Distance) -> u64 {
         self.machine.costs.search_ns + self.machine.costs.lines_ns(1_000, distance)
     }
 
     /// Takes what pays from one victim; whether anything did.
     fn visit(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> bool {
+        let distance = self.machine.layout().distance(thief, victim);
         if self.stealing.prefers_near() {
-            *at_ns += self.look_ns(thief, victim);
+            *at_ns += self.look_ns(distance);
         }
-        let hint = self.hint_of(victim, *at_ns);
-        if hint.stealable == 0 {
+        if !self.offers(victim, *at_ns) {
             return false;
         }
         let began_ns = *at_ns;
-        let haul = self.take(thief, victim, &hint, at_ns);
+        let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
+        if is_busy && !self.options.waits_for_locks {
+            *at_ns += self.move_lines(thief, 1_000, distance);
+            return false;
+        }
+        let hint = self.hint_of(victim, began_ns);
+        let haul = self.take(thief, victim, distance, &hint, at_ns);
         if haul.is_empty() {
             return false;
         }
@@ -143,30 +149,33 @@ impl<W: Watch> World<W> {
         let counts = &mut self.core(thief).counts;
         counts.steals += colors;
         counts.steal_ns += took_ns;
-        let distance = self.machine.layout().distance(thief, victim);
         self.learned.moves(thief).observe(distance, took_ns / colors);
         true
     }
 
-    /// Takes the victim's best colors that pay, as many as are due, under one lock, if its queue is free.
+    /// Whether a core has, as far as it has said, something that a thief may take.
+    fn offers(&self, victim: CoreIndex, at_ns: u64) -> bool {
+        match self.stale_ns {
+            0 => self.stealable[victim.0 as usize] > 0,
+            _ => self.hint_of(victim, at_ns).stealable > 0,
+        }
+    }
+
+    /// Takes the victim's best colors that pay, as many as are due, under one lock.
     fn take(
         &mut self,
         thief: CoreIndex,
         victim: CoreIndex,
+        distance: Distance,
         hint: &Hint,
         at_ns: &mut u64,
     ) -> Vec<Stolen<u32>> {
         let began_ns = *at_ns;
-        let distance = self.machine.layout().distance(thief, victim);
-        let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
-        if is_busy && !self.options.waits_for_locks {
-            *at_ns += self.move_lines(thief, 1_000, distance);
-            return Vec::new();
-        }
+        let steal_ns = self.learned.steal_ns(thief, distance);
         let scanned = self.cores[victim.0 as usize].entries as u64;
         let (mut haul, mut worth_ns) = (Vec::new(), 0u64);
         while haul.len() < HAUL_MAX
-            && let Some(stolen) = self.take_from(thief, victim, hint, began_ns)
+            && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), hint, began_ns)
         {
             self.core(victim).entries -= stolen.entries;
             worth_ns += self.colors.color(stolen.token).worth_ns;
@@ -175,7 +184,9 @@ impl<W: Watch> World<W> {
                 break;
             }
         }
-        self.gauge(victim);
+        if !haul.is_empty() {
+            self.gauge(victim);
+        }
         let costs = &self.machine.costs;
         let looked =
             if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
@@ -193,11 +204,10 @@ impl<W: Watch> World<W> {
         &mut self,
         thief: CoreIndex,
         victim: CoreIndex,
+        (distance, steal_ns): (Distance, u64),
         owner: &Hint,
         at_ns: u64,
     ) -> Option<Stolen<u32>> {
-        let distance = self.machine.layout().distance(victim, thief);
-        let steal_ns = self.learned.steal_ns(thief, distance);
         let stealing: Stealing = self.stealing;
         let victims_events = self.cores[victim.0 as usize].waiting_events;
         // The cores are taken out of the world so that their queue may ask the world about its colors.

@@ -46,12 +46,62 @@ impl CoreSet {
     }
 
     /// The cores, by index.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = CoreIndex> + '_ {
-        (0..).zip(&self.words).flat_map(|(at, &word)| {
-            let next = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
-            std::iter::successors(Some(word).filter(|&word| word != 0), next)
-                .map(move |rest| CoreIndex(at * 64 + rest.trailing_zeros()))
-        })
+    pub(crate) fn iter(&self) -> Members<'_> {
+        Members { words: &self.words, at: 0, rest: self.words.first().copied().unwrap_or(0) }
+    }
+}
+
+/// The cores of a set, by index.
+pub(crate) struct Members<'a> {
+    words: &'a [u64],
+    at: usize,
+    /// What is left of the word at `at`.
+    rest: u64,
+}
+
+impl Iterator for Members<'_> {
+    type Item = CoreIndex;
+
+    fn next(&mut self) -> Option<CoreIndex> {
+        while self.rest == 0 {
+            self.at += 1;
+            self.rest = *self.words.get(self.at)?;
+        }
+        let bit = self.rest.trailing_zeros();
+        self.rest &= self.rest - 1;
+        Some(CoreIndex(self.at as u32 * 64 + bit))
+    }
+}
+
+/// What one core's looks at its neighbours take, nearest first: alike at one distance, so a few numbers for all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Looks(Vec<Group>);
+
+/// Neighbours at one distance.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// How many stand before it, and what looking at all of those takes.
+    first: usize,
+    before_ns: u64,
+    each_ns: u64,
+}
+
+impl Looks {
+    /// Groups of so many, each of whom takes so long to look at.
+    pub(crate) fn new(groups: impl Iterator<Item = (usize, u64)>) -> Self {
+        let (mut first, mut before_ns) = (0, 0);
+        let group = |(count, each_ns): (usize, u64)| {
+            let group = Group { first, before_ns, each_ns };
+            (first, before_ns) = (first + count, before_ns + count as u64 * each_ns);
+            group
+        };
+        Self(groups.map(group).collect())
+    }
+
+    /// What looking at the first so many takes.
+    pub(crate) fn upto_ns(&self, count: usize) -> u64 {
+        let group = self.0.iter().rfind(|group| group.first <= count);
+        group.map_or(0, |group| group.before_ns + (count - group.first) as u64 * group.each_ns)
     }
 }
 
@@ -99,6 +149,13 @@ mod tests {
         cores.iter().for_each(|&core| set.remove(core));
         assert!(set.is_empty());
         assert_eq!(CoreSet::all(130).iter().count(), 130);
+    }
+
+    #[test]
+    fn looks_add_up_from_group_to_group() {
+        let looks = Looks::new([(2, 10), (3, 100)].into_iter());
+        assert_eq!([0, 1, 2, 3, 5].map(|count| looks.upto_ns(count)), [0, 10, 20, 120, 320]);
+        assert_eq!(Looks::new(std::iter::empty()).upto_ns(0), 0);
     }
 
     #[test]

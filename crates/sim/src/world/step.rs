@@ -132,8 +132,8 @@ impl<W: Watch> World<W> {
             Note::Started { at_ns, core, event: posted.sequence, color: number, handler: posted.handler };
         self.watch.note(note);
         self.results.fold(at_ns, core, posted.sequence);
+        self.results.waits.add(at_ns.saturating_sub(posted.posted_ns));
         let state = self.core(core);
-        state.counts.waits.add(at_ns.saturating_sub(posted.posted_ns));
         state.counts.cold_runs += u64::from(cold.is_some());
         state.running = Some(Running { event, color, started_ns, ends_ns, cold, found });
         self.busy.insert(core);
