@@ -3,6 +3,7 @@
 //! What goes wrong with single requests is [`Fault`](crate::Fault): counted, not returned.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::pace::{ArrivalsError, ThinkError};
@@ -69,6 +70,22 @@ pub enum LoadError {
     /// TLS would fail every time.
     #[error("{0}")]
     Tls(String),
+    /// HTTP/2 was asked for, and every connection would fail.
+    #[error("{addr} does not speak HTTP/2: {how}; leave out --http2, or load a port where it is spoken")]
+    Http2 {
+        /// Who was asked.
+        addr: SocketAddr,
+        /// What it did instead.
+        how: String,
+    },
+    /// What a run needs to know of a server cannot be asked.
+    #[error("cannot ask {place} what files it has: {source}; is a server running there?")]
+    Ask {
+        /// Server and path.
+        place: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Plan that contradicts itself.
     #[error("{0}")]
     Plan(String),

@@ -1,4 +1,5 @@
-//! What can go wrong with one request, by whose fault it is. Counted, never logged one by one.
+//! What can go wrong with one request, by whose fault it is. Counted, never logged one by one; of malformed answers a few are
+//! quoted.
 //!
 //! Tested through the servers of `tests/`.
 
@@ -84,12 +85,6 @@ impl From<Malformed> for Fault {
     }
 }
 
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::of(&error)
-    }
-}
-
 impl Fault {
     /// What an error of a socket, or of TLS over it, is.
     pub(crate) fn of(error: &io::Error) -> Self {
@@ -108,5 +103,34 @@ impl Fault {
                 _ => Self::Unreachable,
             },
         }
+    }
+}
+
+/// A fault, and what was malformed if that is what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    /// In words, with bytes of the answer; for reports.
+    pub(crate) malformed: Option<Box<str>>,
+}
+
+impl Failure {
+    /// The server broke a rule; `bytes` begin with what is wrong.
+    pub(crate) fn malformed(malformed: Malformed, bytes: &[u8]) -> Self {
+        let fault = Fault::from(malformed);
+        let words = (fault == Fault::Malformed).then(|| malformed.words(bytes).into());
+        Self { fault, malformed: words }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self { fault, malformed: None }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Fault::of(&error).into()
     }
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 
-use crate::fault::Fault;
+use crate::fault::{Failure, Fault};
 use crate::stream::{Counted, Dial, Stream};
 use crate::wire::{Answer, Reuse};
 
@@ -59,19 +59,19 @@ enum Exchange {
 enum Unanswered {
     /// The server has not begun with it.
     Unsent,
-    Failed(Fault),
+    Failed(Failure),
 }
 
 impl Http2 {
     /// Connects.
-    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, Fault> {
+    pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, Failure> {
         let received = Arc::new(AtomicU64::new(0));
         let stream = Stream::open(addr, dial).await?;
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
         let made = builder.handshake(Counted::new(stream, received.clone())).await;
-        let (sender, connection) = made.map_err(|error| fault(&error))?;
+        let (sender, connection) = made.map_err(|error| failure(&error))?;
         Ok(Self {
             sender,
             connection,
@@ -96,7 +96,7 @@ impl Http2 {
         asked: &Asked,
         count: u64,
         mut each: impl FnMut(Answer, u64),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Failure> {
         self.was_idle = false;
         self.streams.clear();
         let (mut unsent, mut result) = (count, Ok(()));
@@ -136,7 +136,7 @@ impl Http2 {
 
     /// Sends as many of the `unsent` requests as the server allows now; gives their number. None are left unsent where none
     /// can be.
-    fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Fault>) -> usize {
+    fn send(&mut self, asked: &Asked, unsent: &mut u64, result: &mut Result<(), Failure>) -> usize {
         let before = self.streams.len();
         while *unsent > 0 {
             // Readiness changes only while the connection is polled, which whoever sends does next.
@@ -171,7 +171,7 @@ impl Http2 {
         sent.map_err(|error| unanswered(&error))
     }
 
-    fn poll_streams(&mut self, each: &mut impl FnMut(Answer, u64), result: &mut Result<(), Fault>) {
+    fn poll_streams(&mut self, each: &mut impl FnMut(Answer, u64), result: &mut Result<(), Failure>) {
         let mut at = 0;
         while let Some(exchange) = self.streams.get_mut(at) {
             let answer = match exchange.poll() {
@@ -179,7 +179,7 @@ impl Http2 {
                     at += 1;
                     continue;
                 }
-                Poll::Pending => Err(Unanswered::Failed(Fault::Reset)),
+                Poll::Pending => Err(Unanswered::Failed(Fault::Reset.into())),
                 Poll::Ready(answer) => answer,
             };
             self.streams.swap_remove(at);
@@ -196,16 +196,16 @@ impl Http2 {
     }
 
     /// A request has no answer: the worst that happens to any of them is the `result` of all.
-    fn fail(&mut self, why: Unanswered, result: &mut Result<(), Fault>) {
+    fn fail(&mut self, why: Unanswered, result: &mut Result<(), Failure>) {
         match why {
             Unanswered::Unsent if result.is_ok() => {
                 self.was_idle = self.answers > 0;
-                *result = Err(Fault::Reset);
+                *result = Err(Fault::Reset.into());
             }
             Unanswered::Unsent => {}
-            Unanswered::Failed(fault) => {
+            Unanswered::Failed(failure) => {
                 self.was_idle = false;
-                *result = Err(fault);
+                *result = Err(failure);
             }
         }
     }
@@ -228,11 +228,11 @@ impl Exchange {
                         let (status, content_bytes) = (*status, *content_bytes);
                         return Poll::Ready(Ok(Answer { status, content_bytes, reuse: Reuse::Keep }));
                     };
-                    let data = data.map_err(|error| Unanswered::Failed(fault(&error)))?;
+                    let data = data.map_err(|error| Unanswered::Failed(failure(&error)))?;
                     *content_bytes += data.len() as u64;
                     // So that the server may send more; h2 tells it when half of the window is used.
                     let released = body.flow_control().release_capacity(data.len());
-                    released.map_err(|error| Unanswered::Failed(fault(&error)))?;
+                    released.map_err(|error| Unanswered::Failed(failure(&error)))?;
                 }
             }
         }
@@ -242,14 +242,14 @@ impl Exchange {
 fn unanswered(error: &h2::Error) -> Unanswered {
     let graceful = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
     let is_unsent = error.is_remote() && (graceful || error.reason() == Some(Reason::REFUSED_STREAM));
-    if is_unsent { Unanswered::Unsent } else { Unanswered::Failed(fault(error)) }
+    if is_unsent { Unanswered::Unsent } else { Unanswered::Failed(failure(error)) }
 }
 
 /// What an error of a connection is: of its socket, the server's own, or something no server may say.
-fn fault(error: &h2::Error) -> Fault {
+fn failure(error: &h2::Error) -> Failure {
     match error.get_io() {
-        Some(error) => Fault::of(error),
-        None if error.is_remote() => Fault::Reset,
-        None => Fault::Malformed,
+        Some(error) => Fault::of(error).into(),
+        None if error.is_remote() => Fault::Reset.into(),
+        None => Failure { fault: Fault::Malformed, malformed: Some(format!("HTTP/2: {error}").into()) },
     }
 }

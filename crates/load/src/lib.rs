@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod backend;
+mod before;
 mod error;
 mod fault;
 pub mod files;

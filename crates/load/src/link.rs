@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use vermeil::Sleep;
 
-use crate::fault::Fault;
+use crate::fault::{Failure, Fault};
 use crate::run::RECV_BUFFER_BYTES;
 use crate::stream::{Dial, Stream};
-use crate::wire::{Answer, Malformed, ResponseReader, Seen, Sink};
+use crate::wire::{Answer, Malformed, Progress, ResponseReader, Seen, Sink};
 
 /// Receives in a row before the core's other users have their turn. A guess: one driver buffer each, about 1 MB.
 const READS_MAX: u32 = 64;
@@ -69,7 +69,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects.
-    pub(crate) async fn open(addr: std::net::SocketAddr, dial: &Dial) -> Result<Self, Fault> {
+    pub(crate) async fn open(addr: std::net::SocketAddr, dial: &Dial) -> Result<Self, Failure> {
         let stream = Stream::open(addr, dial).await?;
         let (reader, pending) = (ResponseReader::default(), Vec::new());
         Ok(Self { stream, reader, pending, answers: 0, received: 0, heard: false })
@@ -81,7 +81,7 @@ impl Link {
     }
 
     /// Sends `request`; an answer may be waited for at once.
-    pub(crate) async fn send(&mut self, request: &Bytes) -> Result<(), Fault> {
+    pub(crate) async fn send(&mut self, request: &Bytes) -> Result<(), Failure> {
         self.heard = false;
         Ok(self.stream.send(request).await?)
     }
@@ -91,12 +91,12 @@ impl Link {
         &mut self,
         is_head: bool,
         sink: &mut impl Sink,
-    ) -> Result<(Answer, u64), Fault> {
+    ) -> Result<(Answer, u64), Failure> {
         let mut fresh = false;
         let answer = poll_fn(|context| {
             for _ in 0..READS_MAX {
                 if let Some(answer) = ready!(self.poll_part(context, is_head, sink, fresh))? {
-                    return Poll::Ready(Ok::<_, Fault>(answer));
+                    return Poll::Ready(Ok::<_, Failure>(answer));
                 }
                 fresh = true;
             }
@@ -116,13 +116,13 @@ impl Link {
         sink: &mut impl Sink,
         pace: Pace,
         limit: &mut Sleep,
-    ) -> Result<(Answer, u64, Duration), Fault> {
+    ) -> Result<(Answer, u64, Duration), Failure> {
         let mut first = None;
         let mut fresh = false;
         loop {
             limit.set(pace.timeout);
             let part = poll_fn(|context| self.poll_part(context, is_head, sink, fresh));
-            let part = limit.limit(part).await.unwrap_or(Err(Fault::Timeout))?;
+            let part = limit.limit(part).await.unwrap_or(Err(Fault::Timeout.into()))?;
             fresh = true;
             let began = *first.get_or_insert_with(Instant::now);
             let due = pace.rate.map(|rate| began + pace.ahead(self.received, rate));
@@ -145,7 +145,7 @@ impl Link {
         is_head: bool,
         sink: &mut impl Sink,
         fresh: bool,
-    ) -> Poll<Result<Option<Answer>, Fault>> {
+    ) -> Poll<Result<Option<Answer>, Failure>> {
         DESK.with_borrow_mut(|Desk { arrived, seen }| {
             if self.pending.is_empty() {
                 arrived.clear();
@@ -153,7 +153,7 @@ impl Link {
                     return Poll::Ready(self.closed());
                 }
                 self.heard = true;
-                let read = self.reader.read(arrived, is_head, sink, seen)?;
+                let read = read(&mut self.reader, arrived, is_head, sink, seen)?;
                 self.received += read.consumed as u64;
                 if read.consumed < arrived.len() {
                     self.pending.extend_from_slice(&arrived[read.consumed..]);
@@ -161,9 +161,9 @@ impl Link {
                 return Poll::Ready(Ok(read.answer));
             }
             if fresh && ready!(self.stream.poll_recv(context, &mut self.pending))? == 0 {
-                return Poll::Ready(Err(Fault::Reset));
+                return Poll::Ready(Err(Fault::Reset.into()));
             }
-            let read = self.reader.read(&self.pending, is_head, sink, seen)?;
+            let read = read(&mut self.reader, &self.pending, is_head, sink, seen)?;
             self.received += read.consumed as u64;
             if read.consumed == self.pending.len() {
                 self.pending = Vec::new();
@@ -174,16 +174,21 @@ impl Link {
         })
     }
 
-    fn closed(&mut self) -> Result<Option<Answer>, Fault> {
-        match self.reader.close()? {
-            Some(answer) => Ok(Some(answer)),
-            None => Err(Fault::Reset),
+    fn closed(&mut self) -> Result<Option<Answer>, Failure> {
+        match self.reader.close() {
+            Ok(Some(answer)) => Ok(Some(answer)),
+            Ok(None) => Err(Fault::Reset.into()),
+            Err(malformed) => Err(Failure::malformed(malformed, &[])),
         }
     }
 
     /// Whether more has come than was asked for.
-    pub(crate) fn settle(&self) -> Result<(), Malformed> {
-        if self.pending.is_empty() { Ok(()) } else { Err(Malformed::Unasked) }
+    pub(crate) fn settle(&self) -> Result<(), Failure> {
+        if self.pending.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::malformed(Malformed::Unasked, &self.pending))
+        }
     }
 
     /// Waits until the server closes, so that the port stays with the side that closed first.
@@ -194,6 +199,18 @@ impl Link {
         {
         }
     }
+}
+
+/// Reads on in `bytes`; what is malformed is put into words.
+fn read<S: Sink>(
+    reader: &mut ResponseReader,
+    bytes: &[u8],
+    is_head: bool,
+    sink: &mut S,
+    seen: &mut Seen,
+) -> Result<Progress, Failure> {
+    let read = reader.read(bytes, is_head, sink, seen);
+    read.map_err(|malformed| Failure::malformed(malformed, &bytes[reader.stopped_at()..]))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use vermeil::{Handle, Sleep};
 
 use self::lane::{Begin, Lane, Spoken};
 use crate::error::LoadError;
-use crate::fault::Fault;
+use crate::fault::{Failure, Fault};
 use crate::http2::Asked;
 use crate::measure::part;
 use crate::pace::{Arrivals, Think};
@@ -214,9 +214,12 @@ impl User {
             last_end = Instant::now();
             match result {
                 Ok(()) => pause = RETRY.0,
-                Err((fault, left)) => {
-                    self.fail(fault, left);
-                    if matches!(fault, Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls) {
+                Err((failure, left)) => {
+                    self.fail(&failure, left);
+                    if matches!(
+                        failure.fault,
+                        Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls
+                    ) {
                         vermeil::sleep(pause).await;
                         pause = (2 * pause).min(RETRY.1);
                     }
@@ -252,17 +255,17 @@ impl User {
         self.field.goes_on().then_some(Begin { intended, actual })
     }
 
-    fn fail(&mut self, fault: Fault, count: u64) {
+    fn fail(&mut self, failure: &Failure, count: u64) {
         let set = self.link.take().map_or(0, |(_, set)| set);
         let mut tally = self.field.ledger.here();
-        (0..count).for_each(|_| tally.fault(fault));
+        tally.failure(failure, count);
         if self.field.sets.len() > 1 {
             part(&mut tally.sets, set).failed += count;
         }
     }
 
     /// Sends `count` requests and reads their answers; else why not, and how many are unanswered.
-    async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (Fault, u64)> {
+    async fn batch(&mut self, begin: Begin, count: u64) -> Result<(), (Failure, u64)> {
         let url = self.next_url;
         self.next_url = (url + 1) % self.scheme.batches.len();
         self.limit.set(self.field.timeout);
@@ -273,7 +276,9 @@ impl User {
             loop {
                 match lane.exchange(link, url, begin, &mut left).await {
                     // Nothing was lost: the server closed an idle connection, and the request goes over another.
-                    Err(Fault::Reset) if link.as_ref().is_some_and(|(link, _)| link.was_idle()) => {
+                    Err(Failure { fault: Fault::Reset, .. })
+                        if link.as_ref().is_some_and(|(link, _)| link.was_idle()) =>
+                    {
                         *link = None;
                         field.ledger.here().reopened += 1;
                     }
@@ -281,7 +286,7 @@ impl User {
                 }
             }
         };
-        let result = limit.limit(exchange).await.unwrap_or(Err(Fault::Timeout));
-        result.map_err(|fault| (fault, left))
+        let result = limit.limit(exchange).await.unwrap_or(Err(Fault::Timeout.into()));
+        result.map_err(|failure| (failure, left))
     }
 }

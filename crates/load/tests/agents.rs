@@ -135,7 +135,7 @@ fn an_agent_that_is_lost_is_said_and_the_rest_is_kept() {
     let (name, agent) = agent();
     // Hello, a job, five pings; it takes the order to start and goes.
     let lost = pretender(&[
-        r#"{"hello":{"version":1,"cores":1}}"#,
+        r#"{"hello":{"version":2,"cores":1}}"#,
         r#""ready""#,
         r#"{"pong":0}"#,
         r#"{"pong":1}"#,
@@ -160,7 +160,7 @@ fn who_is_no_agent_is_refused() {
     assert!(old.contains("version 0"), "{old}");
     assert!(refused(pretender(&["HTTP/1.1 400 Bad Request"])).contains("lost"));
     let unsure =
-        refused(pretender(&[r#"{"hello":{"version":1,"cores":1}}"#, r#"{"refused":"no descriptors"}"#]));
+        refused(pretender(&[r#"{"hello":{"version":2,"cores":1}}"#, r#"{"refused":"no descriptors"}"#]));
     assert!(unsure.contains("no descriptors"), "{unsure}");
     let nobody = Fleet::connect(&["127.0.0.1:1".to_owned()], Duration::ZERO).expect_err("nobody is there");
     assert!(nobody.to_string().contains("vermeil load agent"), "{nobody}");

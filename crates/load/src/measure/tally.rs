@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Times;
-use crate::fault::Fault;
+use super::{Reasons, Times};
+use crate::fault::{Failure, Fault};
 
 /// What is counted for a part of the requests: those of one page, or of one set of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,8 @@ pub struct Tally {
     pub statuses: [u64; 6],
     /// Requests that failed, by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
+    /// What was malformed in the answers that were.
+    pub malformed: Reasons,
     /// Connections made.
     pub connections: u64,
     /// Idle connections that the server had closed when they were to be used again; the request went over a new one.
@@ -98,6 +100,14 @@ impl Tally {
     /// Counts a failed request.
     pub fn fault(&mut self, fault: Fault) {
         self.faults[fault as usize] += 1;
+    }
+
+    /// Counts `count` requests that failed for one reason.
+    pub(crate) fn failure(&mut self, failure: &Failure, count: u64) {
+        self.faults[failure.fault as usize] += count;
+        if let Some(words) = &failure.malformed {
+            self.malformed.count(words, count);
+        }
     }
 
     /// Counts a whole answer by its status.
@@ -156,6 +166,7 @@ impl Tally {
         for (own, other) in self.faults.iter_mut().zip(other.faults) {
             *own += other;
         }
+        self.malformed.merge(&other.malformed);
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.connect.merge(&other.connect);
@@ -184,6 +195,7 @@ impl Tally {
             content_bytes,
             statuses,
             faults,
+            malformed,
             connections,
             reopened,
             response,
@@ -197,6 +209,7 @@ impl Tally {
         (*begun, *good, *within, *overdue, *objects) = Default::default();
         (*bytes, *content_bytes, *statuses, *faults) = Default::default();
         (*connections, *reopened) = Default::default();
+        malformed.clear();
         [object_times, response, service, connect, late, delay].into_iter().for_each(Times::clear);
         pages.iter_mut().chain(sets).for_each(Part::clear);
     }

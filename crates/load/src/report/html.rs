@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::plot::{Line, Plot, Scale, escape};
 use super::record::{Course, Record, Subject, TrialResult};
-use super::text::{bytes, grouped, percentile, rate, said, time};
+use super::text::{bytes, grouped, malformed, meaning, percentile, rate, said, time};
 use crate::run::Phase;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
@@ -34,6 +34,7 @@ pub fn html(records: &[Record]) -> String {
     overview(&mut page, records);
     plots(&mut page, records);
     for (index, record) in records.iter().enumerate() {
+        faults(&mut page, &name(records, index), record);
         parts(&mut page, &name(records, index), record);
         search(&mut page, &name(records, index), record);
     }
@@ -208,6 +209,20 @@ fn distribution(records: &[Record]) -> Plot {
     }
 }
 
+/// What failed, by kind, and what was malformed.
+fn faults(page: &mut String, run: &str, record: &Record) {
+    if record.faults.is_empty() {
+        return;
+    }
+    let _infallible = writeln!(page, "<h2>Failures of {}</h2>\n<table>", escape(run));
+    let reasons = malformed(record).into_iter().map(|(words, times)| (format!("malformed: {words}"), times));
+    let kinds = record.faults.iter().map(|(name, count)| (meaning(name).to_owned(), *count));
+    for (what, count) in kinds.chain(reasons) {
+        let _infallible = writeln!(page, "<tr><td>{}</td><td>{}</td></tr>", escape(&what), grouped(count));
+    }
+    page.push_str("</table>\n");
+}
+
 fn parts(page: &mut String, run: &str, record: &Record) {
     for (what, parts) in [("Pages", &record.pages), ("Sets of addresses", &record.sets)] {
         if parts.is_empty() {
@@ -297,6 +312,7 @@ mod tests {
         });
         let page = html(&[sample("a run", 2000), other]);
         assert_eq!(page.matches("<svg").count(), 5);
+        assert!(page.contains("<td>malformed: status line &quot;HTP/1.1 200&quot;</td><td>3</td>"), "{page}");
         assert!(page.contains("2 runs of") && page.contains("Most users of 2: "));
         assert!(!page.contains("<script") && !page.contains("http://www") && !page.contains("NaN"));
         assert!(page.contains("<th>1: ") && page.contains("<th>2: ") && page.contains("class=\"bad\""));

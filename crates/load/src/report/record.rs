@@ -74,6 +74,9 @@ pub struct Record {
     pub statuses: [u64; 6],
     /// Failures by name.
     pub faults: Vec<(String, u64)>,
+    /// What was malformed, in words with bytes of the answers, and how often; the first few reasons.
+    #[serde(default)]
+    pub malformed: Vec<(String, u64)>,
     /// Connections made, and idle ones that the server had closed.
     pub connections: (u64, u64),
     /// Response times.
@@ -294,6 +297,7 @@ impl Record {
             content_bytes: total.content_bytes,
             statuses: total.statuses,
             faults: faults(total),
+            malformed: total.malformed.sorted(),
             connections: (total.connections, total.reopened),
             response: Quantiles::of(&total.response),
             service: Quantiles::of(service),
@@ -417,11 +421,13 @@ pub(crate) mod tests {
 
     /// A record with something in every place, of so many good answers.
     pub(crate) fn sample(title: &str, good: u64) -> Record {
-        let mut total = Tally { good, begun: good + 3, bytes: good * 300, ..Tally::default() };
+        let mut total = Tally { good, begun: good + 7, bytes: good * 300, ..Tally::default() };
         total.content_bytes = good * 100;
         total.statuses[2] = good;
         total.fault(Fault::Timeout);
         total.fault(Fault::Reset);
+        (0..4).for_each(|_| total.fault(Fault::Malformed));
+        total.malformed.count("status line \"HTP/1.1 200\"", 3);
         for index in 0..good {
             total.response.record_n(50_000 + index * index % 3_000_000, 1);
         }

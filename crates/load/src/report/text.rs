@@ -68,27 +68,43 @@ fn counts(text: &mut String, record: &Record) {
         "  statuses     {}",
         if statuses.is_empty() { "none".to_owned() } else { statuses.join("  ") }
     );
-    if record.failed > 0 {
-        let all = (record.good + record.failed) as f64;
-        line!(
-            text,
-            "  failed       {:>12} ({:.3} %)",
-            grouped(record.failed),
-            record.failed as f64 / all * 100.0
-        );
-        for (name, count) in &record.faults {
-            let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
-            line!(
-                text,
-                "    {:>14} {}",
-                grouped(*count),
-                fault.map_or(name.as_str(), |fault| fault.meaning())
-            );
-        }
-    }
+    faults(text, record);
     if record.unfinished > 0 {
         line!(text, "  unfinished   {:>12} at the end of the window", grouped(record.unfinished));
     }
+}
+
+fn faults(text: &mut String, record: &Record) {
+    if record.failed == 0 {
+        return;
+    }
+    let share = record.failed as f64 / (record.good + record.failed) as f64 * 100.0;
+    line!(text, "  failed       {:>12} ({share:.3} %)", grouped(record.failed));
+    for (name, count) in &record.faults {
+        line!(text, "    {:>14} {}", grouped(*count), meaning(name));
+        if name == Fault::Malformed.name() {
+            for (words, times) in malformed(record) {
+                line!(text, "    {:>18} of them: {words}", grouped(times));
+            }
+        }
+    }
+}
+
+/// What a fault means, by its name in results.
+pub(crate) fn meaning(name: &str) -> &str {
+    Fault::ALL.into_iter().find(|fault| fault.name() == name).map_or(name, |fault| fault.meaning())
+}
+
+/// What was malformed and how often, those whose reasons are not kept too.
+pub(crate) fn malformed(record: &Record) -> Vec<(String, u64)> {
+    let is_it = |(name, _): &&(String, u64)| name == Fault::Malformed.name();
+    let all = record.faults.iter().find(is_it).map_or(0, |(_, count)| *count);
+    let mut reasons = record.malformed.clone();
+    let rest = all.saturating_sub(reasons.iter().map(|(_, times)| times).sum());
+    if rest > 0 && !reasons.is_empty() {
+        reasons.push(("something else".to_owned(), rest));
+    }
+    reasons
 }
 
 fn times(text: &mut String, record: &Record) {
@@ -316,10 +332,14 @@ mod tests {
         for part in [
             "a run: http://127.0.0.1/",
             "2,000 good",
+            "6 (0.299 %)",
             "200/s",
             "2xx 2,000",
             "no answer in time",
             "reset, or closed",
+            "4 malformed answer",
+            "3 of them: status line \"HTP/1.1 200\"",
+            "1 of them: something else",
             "1 at the end",
             "from sending",
             "p99 ",

@@ -15,6 +15,7 @@ use super::outcome::{Interval, Outcome, Phase, Progress};
 use super::pulse::{CpuNs, pulse};
 use super::readings::Readings;
 use super::waits::Waits;
+use crate::before::try_server;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
@@ -68,9 +69,9 @@ pub(crate) const RECV_BUFFER_BYTES: u32 = 16 * 1024;
 /// Finds what would keep a run from beginning.
 pub(crate) fn check(sets: &[Set], supply: &dyn Supply) -> Result<(), LoadError> {
     crate::limits::check(supply.sockets_max(), sets)?;
-    match (&supply.dial().tls, sets.first()) {
-        (Some(tls), Some(set)) => tls.try_handshake(set.addrs[0], supply.protocol()),
-        _ => Ok(()),
+    match sets.first() {
+        Some(set) => try_server(set.addrs[0], supply.dial().tls.as_ref(), supply.protocol()),
+        None => Ok(()),
     }
 }
 

@@ -5,12 +5,13 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
+use crate::before::{connect, of_tls};
 use crate::error::LoadError;
 use crate::files::{MANIFEST, Manifest};
 use crate::plan::Protocol;
-use crate::trust::{Tls, Trust, before_run};
+use crate::trust::{Tls, Trust};
 use crate::url::Url;
-use crate::wire::{Head, Request, ResponseReader, Reuse, Seen, Sink};
+use crate::wire::{Head, Malformed, Request, ResponseReader, Reuse, Seen, Sink};
 
 /// Asks the server of `url` at `addr` for the manifest of its file set; nothing if it has none.
 ///
@@ -21,8 +22,12 @@ pub fn manifest(url: &Url, addr: SocketAddr, trust: &Trust) -> Result<Option<Man
     let wrong = |why: String| LoadError::Plan(format!("{place}: {why}"));
     let request = Request::default().bytes(&url.authority(), &format!("/{MANIFEST}"), Reuse::Close);
     let tls = Tls::new(url, trust, Protocol::Http1)?;
-    let page = before_run(addr, tls.as_ref()).and_then(|stream| ask(stream, &request));
-    let page = page.map_err(|error| wrong(error.to_string()))?;
+    let page = connect(addr, tls.as_ref()).and_then(|stream| ask(stream, &request));
+    let page = page.map_err(|source| match tls.as_ref().and_then(|tls| of_tls(&source, tls, addr)) {
+        Some(error) => error,
+        None if source.get_ref().is_some_and(|inner| inner.is::<Malformed>()) => wrong(source.to_string()),
+        None => LoadError::Ask { place: place.clone(), source },
+    })?;
     match page.status {
         200 => {
             let text = String::from_utf8_lossy(&page.content);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::model::Judge;
 use super::run::Script;
 use super::visit::{Browser, Visited};
-use crate::fault::Fault;
+use crate::fault::Failure;
 use crate::measure::{Tally, part};
 use crate::random::Random;
 use crate::run::{Field, until};
@@ -80,8 +80,9 @@ impl User {
             }
             let result = self.browser.visit(page, &mut self.random).await;
             self.field.waits.end(self.index);
+            let has_failed = result.is_err();
             self.count(page, intended, result);
-            if result.is_err() {
+            if has_failed {
                 self.browser.leave();
                 if self.script.think.is_none() {
                     vermeil::sleep(PAUSE).await;
@@ -113,7 +114,7 @@ impl User {
         self.field.goes_on().then(Instant::now)
     }
 
-    fn count(&self, page: usize, intended: Instant, result: Result<Visited, Fault>) {
+    fn count(&self, page: usize, intended: Instant, result: Result<Visited, Failure>) {
         let time = intended.elapsed();
         let mut tally = self.field.ledger.here();
         let several = (self.script.pages.len() > 1, self.field.sets.len() > 1);
@@ -126,8 +127,8 @@ impl User {
                 };
                 good(&mut tally, [(several.0, page), (several.1, set)], time, within, visited.content_bytes);
             }
-            Err(fault) => {
-                tally.fault(fault);
+            Err(failure) => {
+                tally.failure(&failure, 1);
                 if several.0 {
                     part(&mut tally.pages, page).failed += 1;
                 }

@@ -17,7 +17,7 @@ use vermeil::Sleep;
 use super::check::{Expect, Looker};
 use super::model::{Check, Source};
 use super::run::{Object, Script, Step, WAYS};
-use crate::fault::Fault;
+use crate::fault::{Failure, Fault};
 use crate::link::{Link, Pace};
 use crate::random::Random;
 use crate::run::Field;
@@ -70,7 +70,7 @@ impl Browser {
     }
 
     /// Fetches page `page` with everything it shows.
-    pub(super) async fn visit(&mut self, page: usize, random: &mut Random) -> Result<Visited, Fault> {
+    pub(super) async fn visit(&mut self, page: usize, random: &mut Random) -> Result<Visited, Failure> {
         let (script, field) = (self.script.clone(), self.field.clone());
         let fetch = Fetch { script: &script, field: &field, user: self.user };
         let step = &script.pages[page];
@@ -83,7 +83,12 @@ impl Browser {
     }
 
     /// Fetches everything a page shows, each connection one after the other; gives the bytes.
-    async fn embedded(&mut self, fetch: &Fetch<'_>, step: &Step, random: &mut Random) -> Result<u64, Fault> {
+    async fn embedded(
+        &mut self,
+        fetch: &Fetch<'_>,
+        step: &Step,
+        random: &mut Random,
+    ) -> Result<u64, Failure> {
         let next = AtomicUsize::new(0);
         let mut waiting: Vec<_> = self
             .lanes
@@ -125,7 +130,7 @@ enum Wanted<'a> {
 }
 
 impl Fetch<'_> {
-    async fn page(&self, lane: &mut Lane, step: &Step, random: &mut Random) -> Result<Visited, Fault> {
+    async fn page(&self, lane: &mut Lane, step: &Step, random: &mut Random) -> Result<Visited, Failure> {
         let bits = random.bits();
         match &step.source {
             Source::Path(template) => {
@@ -152,7 +157,7 @@ impl Fetch<'_> {
         step: &Step,
         next: &AtomicUsize,
         seed: u64,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, Failure> {
         let mut random = Random::new(seed, 0);
         let mut bytes = 0;
         while let Some(object) = step.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -162,7 +167,7 @@ impl Fetch<'_> {
     }
 
     /// Fetches something a page shows; if the browser has it, and validators are known, only if it has changed.
-    async fn object(&self, lane: &mut Lane, object: &Object, random: &mut Random) -> Result<u64, Fault> {
+    async fn object(&self, lane: &mut Lane, object: &Object, random: &mut Random) -> Result<u64, Failure> {
         let is_cached = random.unit() < object.cached;
         let known = if object.cached > 0.0 { object.conditional() } else { None };
         let is_known = known.is_some();
@@ -192,11 +197,13 @@ impl Fetch<'_> {
         wanted: Wanted<'_>,
         looker: &mut Looker<'_>,
         bits: u64,
-    ) -> Result<Visited, Fault> {
+    ) -> Result<Visited, Failure> {
         let began = Instant::now();
         let result = loop {
             match self.attempt(lane, &wanted, looker, bits).await {
-                Err(Fault::Reset) if lane.open.as_ref().is_some_and(|open| open.link.was_idle()) => {
+                Err(Failure { fault: Fault::Reset, .. })
+                    if lane.open.as_ref().is_some_and(|open| open.link.was_idle()) =>
+                {
                     lane.open = None;
                     self.field.ledger.here().reopened += 1;
                 }
@@ -221,13 +228,13 @@ impl Fetch<'_> {
         wanted: &Wanted<'_>,
         looker: &mut Looker<'_>,
         bits: u64,
-    ) -> Result<(Answer, u64, Duration), Fault> {
+    ) -> Result<(Answer, u64, Duration), Failure> {
         let timeout = self.script.timeout;
         let open = match &mut lane.open {
             Some(open) => open,
             place => {
                 lane.limit.set(timeout);
-                let opened = lane.limit.limit(self.open(bits)).await.unwrap_or(Err(Fault::Timeout))?;
+                let opened = lane.limit.limit(self.open(bits)).await.unwrap_or(Err(Fault::Timeout.into()))?;
                 place.insert(opened)
             }
         };
@@ -256,7 +263,7 @@ impl Fetch<'_> {
     }
 
     /// A connection that lives as long as the model says; `bits` are random.
-    async fn open(&self, bits: u64) -> Result<Open, Fault> {
+    async fn open(&self, bits: u64) -> Result<Open, Failure> {
         let began = Instant::now();
         let (set, addr) = self.field.choose(self.user);
         let link = Link::open(addr, &self.field.dial).await?;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{Batches, Scheme};
-use crate::fault::Fault;
+use crate::fault::{Failure, Fault};
 use crate::http2::Http2;
 use crate::link::Link;
 use crate::measure::part;
@@ -56,7 +56,7 @@ impl Lane<'_> {
         url: usize,
         begin: Begin,
         left: &mut u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Failure> {
         let (spoken, set) = match place {
             Some(open) => open,
             None => place.insert(self.connect().await?),
@@ -99,7 +99,7 @@ impl Lane<'_> {
         begin: Begin,
         left: &mut u64,
         set: usize,
-    ) -> Result<Reuse, Fault> {
+    ) -> Result<Reuse, Failure> {
         link.send(bytes).await?;
         let mut reuse = Reuse::Keep;
         while *left > 0 {
@@ -111,13 +111,13 @@ impl Lane<'_> {
             self.count(answer.status, answer.content_bytes, wire_bytes, begin, set);
             reuse = answer.reuse;
             if reuse == Reuse::Close && *left > 0 {
-                return Err(Fault::Reset);
+                return Err(Fault::Reset.into());
             }
         }
         Ok(reuse)
     }
 
-    async fn connect(&self) -> Result<(Spoken, usize), Fault> {
+    async fn connect(&self) -> Result<(Spoken, usize), Failure> {
         let began = Instant::now();
         let (set, addr) = self.field.choose(self.user);
         let spoken = match &self.scheme.batches {

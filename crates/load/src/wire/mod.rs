@@ -7,4 +7,5 @@ mod request;
 mod response;
 
 pub use request::{Request, RequestError};
+pub(crate) use response::quoted;
 pub use response::{Answer, Discard, Head, Malformed, Progress, ResponseReader, Reuse, Seen, Sink};

@@ -2,11 +2,12 @@
 //!
 //! Framing is that of RFC 9112 §6.3: none for HEAD, 1xx, 204 and 304; chunks; a length; or all until the connection
 //! closes. Interim answers (1xx) are passed over. What depends on the bytes never depends on how they were cut:
-//! `response/tests.rs` cuts everything everywhere. Heads are taken apart in `head`.
+//! `response/tests.rs` cuts everything everywhere. Heads are taken apart in `head`; `words` says what is malformed.
 
 mod head;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use vermeil_http::{BodyReader, Framing as Coding, Limits};
 
 pub use head::Seen;
 use head::{Framing, Meaning, parse_head};
+pub(crate) use words::quoted;
 
 /// Whether the connection carries another request after this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +117,7 @@ pub struct ResponseReader {
     status: u16,
     content_bytes: u64,
     closes: bool,
+    stopped_at: usize,
 }
 
 #[derive(Debug, Default)]
@@ -143,6 +146,11 @@ impl ResponseReader {
         matches!(self.state, State::Head)
     }
 
+    /// Where in its input the last [`read`](Self::read) came upon what is malformed.
+    pub fn stopped_at(&self) -> usize {
+        self.stopped_at
+    }
+
     /// Reads on in `input`, to the end of one answer at most. `is_head` says whether the request was a HEAD; `seen` is what
     /// was read before, on this connection or any other.
     ///
@@ -157,6 +165,7 @@ impl ResponseReader {
     ) -> Result<Progress, Malformed> {
         let mut consumed = 0;
         while matches!(self.state, State::Head) {
+            self.stopped_at = consumed;
             let rest = &input[consumed..];
             let known = if S::LOOKS_AT_HEADS { None } else { seen.find(rest) };
             let Some((head_bytes, meaning)) =
@@ -173,6 +182,7 @@ impl ResponseReader {
                 break;
             }
         }
+        self.stopped_at = consumed;
         let (bytes, done) = self.content(&input[consumed..], sink)?;
         Ok(Progress { consumed: consumed + bytes, answer: done.then(|| self.finish()) })
     }
@@ -231,6 +241,7 @@ impl ResponseReader {
                     self.content_bytes += step.data.len() as u64;
                     sink.content(&rest[step.data]);
                     consumed += step.consumed;
+                    self.stopped_at += step.consumed;
                     if step.done {
                         return Ok((consumed, true));
                     }

@@ -129,7 +129,7 @@ fn certificates_are_judged_before_the_run() {
     all_good(&run(&plan), 8..=8);
 }
 
-/// Plain HTTP/1.1 on the other end, where HTTP/2 was asked for: counted, not believed.
+/// Another protocol on the other end than was asked for: said before the run where that is known, else counted.
 #[test]
 fn who_does_not_speak_it_is_found_out() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
@@ -137,6 +137,9 @@ fn who_does_not_speak_it_is_found_out() {
     tls.requests_max = Some(5);
     let said = run_simple(&tls, &mut go_on).expect_err("no TLS there").to_string();
     assert!(said.contains("handshake"), "{said}");
+    let http2 = plan(&nginx, &nginx.without_http2("/page"), Protocol::Http2);
+    let said = run_simple(&http2, &mut go_on).expect_err("no HTTP/2 there").to_string();
+    assert!(said.contains("does not speak HTTP/2") && said.contains("--http2"), "{said}");
     let mut http1 = plan(&nginx, &nginx.plain("/page"), Protocol::Http1);
     http1.requests_max = Some(5);
     let outcome = run(&http1);

@@ -18,8 +18,8 @@ const ATTEMPTS: u32 = 5;
 pub(crate) struct Nginx {
     child: Child,
     folder: tempfile::TempDir,
-    /// Ports of TLS with HTTP/2, and of plain TCP with HTTP/2 known beforehand.
-    ports: [u16; 2],
+    /// Ports of TLS with HTTP/2, of plain TCP with HTTP/2 known beforehand, of TLS without HTTP/2.
+    ports: [u16; 3],
 }
 
 /// Where the system has a program.
@@ -73,6 +73,11 @@ impl Nginx {
         format!("http://127.0.0.1:{}{path}", self.ports[1])
     }
 
+    /// A URL over TLS, where HTTP/2 is not spoken.
+    pub(crate) fn without_http2(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.ports[2])
+    }
+
     /// Who vouches for it.
     pub(crate) fn trust(&self) -> Trust {
         let ca = fs::read(self.folder.path().join("ca.pem")).expect("written at start");
@@ -95,8 +100,8 @@ impl Drop for Nginx {
     }
 }
 
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+fn free_ports() -> [u16; 3] {
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     listeners.map(|listener| listener.local_addr().expect("bound").port())
 }
 
@@ -131,8 +136,8 @@ fn make_certificates(openssl: &Path, folder: &Path) {
     ));
 }
 
-fn configuration(folder: &Path, ports: [u16; 2], requests: u32) -> String {
-    let [tls, plain] = ports;
+fn configuration(folder: &Path, ports: [u16; 3], requests: u32) -> String {
+    let [tls, plain, old] = ports;
     let folder = folder.display();
     format!(
         "daemon off;
@@ -156,6 +161,12 @@ http {{
     }}
     server {{
         listen 127.0.0.1:{plain} http2;
+        root {folder}/root;
+    }}
+    server {{
+        listen 127.0.0.1:{old} ssl;
+        ssl_certificate {folder}/cert.pem;
+        ssl_certificate_key {folder}/key.pem;
         root {folder}/root;
     }}
 }}

@@ -24,6 +24,8 @@ fn every_fourth(act: fn() -> Act, fault: Fault) {
                 Fault::ALL.into_iter().filter(|&fault| outcome.total.faults_of(fault) > 0).collect();
             assert_eq!(faults, [fault]);
             assert_eq!((outcome.total.good, outcome.total.failed()), (30, 10));
+            let quoted: u64 = outcome.total.malformed.sorted().iter().map(|(_, times)| times).sum();
+            assert_eq!(quoted, if fault == Fault::Malformed { 10 } else { 0 });
         },
     );
 }
@@ -36,6 +38,20 @@ fn a_status_of_failure() {
 #[test]
 fn bytes_that_are_no_answer() {
     every_fourth(|| Act::Send(b"\x16\x03\x01garbage\r\n\r\n".to_vec()), Fault::Malformed);
+}
+
+/// A report that only counts them leaves its reader to look for the server's mistake elsewhere.
+#[test]
+fn what_is_malformed_is_quoted() {
+    let server = Server::start(|seen| {
+        Act::Send(match seen.index % 2 {
+            0 => b"HTP/1.1 200 OK\r\n\r\n".to_vec(),
+            _ => b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n".to_vec(),
+        })
+    });
+    let outcome = run_simple(&plan(&server, 1, 8), &mut go_on).unwrap();
+    let expected = ["status line \"HTP/1.1 200 OK\"", "field \"Content-Length: many\""];
+    assert_eq!(outcome.total.malformed.sorted(), expected.map(|words| (words.to_owned(), 4)));
 }
 
 #[test]

@@ -1,0 +1,207 @@
+//! What is asked of a server before a run: what would fail every time is said once, with its cure, instead of being counted a
+//! million times.
+//!
+//! Over TLS that is a handshake, which finds certificates that nobody believes and protocols that are not spoken. HTTP/2 over
+//! plain TCP is known beforehand, so a server that does not speak it is only found out by speaking. Whoever refuses or is
+//! silent is the run's to count. Leaves out whom to believe (`trust`). Tested here and in `tests/nginx`.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustls::{AlertDescription, ClientConnection, StreamOwned};
+
+use crate::error::LoadError;
+use crate::plan::Protocol;
+use crate::trust::{Tls, is_of_tls};
+use crate::wire::quoted;
+
+/// Longest wait before a run. A server that needs longer for a handshake or a small file is not ready to be loaded.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a client of HTTP/2 says first: the preface and settings that set nothing (RFC 9113 §3.4, §6.5).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// Bytes of a frame's head (RFC 9113 §4.1).
+const FRAME_HEAD: usize = 9;
+/// Bytes of another answer that are looked at, for the error to show. A status line has fewer.
+const ANSWER_BYTES_MAX: usize = 256;
+
+/// Finds what would fail every time with the server at `addr`.
+pub(crate) fn try_server(addr: SocketAddr, tls: Option<&Tls>, protocol: Protocol) -> Result<(), LoadError> {
+    match (tls, protocol) {
+        (Some(tls), _) => try_handshake(addr, tls, protocol),
+        (None, Protocol::Http2) => try_preface(addr),
+        (None, Protocol::Http1) => Ok(()),
+    }
+}
+
+fn try_handshake(addr: SocketAddr, tls: &Tls, protocol: Protocol) -> Result<(), LoadError> {
+    let Ok(mut stream) = secure(addr, tls) else { return Ok(()) };
+    while stream.conn.is_handshaking() {
+        if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
+            return match alert(&error) {
+                Some(AlertDescription::NoApplicationProtocol) if protocol == Protocol::Http2 => {
+                    Err(LoadError::Http2 { addr, how: "it refused to in the TLS handshake (ALPN)".into() })
+                }
+                _ => of_tls(&error, tls, addr).map_or(Ok(()), Err),
+            };
+        }
+    }
+    let spoken = stream.conn.alpn_protocol();
+    if protocol == Protocol::Http1 || spoken == Some(protocol.alpn()) {
+        return Ok(());
+    }
+    let chosen = spoken.map_or_else(|| "nothing".to_owned(), |name| name.escape_ascii().to_string());
+    Err(LoadError::Http2 { addr, how: format!("it chose {chosen} in the TLS handshake (ALPN)") })
+}
+
+/// Says HTTP/2's first words over plain TCP. Who speaks it answers with settings of its own.
+fn try_preface(addr: SocketAddr) -> Result<(), LoadError> {
+    let wrong = |how| Err(LoadError::Http2 { addr, how });
+    let Ok(mut stream) = plain(addr) else { return Ok(()) };
+    let mut answer = Vec::new();
+    let mut ended = stream.write_all(PREFACE).err();
+    while ended.is_none() && answer.len() < FRAME_HEAD {
+        ended = more(&mut stream, &mut answer).err();
+    }
+    // A frame of settings, on no stream, that acknowledges nothing.
+    if let [_, _, _, 4, flags, 0, 0, 0, 0, ..] = answer[..]
+        && flags & 1 == 0
+    {
+        return Ok(());
+    }
+    match ended.map(|error| error.kind()) {
+        Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) if answer.is_empty() => Ok(()),
+        _ if answer.is_empty() => wrong("it ended the connection when it was spoken to".into()),
+        _ => {
+            while !answer.contains(&b'\n') && answer.len() < ANSWER_BYTES_MAX {
+                if more(&mut stream, &mut answer).is_err() {
+                    break;
+                }
+            }
+            wrong(format!("it answered {}", quoted(&answer)))
+        }
+    }
+}
+
+/// Appends what comes next; the end of the connection is an error.
+fn more(stream: &mut TcpStream, answer: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; ANSWER_BYTES_MAX];
+    match stream.read(&mut buffer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => {
+            answer.extend_from_slice(&buffer[..count]);
+            Ok(())
+        }
+    }
+}
+
+fn plain(addr: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
+fn secure(addr: SocketAddr, tls: &Tls) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let connection = tls.connection().map_err(io::Error::other)?;
+    Ok(StreamOwned::new(connection, plain(addr)?))
+}
+
+/// A connection of the kind that `tls` says.
+pub(crate) fn connect(addr: SocketAddr, tls: Option<&Tls>) -> io::Result<Box<dyn Talk>> {
+    Ok(match tls {
+        None => Box::new(plain(addr)?),
+        Some(tls) => Box::new(secure(addr, tls)?),
+    })
+}
+
+/// What can be read and written.
+pub(crate) trait Talk: Read + Write {}
+
+impl<T: Read + Write> Talk for T {}
+
+fn of_rustls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn alert(error: &io::Error) -> Option<AlertDescription> {
+    match of_rustls(error) {
+        Some(rustls::Error::AlertReceived(alert)) => Some(*alert),
+        _ => None,
+    }
+}
+
+/// What TLS found wrong with the server at `addr`, with its cure; nothing if the error is of another kind.
+pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<LoadError> {
+    if !is_of_tls(error) {
+        return None;
+    }
+    let cure = match of_rustls(error) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "; give the certificate that vouches for it with --ca, or --insecure"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "; what answers there speaks no TLS: is it http://, or another port?"
+        }
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+            "; it does not speak HTTP/1.1: try --http2"
+        }
+        _ => "",
+    };
+    let name = tls.name.to_str();
+    Some(LoadError::Tls(format!("{name} at {addr}: the TLS handshake failed: {error}{cure}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust::Trust;
+    use std::net::TcpListener;
+
+    /// What is found out about a server that answers its first bytes with `answer` and then waits for the client to leave, or
+    /// closes at once if that is empty.
+    fn found(answer: &'static [u8], find: impl Fn(SocketAddr) -> Result<(), LoadError>) -> Option<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _first = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(answer).unwrap();
+            // Until the client has read it: closing with something unread would reset.
+            while !answer.is_empty() && stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+        });
+        let said = find(addr).err().map(|error| error.to_string());
+        server.join().unwrap();
+        assert!(said.as_ref().is_none_or(|said| said.contains(&addr.to_string())), "{said:?}");
+        said
+    }
+
+    /// Whoever wrote https for http was told of a corrupt message.
+    #[test]
+    fn a_server_without_tls_is_said() {
+        let tls = Tls::new(&"https://a/".parse().unwrap(), &Trust::Anyone, Protocol::Http1).unwrap().unwrap();
+        let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+        let said = found(answer, |addr| try_server(addr, Some(&tls), Protocol::Http1)).expect("an error");
+        assert!(said.contains("http://"), "{said}");
+    }
+
+    /// A run of HTTP/2 against such a server had nothing but malformed answers, and nobody said why.
+    #[test]
+    fn a_server_without_http2_is_said() {
+        let http2 = |addr| try_server(addr, None, Protocol::Http2);
+        let said = found(b"HTTP/1.1 400 Bad Request\r\n\r\n", http2).expect("an error");
+        assert!(said.contains("it answered \"HTTP/1.1 400 Bad Request\"; leave out --http2"), "{said}");
+        let said = found(b"", http2).expect("an error");
+        assert!(said.contains("it ended the connection"), "{said}");
+        let said = found(b"\0\0\0\x04\x01\0\0\0\0", http2);
+        assert!(said.is_some(), "settings are acknowledged after they are said");
+        assert_eq!(found(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x80", http2), None);
+    }
+
+    #[test]
+    fn nobody_there_is_the_runs_to_count() {
+        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(try_server(addr, None, Protocol::Http2).is_ok());
+    }
+}
