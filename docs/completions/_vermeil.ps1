@@ -244,11 +244,12 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         }
         'vermeil;steer' {
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'The cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list')
-            [CompletionResult]::new('--nic', '--nic', [CompletionResultType]::ParameterName, 'A card to steer; may be repeated')
+            [CompletionResult]::new('--nic', '--nic', [CompletionResultType]::ParameterName, 'A card to steer; may be repeated, but not with xdp and compare')
             [CompletionResult]::new('--queues', '--queues', [CompletionResultType]::ParameterName, 'Whether the number of a card''s queues may change')
             [CompletionResult]::new('--confirm', '--confirm', [CompletionResultType]::ParameterName, 'With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'With verify: count only reads from sockets of this local port')
-            [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'With verify: how long to measure, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--xdp', '--xdp', [CompletionResultType]::ParameterName, 'With xdp and compare: where the program runs')
             [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'The folder that holds what was before, until it is undone')
             [CompletionResult]::new('--root', '--root', [CompletionResultType]::ParameterName, 'With plan: a recorded machine instead of this one')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text')

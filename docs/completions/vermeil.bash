@@ -1786,7 +1786,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__steer)
-            opts="-h --cores --nic --queues --confirm --port --time --state --root --json --help plan apply confirm verify undo guard"
+            opts="-h --cores --nic --queues --confirm --port --time --xdp --state --root --json --help plan apply confirm verify undo xdp compare guard"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1814,6 +1814,10 @@ _vermeil() {
                     ;;
                 --time)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --xdp)
+                    COMPREPLY=($(compgen -W "auto native generic" -- "${cur}"))
                     return 0
                     ;;
                 --state)

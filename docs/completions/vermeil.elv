@@ -224,11 +224,12 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;steer'= {
             cand --cores 'The cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list'
-            cand --nic 'A card to steer; may be repeated'
+            cand --nic 'A card to steer; may be repeated, but not with xdp and compare'
             cand --queues 'Whether the number of a card''s queues may change'
             cand --confirm 'With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h'
             cand --port 'With verify: count only reads from sockets of this local port'
-            cand --time 'With verify: how long to measure, in seconds or with a unit: ms, s, m, h'
+            cand --time 'With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h'
+            cand --xdp 'With xdp and compare: where the program runs'
             cand --state 'The folder that holds what was before, until it is undone'
             cand --root 'With plan: a recorded machine instead of this one'
             cand --json 'Write JSON instead of text'

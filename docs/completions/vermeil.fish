@@ -190,12 +190,15 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l plan -d 'Write 
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l json -d 'Write JSON instead of a drawing'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l cores -d 'The cpus of the server\'s cores, as for `vermeil serve --cores`: all, a number, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l nic -d 'A card to steer; may be repeated' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l nic -d 'A card to steer; may be repeated, but not with xdp and compare' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l queues -d 'Whether the number of a card\'s queues may change' -r -f -a "fit\t'One for each core, as far as the card has them; the link goes down for a moment'
 keep\t'As many as there are'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l confirm -d 'With apply: take everything back unless `vermeil steer confirm` is said within this, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l port -d 'With verify: count only reads from sockets of this local port' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l time -d 'With verify: how long to measure, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l time -d 'With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l xdp -d 'With xdp and compare: where the program runs' -r -f -a "auto\t'In the driver where it can and its packets are whole (not veth), else in the stack'
+native\t'In the driver, or not at all'
+generic\t'In the stack, before anything else; with every driver'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l state -d 'The folder that holds what was before, until it is undone' -r -f -a "(__fish_complete_directories)"
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l root -d 'With plan: a recorded machine instead of this one' -r -f -a "(__fish_complete_directories)"
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l json -d 'Write JSON instead of text'

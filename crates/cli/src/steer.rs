@@ -2,7 +2,10 @@
 //!
 //! Owns the order of a command's steps: whoever was killed is finished for first, plans are printed unless `apply` is
 //! said, and changes that are to be confirmed have a process of their own that takes them back. Leaves out planning and
-//! setting, which are the steer crate's. Tested in `tests/steer.rs`, on software cards in a network namespace.
+//! setting, which are the steer crate's, and what a process does as long as it lives (`steer/xdp.rs`). Tested in
+//! `tests/steer`, on software cards in a network namespace.
+
+mod xdp;
 
 use crate::usage::UsageError;
 use crate::values::{Span, parse_cores};
@@ -17,7 +20,7 @@ use std::time::Duration;
 use vermeil_server::config::Surroundings;
 use vermeil_steer::{
     Error, Kernel, Live, Network, Plan, Queues, Recorded, Recovered, Request, STATE_FOLDER, Steering, Store,
-    System, now, plan, read, render, verify,
+    System, advise, now, plan, read, render, verify,
 };
 use vermeil_topology::{Allowed, CoreSelection, Machine, sysfs};
 
@@ -29,6 +32,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil steer confirm",
     "vermeil steer verify --port 443 --time 10s",
     "vermeil steer undo",
+    "vermeil steer compare --nic eth0 --cores 0-3 --time 20s",
+    "vermeil steer xdp --nic eth0 --cores 0-3",
 ];
 
 /// How often the process that takes unconfirmed changes back looks whether they were confirmed. Guess: nobody waits for
@@ -48,6 +53,10 @@ enum Action {
     Verify,
     /// Bring back exactly what was
     Undo,
+    /// Spread one card's flows over the cores in front of the stack (XDP), until SIGINT or SIGTERM
+    Xdp,
+    /// Measure under traffic whether that costs less than spreading in the stack (RPS)
+    Compare,
     /// Take back what is not confirmed in time
     #[value(hide = true)]
     Guard,
@@ -78,7 +87,7 @@ pub(crate) struct SteerArgs {
     #[arg(long, value_name = "LIST|N|all", default_value = "all", value_parser = parse_cores)]
     cores: CoreSelection,
 
-    /// A card to steer; may be repeated
+    /// A card to steer; may be repeated, but not with xdp and compare
     ///
     /// Default: every card with a device that is up. Cards made by software (veth) are steered only when named.
     #[arg(long, value_name = "NAME")]
@@ -101,11 +110,15 @@ pub(crate) struct SteerArgs {
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// With verify: how long to measure, in seconds or with a unit: ms, s, m, h
+    /// With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     time: Span,
+
+    /// With xdp and compare: where the program runs
+    #[arg(long, value_enum, value_name = "PLACE", default_value = "auto")]
+    xdp: xdp::Xdp,
 
     /// The folder that holds what was before, until it is undone
     #[arg(long, value_name = "DIR", default_value = STATE_FOLDER, value_hint = ValueHint::DirPath)]
@@ -132,6 +145,10 @@ enum Failure {
     Usage(#[from] UsageError),
     #[error("{0}")]
     Steer(#[from] Error),
+    #[error("name the one card whose packets are to be spread: --nic NAME")]
+    OneCard,
+    #[error("{0} is gone, and with it the program; nothing is left to undo")]
+    Gone(String),
     #[error("{option} goes with `vermeil steer {action}` only")]
     Misplaced { option: &'static str, action: &'static str },
 }
@@ -140,9 +157,15 @@ impl Failure {
     fn exit(&self) -> Exit {
         match self {
             Self::Usage(error) => error.exit(),
-            Self::Misplaced { .. } | Self::Steer(Error::NoSuchNic { .. }) => Exit::Usage,
-            Self::Steer(Error::Sysfs { .. } | Error::State { .. } | Error::Blocked(_)) => Exit::CannotStart,
-            Self::Steer(_) => Exit::Failed,
+            Self::Misplaced { .. } | Self::OneCard | Self::Steer(Error::NoSuchNic { .. }) => Exit::Usage,
+            Self::Steer(
+                Error::Sysfs { .. }
+                | Error::State { .. }
+                | Error::Blocked(_)
+                | Error::Classify { .. }
+                | Error::Spread { .. },
+            ) => Exit::CannotStart,
+            Self::Gone(_) | Self::Steer(_) => Exit::Failed,
         }
     }
 }
@@ -174,13 +197,17 @@ impl SteerArgs {
         }
         match self.action {
             Action::Plan => {
-                let plan = self.plan(&*kernel)?.1;
+                let mut plan = self.plan(&*kernel)?.1;
+                if self.root.is_none() {
+                    advise(&mut plan, &store)?;
+                }
                 Ok(self.text(&plan, render::plan))
             }
             Action::Apply => {
                 let mut again = || self.plan(&*kernel).map_err(into_steer);
                 let confirm = self.confirm.map(Duration::from);
-                let applied = steering.apply(&mut again, confirm, &mut || self.start_guard())?;
+                let mut guard = || if self.confirm.is_some() { self.start_guard() } else { Ok(()) };
+                let applied = steering.apply(&mut again, confirm, &mut guard)?;
                 Ok(self.text(&applied, render::applied) + &self.remaining())
             }
             Action::Confirm => {
@@ -198,6 +225,8 @@ impl SteerArgs {
                 Ok(self.text(&verified, render::verified))
             }
             Action::Undo => Ok(self.text(&steering.undo()?, render::restored)),
+            Action::Xdp => self.classify(&*kernel),
+            Action::Compare => self.compare(&*kernel, &steering),
             Action::Guard => unreachable!("done above"),
         }
     }
@@ -256,9 +285,6 @@ impl SteerArgs {
 
     /// A process that outlives this one and takes everything back unless somebody confirms.
     fn start_guard(&self) -> io::Result<()> {
-        if self.confirm.is_none() {
-            return Ok(());
-        }
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["steer", "guard", "--state"]).arg(&self.state);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");

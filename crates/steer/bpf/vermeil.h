@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What both programs use. They are compiled without a library and without relocations: maps and numbers that are known
+ * What the programs use. They are compiled without a library and without relocations: maps and numbers that are known
  * only when a program is loaded are 64-bit immediates with a mark in their upper half, which the loader (bpf.rs) finds
  * and fills in. So no ELF file, no compiler and no type information is needed where the program runs.
  */
@@ -23,6 +23,7 @@ typedef unsigned long long u64;
 static void *(*lookup)(void *map, const void *key) = (void *)1;
 static u64 (*now_ns)(void) = (void *)5;
 static u32 (*this_cpu)(void) = (void *)8;
+static long (*redirect)(void *map, u64 key, u64 flags) = (void *)51;
 static long (*load_bytes_relative)(const void *md, u32 offset, void *to, u32 length, u32 from) = (void *)68;
 static long (*select_socket)(void *md, void *map, void *key, u64 flags) = (void *)82;
 static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;

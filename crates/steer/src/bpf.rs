@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-pub(crate) use programs::{ACCEPT, METER};
+pub(crate) use programs::{ACCEPT, CLASSIFY, METER};
 
 /// Of `linux/bpf.h`.
 mod number {
@@ -22,6 +22,9 @@ mod number {
     pub(super) const MAP_UPDATE: u32 = 2;
     pub(super) const PROG_LOAD: u32 = 5;
     pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
+    pub(super) const LINK_CREATE: u32 = 28;
+    /// `BPF_XDP` of `enum bpf_attach_type`.
+    pub(super) const ATTACH_XDP: u32 = 37;
     /// `BPF_LD | BPF_DW | BPF_IMM`: the only instruction of two words.
     pub(super) const LOAD_WIDE: u8 = 0x18;
     pub(super) const PSEUDO_MAP_FD: u64 = 1;
@@ -39,6 +42,8 @@ pub(crate) enum MapKind {
     Array = 2,
     /// Values by index, one per cpu.
     ArrayPerCpu = 6,
+    /// Queues of packets, by the cpu that takes them up.
+    Cpus = 16,
     /// Sockets of a group that shares an address.
     Sockets = 20,
 }
@@ -46,6 +51,8 @@ pub(crate) enum MapKind {
 /// What a program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramKind {
+    /// Runs for every packet that a card receives.
+    Xdp = 6,
     /// Runs at a tracepoint of the kernel.
     RawTracepoint = 17,
     /// Chooses the socket of a new connection.
@@ -186,6 +193,25 @@ pub(crate) fn attach_raw_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io:
     attributes[1] = pair(handle(program), 0);
     // SAFETY: the name outlives the call.
     unsafe { bpf_open(number::RAW_TRACEPOINT_OPEN, &attributes) }
+}
+
+/// Where on the way of a packet a program runs (`XDP_FLAGS_*` of `linux/if_link.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum XdpPlace {
+    /// In the stack, before anything else.
+    Generic = 1 << 1,
+    /// In the driver.
+    Native = 1 << 2,
+}
+
+/// Runs `program` for every packet that the card with number `nic` receives, until the descriptor is closed, by whomever:
+/// the kernel closes those of a process that is killed.
+pub(crate) fn attach_xdp(nic: u32, place: XdpPlace, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 16];
+    attributes[0] = pair(handle(program), nic);
+    attributes[1] = pair(number::ATTACH_XDP, place as u32);
+    // SAFETY: the command reads numbers only.
+    unsafe { bpf_open(number::LINK_CREATE, &attributes) }
 }
 
 /// Lets `program` choose among the sockets that share the address of `socket`.

@@ -70,6 +70,36 @@ pub enum Error {
     /// Some settings could not be brought back.
     #[error("not everything could be restored: {}; try again: vermeil steer undo", .0.join("; "))]
     Restore(Vec<String>),
+    /// The kernel does not classify a card's packets for us.
+    #[error("cannot classify the packets of {nic} (XDP): {source}{}", xdp_hint(source))]
+    Classify {
+        /// The card.
+        nic: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Packets that were classified came to nothing.
+    #[error(
+        "{nic}: stopped, since {wrong} packets had wrong checksums after they were handed to their cpus: {driver} \
+         loses track of what a sender on this machine leaves to its card; use --xdp generic, or have the sender make them \
+         (ethtool -K SENDER tx off)"
+    )]
+    Checksums {
+        /// The card.
+        nic: String,
+        /// Its driver.
+        driver: String,
+        /// How many.
+        wrong: u64,
+    },
+    /// Packets are spread already, and would be handed on twice.
+    #[error(
+        "nothing was changed: packets of {nic} are spread in software already (RPS); take it back first: vermeil steer undo"
+    )]
+    Spread {
+        /// The card.
+        nic: String,
+    },
     /// Whoever takes unconfirmed changes back could not be started.
     #[error("nothing was changed: cannot start the process that would take the changes back: {0}")]
     Guard(io::Error),
@@ -83,6 +113,20 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// The same for XDP.
+fn xdp_hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => " (root, or CAP_BPF with CAP_NET_ADMIN, may)",
+        Some(libc::EBUSY | libc::EEXIST) => {
+            " (another program is there: `ip link show` names it; there is room for one)"
+        }
+        Some(libc::EOPNOTSUPP) => " (its driver cannot; --xdp generic needs nothing of it)",
+        Some(libc::EINVAL | libc::ENOSYS) => " (since Linux 5.9; a driver may refuse its MTU or its queues)",
+        Some(libc::ENODEV) => " (a cpu or the card is not there)",
+        _ => "",
+    }
 }
 
 /// The cure, where the system's word suggests one.

@@ -11,7 +11,8 @@
 //! - [`Steering`] saves what was, then carries a plan out wholly or not at all, and brings back exactly what was.
 //! - [`verify()`] says, under traffic, how many reads happened on the cpu that had handled the packets.
 //!
-//! - [`AcceptSteering`] has the kernel choose the core of a new connection.
+//! - [`AcceptSteering`] has the kernel choose the core of a new connection, [`Classifier`] the cpu of a packet in front of the
+//!   stack; [`compare()`] measures whether the latter is worth it.
 //!
 //! Must never know HTTP. Unsafe code stands in `ethtool` (ioctl) and `bpf` (bpf(2)) alone.
 
@@ -35,6 +36,8 @@ mod state;
 mod accept;
 mod bpf;
 mod btf;
+mod classify;
+mod compare;
 mod meter;
 mod verify;
 
@@ -42,6 +45,8 @@ pub mod render;
 
 pub use accept::{AcceptSteering, CORE_BYTES, Mode, homes, near};
 pub use apply::{Applied, Recovered, Restored, Steering};
+pub use classify::{Classified, Classifier, Place, PlaceChoice, wrong_checksums};
+pub use compare::{Compared, Comparison, ROUNDS, Row, Way, advise, compare, refuse_wrong_checksums};
 pub use error::Error;
 pub use kernel::{Kernel, Live, Recorded};
 pub use meter::{Meter, Reads};

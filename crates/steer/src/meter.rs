@@ -49,11 +49,7 @@ impl Meter {
             Some([btf.offset("sock_common", "skc_incoming_cpu")?, btf.offset("sock_common", "skc_num")?])
         });
         let [incoming, local_port] = offsets.ok_or("the kernel's sockets do not name their cpu")?;
-        let possible: CpuSet = fs::read_to_string("/sys/devices/system/cpu/possible")
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .ok_or("/sys/devices/system/cpu/possible cannot be read")?;
-        let possible = possible.iter().last().map_or(1, |cpu| cpu.0 as usize + 1);
+        let possible = possible_cpus().ok_or("/sys/devices/system/cpu/possible cannot be read")?;
         let start = || {
             let counts = bpf::create_map(MapKind::ArrayPerCpu, 8, 2, Mappable::No)?;
             let numbers = [incoming, local_port, u32::from(port.unwrap_or(0))];
@@ -82,6 +78,13 @@ impl Meter {
             .filter(|reads| reads.here + reads.elsewhere > 0)
             .collect()
     }
+}
+
+/// Cpus that there could be, counted from 0: maps with a value per cpu have as many.
+pub(crate) fn possible_cpus() -> Option<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
+    let possible: CpuSet = text.trim().parse().ok()?;
+    Some(possible.iter().last().map_or(1, |cpu| cpu.0 as usize + 1))
 }
 
 #[cfg(test)]

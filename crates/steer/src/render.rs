@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Applied, Change, NicPlan, Plan, Restored, Verified};
+use crate::{Applied, Change, Classified, Comparison, NicPlan, Place, Plan, Restored, Verified, Way};
 
 /// A plan: per card where its packets go, then what would be set and why.
 pub fn plan(plan: &Plan) -> String {
@@ -76,6 +76,72 @@ pub fn restored(restored: &Restored) -> String {
             format_args!("{setting}: somebody else had changed it; it has its old value again too"),
         );
     }
+    text
+}
+
+/// What both ways to spread packets came to, and which to take.
+pub fn compared(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    let Comparison { nic, cpus, place, rows } = comparison;
+    let place = place_name(*place);
+    line(
+        &mut text,
+        format_args!("{nic}: RPS and XDP ({place}) in turn over cpus {cpus}, {} windows", rows.len()),
+    );
+    for (way, name) in [(Way::Rps, "RPS"), (Way::Xdp, "XDP")] {
+        let (rate, cost) = comparison.medians(way);
+        let here: Vec<f64> = comparison.of(way).filter_map(|row| row.here_share).collect();
+        let here = match here.len() {
+            0 => String::new(),
+            count => {
+                let mean = here.iter().sum::<f64>() / count as f64 * 100.0;
+                format!(", {mean:.1} % of reads on the cpu of their packets")
+            }
+        };
+        line(
+            &mut text,
+            format_args!("  {name}: {rate:.0} packets/s, {cost:.2} µs of kernel time each{here}"),
+        );
+    }
+    let verdict = comparison.verdict();
+    match verdict.saved {
+        None => line(
+            &mut text,
+            format_args!("too few packets came to tell: put load on it, or measure for longer (--time)"),
+        ),
+        Some(saved) if verdict.is_gain => line(
+            &mut text,
+            format_args!(
+                "XDP takes {:.0} % less: vermeil steer xdp --nic {nic} --cores {cpus}",
+                saved * 100.0
+            ),
+        ),
+        Some(saved) => line(
+            &mut text,
+            format_args!(
+                "no gain that holds in every round ({:+.0} % of kernel time): stay with RPS",
+                -saved * 100.0
+            ),
+        ),
+    }
+    text
+}
+
+/// The name of a place, for people.
+pub fn place_name(place: Place) -> &'static str {
+    match place {
+        Place::Native => "native: in the driver",
+        Place::Generic => "generic: in the stack",
+    }
+}
+
+/// What a classifier has done.
+pub fn classified(classified: &Classified) -> String {
+    let mut text = String::new();
+    for (cpu, count) in &classified.steered {
+        line(&mut text, format_args!("cpu {cpu}: {count} packets"));
+    }
+    line(&mut text, format_args!("not steered: {} packets", classified.unsteered));
     text
 }
 

@@ -92,6 +92,16 @@ impl Store {
         &self.folder
     }
 
+    /// Where the verdict on a card is remembered.
+    pub(crate) fn compared_path(&self, nic: &str) -> PathBuf {
+        self.file.with_extension(format!("{nic}.compared"))
+    }
+
+    /// Which boot this is: what is remembered of another is void.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
     /// Waits until nobody else changes settings.
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
         let path = self.file.with_extension("lock");

@@ -1,86 +1,20 @@
 //! `vermeil steer` on software cards in a network namespace of its own: what is applied is there, what is undone is what
 //! was, to the byte, also when nobody confirms and when the process that should see to that is killed.
 //!
+//! `namespace` is that place; `xdp` is what lasts as long as a process.
+//!
 //! Needs root and `ip`; says so and passes without. This machine's own cards are never touched.
+
+mod namespace;
+mod xdp;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+
+use namespace::Namespace;
 
 const VERMEIL: &str = env!("CARGO_BIN_EXE_vermeil");
-
-/// A process in a network namespace with a pair of cards of two queues each; the namespace goes with it.
-struct Namespace {
-    holder: Child,
-    state: tempfile::TempDir,
-}
-
-impl Namespace {
-    fn new() -> Option<Self> {
-        let script = "mount -t sysfs sysfs /sys && \
-            ip link add steer0 numtxqueues 2 numrxqueues 2 type veth peer name steer1 numtxqueues 2 numrxqueues 2 && \
-            ip link set steer0 up && ip link set steer1 up && echo ready && exec sleep 600";
-        let mut holder = Command::new("unshare")
-            .args(["--net", "--mount", "sh", "-c", script])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let mut ready = String::new();
-        let stdout = holder.stdout.take()?;
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut ready).ok()?;
-        let namespace = Self { holder, state: tempfile::tempdir().ok()? };
-        if ready != "ready\n" {
-            eprintln!("SKIPPED: no network namespace with software cards can be made here (root, iproute2)");
-            return None;
-        }
-        Some(namespace)
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--target={}", self.holder.id())).args(["--net", "--mount", program]);
-        command
-    }
-
-    fn steer(&self, args: &[&str]) -> Output {
-        let mut command = self.command(VERMEIL);
-        command.args(["steer", "--state"]).arg(self.state.path()).args(args);
-        command.output().expect("nsenter runs")
-    }
-
-    /// The text of a command that must end well.
-    fn says(&self, args: &[&str]) -> String {
-        let output = self.steer(args);
-        let (out, error) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{args:?}: {out}{error}");
-        out + &error
-    }
-
-    /// The steering of `steer0`, a line for each file.
-    fn settings(&self) -> String {
-        let script = "cd /sys/class/net/steer0/queues && grep . */rps_cpus */xps_cpus */rps_flow_cnt";
-        let output = self.command("sh").args(["-c", script]).output().expect("nsenter runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn wait_until(&self, what: &str, done: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !done() {
-            assert!(Instant::now() < deadline, "{what}: {}", self.settings());
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
-    }
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -141,7 +75,7 @@ fn whoever_was_killed_the_next_command_finishes() {
     let before = namespace.settings();
     namespace.says(&["apply", "--nic", "steer0", "--cores", "1"]);
     // As a command leaves it that was killed between two changes.
-    let state = only_file(namespace.state.path());
+    let state = only_file(namespace.state());
     let text = fs::read_to_string(&state).unwrap();
     fs::write(&state, text.replace("\"phase\": \"applied\"", "\"phase\": \"applying\"")).unwrap();
     let said = namespace.says(&["plan", "--nic", "steer0", "--cores", "1"]);

@@ -1,0 +1,108 @@
+//! `vermeil steer xdp` and `vermeil steer compare`: a program in front of the stack that spreads a card's flows, while this
+//! process lives; and whether that is worth it.
+//!
+//! Owns when it ends: with a signal, with the card, or when packets come to nothing. The kernel takes the program away with
+//! the process, also if that is killed. Tested in `tests/steer/xdp.rs`.
+
+use super::{Failure, SteerArgs};
+use crate::{Exit, print};
+use clap::ValueEnum;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use vermeil_steer::{
+    Classifier, Error, Kernel, Nic, Place, PlaceChoice, ROUNDS, Steering, compare, read,
+    refuse_wrong_checksums, render, wrong_checksums,
+};
+use vermeil_topology::CpuSet;
+
+use crate::usage::UsageError;
+
+/// How often it looks whether it is to end, and whether packets arrive whole. Guess: soon enough for people.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Xdp {
+    /// In the driver where it can and its packets are whole (not veth), else in the stack
+    Auto,
+    /// In the driver, or not at all
+    Native,
+    /// In the stack, before anything else; with every driver
+    Generic,
+}
+
+impl Xdp {
+    fn choice(self) -> PlaceChoice {
+        match self {
+            Self::Auto => PlaceChoice::Auto,
+            Self::Native => PlaceChoice::Only(Place::Native),
+            Self::Generic => PlaceChoice::Only(Place::Generic),
+        }
+    }
+}
+
+impl SteerArgs {
+    /// Spreads the flows of one card until a signal comes; gives what it did.
+    pub(super) fn classify(&self, kernel: &dyn Kernel) -> Result<String, Failure> {
+        let (nic, cpus) = self.card(kernel)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            flag::register(signal, stop.clone())
+                .map_err(|source| Error::Classify { nic: nic.name.clone(), source })?;
+        }
+        let wrong_before = wrong_checksums(self.root());
+        let classifier = Classifier::attach(&nic, &cpus, self.xdp.choice())?;
+        print::failure(
+            &format_args!(
+                "{} ({}): XDP, {}, hands each flow to one of cpus {cpus}; SIGINT or SIGTERM ends it",
+                nic.name,
+                nic.driver,
+                render::place_name(classifier.place())
+            ),
+            Exit::Clean,
+        );
+        let place = self.root().join("sys/class/net").join(&nic.name);
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+            refuse_wrong_checksums(self.root(), &nic, &classifier, wrong_before)?;
+            if !place.exists() {
+                return Err(Failure::Gone(nic.name));
+            }
+        }
+        Ok(self.text(&classifier.counts(), render::classified))
+    }
+
+    /// Measures RPS beside XDP on one card.
+    pub(super) fn compare(&self, kernel: &dyn Kernel, steering: &Steering<'_>) -> Result<String, Failure> {
+        let (nic, cpus) = self.card(kernel)?;
+        let length = Duration::from(self.time) / (2 * ROUNDS);
+        let mut window = || {
+            thread::sleep(length);
+            length
+        };
+        let mut plan = || self.plan(kernel).map_err(super::into_steer);
+        let mut guard = || self.start_guard();
+        let asked = (&nic, &cpus, self.xdp.choice());
+        let comparison = compare(self.root(), asked, steering, &mut plan, &mut guard, &mut window)?;
+        Ok(self.text(&comparison, render::compared))
+    }
+
+    /// The one card that is named, whose packets nobody spreads yet, and the cpus for its flows.
+    fn card(&self, kernel: &dyn Kernel) -> Result<(Nic, CpuSet), Failure> {
+        let [name] = &self.nic[..] else { return Err(Failure::OneCard) };
+        let network = read(self.root(), kernel)?;
+        let present = network.nics.iter().map(|nic| nic.name.clone()).collect();
+        let nic = network.nics.into_iter().find(|nic| nic.name == *name);
+        let nic = nic.ok_or_else(|| Error::NoSuchNic { name: name.clone(), present })?;
+        if nic.rx.iter().any(|rx| rx.rps.as_ref().is_some_and(|cpus| !cpus.is_empty())) {
+            return Err(Error::Spread { nic: nic.name }.into());
+        }
+        let (machine, allowed) = self.machine()?;
+        let cores = self.cores.resolve(&machine, &allowed).map_err(UsageError::from)?;
+        Ok((nic, cores.into_iter().collect()))
+    }
+}

@@ -1,0 +1,198 @@
+//! Packets that a program spreads in front of the stack: all of them arrive, on the cpus that were chosen, and the program goes
+//! with its process, also when that is killed.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::namespace::{Namespace, SERVER};
+use super::{VERMEIL, text};
+
+/// A process that says when it is ready; killed when dropped.
+struct Running {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    ready: String,
+}
+
+impl Running {
+    /// Starts `command` and waits for a line with `ready` in it; what was said instead if it ends before.
+    fn start(command: &mut Command, ready: &str) -> Result<Self, String> {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("nsenter runs");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let (mut said, mut line) = (String::new(), String::new());
+        while !line.contains(ready) {
+            line.clear();
+            if stderr.read_line(&mut line).expect("text") == 0 {
+                child.wait().expect("ours");
+                return Err(said);
+            }
+            said += &line;
+        }
+        Ok(Self { child, stderr, ready: line })
+    }
+
+    /// Sends a signal and gives what it printed.
+    fn end(mut self, signal: Signal) -> String {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        let mut printed = String::new();
+        std::io::Read::read_to_string(&mut self.child.stdout.take().expect("piped"), &mut printed)
+            .expect("text");
+        self.child.wait().expect("ours");
+        printed
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Namespace {
+    fn classify(&self, args: &[&str]) -> Result<Running, String> {
+        let mut command = self.command(VERMEIL);
+        command.args(["steer", "xdp", "--nic", "steer0", "--state"]).arg(self.state()).args(args);
+        Running::start(&mut command, "hands each flow")
+    }
+
+    /// A server on `cpu`, and its URL.
+    fn serve(&self, cpu: &str) -> (Running, String) {
+        let mut command = self.command(VERMEIL);
+        let listen = format!("{SERVER}:0");
+        command.args(["serve", "--cores", cpu, "--log", "off", "--listen", &listen]).arg(self.state());
+        let server = Running::start(&mut command, "http://").expect("it serves");
+        let at = server.ready.find("http://").expect("it is there");
+        let url = server.ready[at..].split_whitespace().next().expect("a URL").to_owned();
+        (server, url)
+    }
+
+    fn load(&self, url: &str, args: &[&str]) -> Command {
+        let mut command = self.peer_command(VERMEIL);
+        command.args(["load", url, "-c", "4", "--json", "-"]).args(args).stdout(Stdio::piped());
+        command
+    }
+
+    fn has_program(&self) -> bool {
+        self.shell("ip -o link show steer0").contains("xdp")
+    }
+}
+
+/// The first and the last cpu that a test may use, as lists: a number alone is how many.
+fn cpus() -> [String; 2] {
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
+    let cpu = |part: Option<&str>| part.expect("a cpu").trim().to_owned();
+    let ends = [cpu(list.split([',', '-']).next()), cpu(list.split([',', '-']).next_back())];
+    ends.map(|cpu| format!("{cpu}-{cpu}"))
+}
+
+/// The cpu of such a list.
+fn number(list: &str) -> &str {
+    list.split('-').next().expect("a part")
+}
+
+fn all_good(output: &std::process::Output) {
+    let record: serde_json::Value = serde_json::from_str(&text(&output.stdout)).expect("a record");
+    assert_eq!((record["good"].as_u64(), record["failed"].as_u64()), (Some(400), Some(0)), "{record}");
+}
+
+#[test]
+fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
+    let Some(namespace) = Namespace::with_peer() else { return };
+    let [first, last] = cpus();
+    let (_server, url) = namespace.serve(&last);
+    let port = url.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    for cpu in [&last, &first] {
+        let classifier = match namespace.classify(&["--cores", cpu]) {
+            Ok(classifier) => classifier,
+            Err(said) => return eprintln!("SKIPPED: no XDP here: {said}"),
+        };
+        assert!(classifier.ready.contains("steer0 (veth): XDP, generic"), "{}", classifier.ready);
+        assert!(namespace.has_program());
+        let mut load = namespace.load(&url, &["-d", "30s"]).stderr(Stdio::null()).spawn().expect("it runs");
+        let verified = namespace.says(&["verify", "--port", &port, "--time", "500ms", "--json"]);
+        kill_process(Pid::from_child(&load), Signal::KILL).expect("it runs");
+        load.wait().expect("ours");
+        let verified: serde_json::Value = serde_json::from_str(&verified).expect("JSON");
+        match verified["here_share"].as_f64() {
+            Some(share) if cpu == &last => assert!(share > 0.9, "{verified}"),
+            Some(share) => assert!(share < 0.1, "{verified}"),
+            None => eprintln!("reads are not measurable here: {verified}"),
+        }
+        all_good(&namespace.load(&url, &["-n", "400"]).output().expect("it runs"));
+        let printed = classifier.end(Signal::TERM);
+        let packets =
+            printed.strip_prefix(&format!("cpu {}: ", number(cpu))).and_then(|rest| rest.split(' ').next());
+        assert!(packets.is_some_and(|count| count.parse::<u64>().expect("a count") >= 400), "{printed}");
+        assert!(!namespace.has_program(), "it ended");
+    }
+    let classifier = namespace.classify(&[]).expect("as before");
+    let second = namespace.classify(&[]).err().expect("there is one already");
+    assert!(
+        second.contains("cannot classify the packets of steer0") && second.contains("another"),
+        "{second}"
+    );
+    classifier.end(Signal::KILL);
+    namespace.wait_until("the kernel takes the program away", || !namespace.has_program());
+    all_good(&namespace.load(&url, &["-n", "400"]).output().expect("it runs"));
+}
+
+/// In veth's driver, what a sender on this machine leaves to its card is lost: every segment had a wrong checksum, and nothing
+/// said so.
+#[test]
+fn packets_that_come_to_nothing_end_it() {
+    let Some(namespace) = Namespace::with_peer() else { return };
+    let [_, last] = cpus();
+    let (_server, url) = namespace.serve(&last);
+    let native = ["--cores", &last, "--xdp", "native"];
+    let mut classifier = match namespace.classify(&native) {
+        Ok(classifier) => classifier,
+        Err(said) => return eprintln!("SKIPPED: no XDP in veth here: {said}"),
+    };
+    // Connections that were lost are tried again by the kernel once the program is gone.
+    all_good(&namespace.load(&url, &["-n", "400", "--timeout", "30s"]).output().expect("it runs"));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut classifier.stderr, &mut said).expect("text");
+    assert_eq!(classifier.child.wait().expect("ours").code(), Some(1));
+    assert!(said.contains("wrong checksums") && said.contains("--xdp generic"), "{said}");
+    let whole = namespace.peer_command("ethtool").args(["-K", "steer1", "tx", "off"]).output();
+    if whole.is_ok_and(|output| output.status.success()) {
+        let classifier = namespace.classify(&native).expect("as before");
+        assert!(classifier.ready.contains("native"), "{}", classifier.ready);
+        all_good(&namespace.load(&url, &["-n", "400"]).output().expect("it runs"));
+        assert!(classifier.end(Signal::INT).starts_with(&format!("cpu {}: ", number(&last))));
+    }
+}
+
+#[test]
+fn a_comparison_leaves_everything_as_it_was() {
+    let Some(namespace) = Namespace::with_peer() else { return };
+    let [first, last] = cpus();
+    let (_server, url) = namespace.serve(&last);
+    let before = namespace.settings();
+    let mut load = namespace.load(&url, &["-d", "30s"]).stderr(Stdio::null()).spawn().expect("it runs");
+    let cores = format!("{first},{last}");
+    let compare = ["compare", "--nic", "steer0", "--cores", &cores, "--time", "800ms", "--json"];
+    let output = namespace.steer(&compare);
+    kill_process(Pid::from_child(&load), Signal::KILL).expect("it runs");
+    load.wait().expect("ours");
+    if !output.status.success() {
+        return eprintln!("SKIPPED: no XDP here: {}", text(&output.stderr));
+    }
+    let compared: serde_json::Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    assert_eq!(compared["rows"].as_array().expect("windows").len(), 8, "{compared}");
+    assert!(compared["rows"][1]["packets"].as_u64().expect("a count") > 0, "{compared}");
+    assert_eq!(namespace.settings(), before);
+    assert!(!namespace.has_program());
+    namespace.says(&["plan", "--nic", "steer0"]);
+}
+
+#[test]
+fn one_card_is_named() {
+    let output = Command::new(VERMEIL).args(["steer", "xdp"]).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--nic NAME"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,189 @@
+//! Which cpu handles a packet, decided in front of the stack: an XDP program that hashes flows to cpus.
+//!
+//! For cards with one queue, in place of receive packet steering. Owns attaching, by a link that the kernel takes away with the
+//! process however that ends, the counts, and the look at checksums that a driver has lost. Leaves out whether it is worth
+//! it (`compare.rs`). Tested here where allowed, and with real traffic through the command.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher as _;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use vermeil_topology::{CpuId, CpuSet};
+
+use crate::bpf::{self, MapKind, Mappable, ProgramKind, XdpPlace};
+use crate::meter::possible_cpus;
+use crate::{Error, Nic};
+
+/// Packets that may wait for one cpu; what comes beyond is dropped. As the kernel's own example has it (`xdp_redirect_cpu`).
+const WAITING_MAX: u32 = 2048;
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// In the driver, before the kernel has made anything of the packet.
+    Native,
+    /// In the stack, before anything else.
+    Generic,
+}
+
+/// Which place is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PlaceChoice {
+    /// The driver, where it can and its packets are whole; the stack otherwise.
+    #[default]
+    Auto,
+    /// This one, or none.
+    Only(Place),
+}
+
+/// Packets since the beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Classified {
+    /// Went up where they were: no flow of TCP or UDP, or a fragment.
+    pub unsteered: u64,
+    /// Handed to a cpu, by cpu.
+    pub steered: Vec<(CpuId, u64)>,
+}
+
+impl Classified {
+    /// Handed to any cpu.
+    pub fn all_steered(&self) -> u64 {
+        self.steered.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Classifies the packets of a card while it lives.
+#[derive(Debug)]
+pub struct Classifier {
+    cpus: Vec<CpuId>,
+    place: Place,
+    counts: OwnedFd,
+    possible: usize,
+    _link: OwnedFd,
+}
+
+impl Classifier {
+    /// Begins to spread the flows that `nic` receives over `cpus`, of which there is at least one.
+    ///
+    /// # Errors
+    /// [`Error::Classify`], with the reason; nothing is changed then.
+    pub fn attach(nic: &Nic, cpus: &CpuSet, choice: PlaceChoice) -> Result<Self, Error> {
+        let cpus: Vec<CpuId> = cpus.iter().collect();
+        let made = Self::load(&cpus).and_then(|(program, counts)| {
+            let attach = |place| {
+                let flag = if place == Place::Native { XdpPlace::Native } else { XdpPlace::Generic };
+                bpf::attach_xdp(nic.index, flag, program.as_fd()).map(|link| (link, place))
+            };
+            let attached = match choice {
+                PlaceChoice::Only(place) => attach(place),
+                // What comes from this machine has no checksums there, and loses the note that says so.
+                PlaceChoice::Auto if nic.driver == "veth" => attach(Place::Generic),
+                PlaceChoice::Auto => attach(Place::Native).or_else(|error| match error.raw_os_error() {
+                    Some(libc::EPERM | libc::EACCES | libc::EBUSY | libc::EEXIST) => Err(error),
+                    _ => attach(Place::Generic),
+                }),
+            };
+            attached.map(|(link, place)| (link, place, counts))
+        });
+        let possible = possible_cpus().unwrap_or(1);
+        match made {
+            Ok((link, place, counts)) => Ok(Self { cpus, place, counts, possible, _link: link }),
+            Err(source) => Err(Error::Classify { nic: nic.name.clone(), source }),
+        }
+    }
+
+    /// The program, and its counts.
+    fn load(cpus: &[CpuId]) -> io::Result<(OwnedFd, OwnedFd)> {
+        let count = cpus.len() as u32;
+        let entries = cpus.iter().map(|cpu| cpu.0 + 1).max().unwrap_or(1);
+        let queues = bpf::create_map(MapKind::Cpus, 4, entries, Mappable::No)?;
+        let choices = bpf::create_map(MapKind::Array, 4, count, Mappable::No)?;
+        let counts = bpf::create_map(MapKind::ArrayPerCpu, 8, count + 1, Mappable::No)?;
+        for (choice, cpu) in (0..).zip(cpus) {
+            bpf::update(queues.as_fd(), cpu.0, &WAITING_MAX.to_ne_bytes())?;
+            bpf::update(choices.as_fd(), choice, &cpu.0.to_ne_bytes())?;
+        }
+        let seed = RandomState::new().hash_one(count) as u32;
+        let maps = [queues.as_fd(), choices.as_fd(), counts.as_fd()];
+        let program = bpf::load(ProgramKind::Xdp, &bpf::CLASSIFY, &maps, &[count, seed])?;
+        Ok((program, counts))
+    }
+
+    /// Where it runs.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> Classified {
+        let count = |which: u32| {
+            let mut bytes = vec![0; self.possible * 8];
+            // The map exists as long as we do.
+            bpf::lookup(self.counts.as_fd(), which, &mut bytes).expect("a map of one count more than cpus");
+            let words = bytes.chunks_exact(8);
+            words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).sum()
+        };
+        let steered = self.cpus.iter().zip(1..).map(|(&cpu, which)| (cpu, count(which))).collect();
+        Classified { unsteered: count(0), steered }
+    }
+}
+
+/// How many TCP and UDP packets this network namespace has dropped because their checksums were wrong.
+///
+/// A driver that hands a packet over without the note that its checksum is still to be made has all of a local sender's
+/// dropped: whoever sees this grow with what is steered has to stop.
+pub fn wrong_checksums(root: &Path) -> u64 {
+    let text = fs::read_to_string(root.join("proc/net/snmp")).unwrap_or_default();
+    let mut lines = text.lines();
+    let mut sum = 0;
+    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+        if names.starts_with("Tcp:") || names.starts_with("Udp:") {
+            let pairs = names.split(' ').zip(values.split(' '));
+            let wrong = pairs.filter(|(name, _)| *name == "InCsumErrors");
+            sum += wrong.filter_map(|(_, value)| value.parse::<u64>().ok()).sum::<u64>();
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn a_card_that_is_not_there_is_named() {
+        let nic = Nic {
+            name: "gone0".into(),
+            index: u32::MAX >> 1,
+            driver: String::new(),
+            kind: Kind::Software,
+            node: None,
+            up: false,
+            rx: Vec::new(),
+            tx: Vec::new(),
+            channels: None,
+            rss: None,
+            gro_flush_timeout_ns: None,
+            defer_hard_irqs: None,
+            threaded: None,
+        };
+        let error = Classifier::attach(&nic, &CpuSet::from_iter([CpuId(0)]), PlaceChoice::Auto).unwrap_err();
+        assert!(error.to_string().contains("gone0"), "{error}");
+    }
+
+    #[test]
+    fn wrong_checksums_are_added_up() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(wrong_checksums(folder.path()), 0);
+        fs::create_dir_all(folder.path().join("proc/net")).unwrap();
+        let text = "Ip: Forwarding InCsumErrors\nIp: 1 9\nTcp: InSegs InCsumErrors\nTcp: 70 3\nUdp: InCsumErrors\nUdp: 2\n";
+        fs::write(folder.path().join("proc/net/snmp"), text).unwrap();
+        assert_eq!(wrong_checksums(folder.path()), 5);
+    }
+}

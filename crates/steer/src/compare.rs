@@ -1,0 +1,321 @@
+//! Whether an XDP program spreads a card's packets for less than receive packet steering does: both in turn, under the traffic
+//! there is.
+//!
+//! Owns the windows, the verdict, and remembering it for plans until the next boot. What counts is the kernel's cpu time for a
+//! packet, on all cpus: spreading costs where packets arrive and where they are handled. Leaves out traffic and waiting.
+//! The verdict is tested here, the way there through the command.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use vermeil_topology::CpuSet;
+
+use crate::{
+    Class, Classifier, Error, Meter, Network, Nic, Place, PlaceChoice, Plan, Steering, Store, wrong_checksums,
+};
+
+/// Windows of each way, in turn. A guess: by chance one way is better in all of four rounds once in sixteen times.
+pub const ROUNDS: u32 = 4;
+
+/// Fewer packets in a window say nothing. A guess: a hundredth of what one connection of a web server brings in a second
+/// would be noise of everything else.
+const PACKETS_MIN: u64 = 1_000;
+
+/// How far the rate of packets may fall for the sake of a lower cost: less is noise.
+const RATE_KEPT: f64 = 0.98;
+
+/// How long after its window what was set for it stays at most, should nobody be left to take it back.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Who spreads the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// The stack, by the settings of a plan.
+    Rps,
+    /// A program in front of it.
+    Xdp,
+}
+
+/// One window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Who spread.
+    pub way: Way,
+    /// How long.
+    pub seconds: f64,
+    /// Packets received.
+    pub packets: u64,
+    /// The kernel's cpu time, on all cpus.
+    pub kernel_seconds: f64,
+    /// Share of reads, 0 to 1, on the cpu that had handled the packets, where that can be measured.
+    pub here_share: Option<f64>,
+}
+
+impl Row {
+    fn cost(&self) -> f64 {
+        self.kernel_seconds / self.packets.max(1) as f64
+    }
+
+    fn rate(&self) -> f64 {
+        self.packets as f64 / self.seconds.max(1e-9)
+    }
+}
+
+/// What came of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The card.
+    pub nic: String,
+    /// The cpus that packets were spread over.
+    pub cpus: CpuSet,
+    /// Where the program ran.
+    pub place: Place,
+    /// The windows, in their order: RPS and XDP in turn.
+    pub rows: Vec<Row>,
+}
+
+/// What is remembered of one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Share, 0 to 1, of the kernel's time for a packet that XDP saves; negative where it costs more. `None` without enough
+    /// traffic.
+    pub saved: Option<f64>,
+    /// Whether it is worth it: it saved in every round, and the packets came no more slowly.
+    pub is_gain: bool,
+    boot: String,
+}
+
+impl Comparison {
+    /// The windows of one way.
+    pub fn of(&self, way: Way) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.way == way)
+    }
+
+    /// The median of something over the windows of one way.
+    pub fn median(&self, way: Way, what: fn(&Row) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.of(way).map(what).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    }
+
+    /// Packets a second, and microseconds of the kernel's time for each, as the median of one way's windows.
+    pub fn medians(&self, way: Way) -> (f64, f64) {
+        (self.median(way, Row::rate), self.median(way, Row::cost) * 1e6)
+    }
+
+    /// What it says.
+    pub fn verdict(&self) -> Compared {
+        let boot = String::new();
+        if self.rows.is_empty() || self.rows.iter().any(|row| row.packets < PACKETS_MIN) {
+            return Compared { saved: None, is_gain: false, boot };
+        }
+        let ((rps_rate, rps), (xdp_rate, xdp)) = (self.medians(Way::Rps), self.medians(Way::Xdp));
+        let in_every_round =
+            self.of(Way::Rps).zip(self.of(Way::Xdp)).all(|(rps, xdp)| xdp.cost() < rps.cost());
+        let saved = 1.0 - xdp / rps.max(f64::MIN_POSITIVE);
+        Compared { saved: Some(saved), is_gain: in_every_round && xdp_rate >= RATE_KEPT * rps_rate, boot }
+    }
+}
+
+/// Lets each way spread the packets of `nic` over `cpus` in turn, and measures while `window` runs. RPS is set as `plan` has
+/// it, through `steering`, so that everything is taken back whatever happens, by `guard` if need be. The verdict is
+/// remembered.
+///
+/// # Errors
+/// As [`Steering::apply`] and [`Classifier::attach`]; [`Error::Checksums`] where packets come to nothing under XDP.
+pub fn compare(
+    root: &Path,
+    (nic, cpus, choice): (&Nic, &CpuSet, PlaceChoice),
+    steering: &Steering<'_>,
+    plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
+    guard: &mut dyn FnMut() -> io::Result<()>,
+    window: &mut dyn FnMut() -> Duration,
+) -> Result<Comparison, Error> {
+    let mut rows = Vec::new();
+    let mut place = Place::Generic;
+    for _ in 0..ROUNDS {
+        steering.apply(plan, Some(GRACE), guard)?;
+        let row = measure(root, nic, Way::Rps, window);
+        match steering.undo() {
+            // Where the plan had nothing to change.
+            Ok(_) | Err(Error::NothingApplied) => {}
+            Err(error) => return Err(error),
+        }
+        rows.push(row);
+        let classifier = Classifier::attach(nic, cpus, choice)?;
+        place = classifier.place();
+        let wrong_before = wrong_checksums(root);
+        rows.push(measure(root, nic, Way::Xdp, window));
+        refuse_wrong_checksums(root, nic, &classifier, wrong_before)?;
+    }
+    let comparison = Comparison { nic: nic.name.clone(), cpus: cpus.clone(), place, rows };
+    steering.store.remember(&comparison)?;
+    Ok(comparison)
+}
+
+/// Whether packets come to nothing since they are classified: more have wrong checksums than half of those steered.
+///
+/// # Errors
+/// [`Error::Checksums`].
+pub fn refuse_wrong_checksums(
+    root: &Path,
+    nic: &Nic,
+    classifier: &Classifier,
+    before: u64,
+) -> Result<(), Error> {
+    let wrong = wrong_checksums(root).saturating_sub(before);
+    if wrong > 0 && 2 * wrong > classifier.counts().all_steered() {
+        return Err(Error::Checksums { nic: nic.name.clone(), driver: nic.driver.clone(), wrong });
+    }
+    Ok(())
+}
+
+fn measure(root: &Path, nic: &Nic, way: Way, window: &mut dyn FnMut() -> Duration) -> Row {
+    let meter = Meter::start(None);
+    let (packets, kernel) = (received(root, nic), kernel_seconds(root));
+    let seconds = window().as_secs_f64();
+    let reads = meter.as_ref().map(Meter::reads).unwrap_or_default();
+    let here: u64 = reads.iter().map(|reads| reads.here).sum();
+    let all = here + reads.iter().map(|reads| reads.elsewhere).sum::<u64>();
+    Row {
+        way,
+        seconds,
+        packets: received(root, nic).saturating_sub(packets),
+        kernel_seconds: kernel_seconds(root) - kernel,
+        here_share: (all > 0).then(|| here as f64 / all as f64),
+    }
+}
+
+fn received(root: &Path, nic: &Nic) -> u64 {
+    let path = root.join(format!("sys/class/net/{}/statistics/rx_packets", nic.name));
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The kernel's cpu time since the boot, on all cpus: system, interrupts, and what they leave for later (proc_stat(5)).
+fn kernel_seconds(root: &Path) -> f64 {
+    let text = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+    let ticks: Vec<u64> = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .skip(1)
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let kernel: u64 = [2, 5, 6].iter().filter_map(|&field| ticks.get(field)).sum();
+    kernel as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Adds to `plan` what is known, or could be found out, about XDP for cards whose packets are spread in software.
+///
+/// # Errors
+/// [`Error::State`] if what is remembered cannot be read.
+pub fn advise(plan: &mut Plan, store: &Store) -> Result<(), Error> {
+    for nic in &plan.nics {
+        let cpus = nic.queues.iter().fold(CpuSet::new(), |all, queue| all.union(&queue.listeners));
+        let is_spread = nic.class == Class::Single && cpus.len() > 1;
+        let name = &nic.nic;
+        let note = match store.compared(name)? {
+            Some(Compared { is_gain: true, saved: Some(saved), .. }) => format!(
+                "{name}: measured here, XDP spreads packets for {:.0} % less of the kernel's time than RPS; in place of \
+                 `vermeil steer apply`: vermeil steer xdp --nic {name} --cores {cpus}",
+                saved * 100.0
+            ),
+            None if is_spread => format!(
+                "{name}: whether XDP would spread its packets for less than RPS is not measured; under load: \
+                 vermeil steer compare --nic {name} --cores {cpus}"
+            ),
+            _ => continue,
+        };
+        plan.notes.push(note);
+    }
+    Ok(())
+}
+
+impl Store {
+    fn remember(&self, comparison: &Comparison) -> Result<(), Error> {
+        let compared = Compared { boot: self.boot().to_owned(), ..comparison.verdict() };
+        let text = serde_json::to_string_pretty(&compared).expect("our own types are JSON");
+        let path = self.compared_path(&comparison.nic);
+        fs::write(&path, text).map_err(|source| Error::State { doing: "write", path, source })
+    }
+
+    /// What a comparison on this card has said since the boot.
+    fn compared(&self, nic: &str) -> Result<Option<Compared>, Error> {
+        let path = self.compared_path(nic);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::State { doing: "read", path, source }),
+            Ok(text) => text,
+        };
+        let known: Option<Compared> = serde_json::from_str(&text).ok();
+        Ok(known.filter(|compared| compared.boot == self.boot()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NicPlan, QueuePlan};
+    use vermeil_topology::CpuId;
+
+    fn comparison(costs: &[(f64, f64)], packets: u64) -> Comparison {
+        let row = |way, cost| Row { way, seconds: 1.0, packets, kernel_seconds: cost, here_share: None };
+        let rows = costs.iter().flat_map(|&(rps, xdp)| [row(Way::Rps, rps), row(Way::Xdp, xdp)]).collect();
+        Comparison { nic: "eth0".into(), cpus: CpuSet::new(), place: Place::Native, rows }
+    }
+
+    #[test]
+    fn a_gain_is_one_in_every_round() {
+        let better = comparison(&[(1.0, 0.8), (1.1, 0.8), (0.9, 0.7)], 5_000).verdict();
+        assert!(better.is_gain && (better.saved.unwrap() - 0.2).abs() < 1e-9, "{better:?}");
+        let sometimes = comparison(&[(1.0, 0.8), (0.7, 0.8), (1.0, 0.8)], 5_000).verdict();
+        assert!(!sometimes.is_gain && sometimes.saved.is_some(), "{sometimes:?}");
+        assert!(comparison(&[(1.0, 0.5)], 10).verdict().saved.is_none(), "too little traffic");
+        let mut slower = comparison(&[(1.0, 0.5)], 5_000);
+        slower.rows[1].seconds = 2.0;
+        assert!(!slower.verdict().is_gain, "fewer packets came");
+    }
+
+    #[test]
+    fn plans_say_what_was_measured_until_the_next_boot() {
+        let tree = crate::fixture::Tree::of("one-queue");
+        let folder = tempfile::tempdir().unwrap();
+        let advised = || {
+            let queue = QueuePlan {
+                queue: 0,
+                irq: None,
+                cpu: CpuId(0),
+                listeners: [0, 1].map(CpuId).into_iter().collect(),
+            };
+            let nic = NicPlan {
+                nic: "eth0".into(),
+                driver: String::new(),
+                node: None,
+                class: Class::Single,
+                queues: vec![queue],
+                refusals: Vec::new(),
+            };
+            let mut plan = Plan { nics: vec![nic], ..Plan::default() };
+            advise(&mut plan, &Store::new(folder.path(), tree.path())).unwrap();
+            plan.notes.join("\n")
+        };
+        tree.write("proc/sys/kernel/random/boot_id", "one");
+        assert!(advised().contains("vermeil steer compare --nic eth0 --cores 0-1"), "{}", advised());
+        let store = Store::new(folder.path(), tree.path());
+        store.remember(&comparison(&[(1.0, 0.8)], 5_000)).unwrap();
+        assert!(
+            advised().contains("20 % less") && advised().contains("steer xdp --nic eth0"),
+            "{}",
+            advised()
+        );
+        store.remember(&comparison(&[(1.0, 1.8)], 5_000)).unwrap();
+        assert_eq!(advised(), "", "measured, and no gain: the plan stays with RPS");
+        tree.write("proc/sys/kernel/random/boot_id", "two");
+        assert!(advised().contains("compare"), "{}", advised());
+    }
+}
