@@ -214,6 +214,22 @@ pub(crate) fn attach_xdp(nic: u32, place: XdpPlace, program: BorrowedFd<'_>) -> 
     unsafe { bpf_open(number::LINK_CREATE, &attributes) }
 }
 
+/// What an XDP program says about a packet that was never received (`BPF_PROG_TEST_RUN`).
+#[cfg(test)]
+pub(crate) fn try_xdp(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
+    const TEST_RUN: u32 = 10;
+    let mut attributes: Attributes = [0; 16];
+    attributes[0] = pair(handle(program), 0);
+    attributes[1] = pair(packet.len() as u32, 0);
+    attributes[2] = packet.as_ptr() as u64;
+    attributes[4] = pair(1, 0);
+    let whole = attributes.as_mut_ptr();
+    // SAFETY: the packet lives for the call and is as long as said; the kernel writes its answer into the structure itself.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, TEST_RUN, whole, size_of::<Attributes>()) };
+    let [_, _, _, _, said @ ..] = attributes[0].to_ne_bytes();
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::from_ne_bytes(said)) }
+}
+
 /// Lets `program` choose among the sockets that share the address of `socket`.
 pub(crate) fn attach_reuseport(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let program = program.as_raw_fd();

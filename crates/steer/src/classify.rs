@@ -2,7 +2,7 @@
 //!
 //! For cards with one queue, in place of receive packet steering. Owns attaching, by a link that the kernel takes away with the
 //! process however that ends, the counts, and the look at checksums that a driver has lost. Leaves out whether it is worth
-//! it (`compare.rs`). Tested here where allowed, and with real traffic through the command.
+//! it (`compare.rs`). Tested here, packet by packet where that is allowed, and with real traffic through the command.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -121,16 +121,18 @@ impl Classifier {
 
     /// What it has done.
     pub fn counts(&self) -> Classified {
-        let count = |which: u32| {
-            let mut bytes = vec![0; self.possible * 8];
-            // The map exists as long as we do.
-            bpf::lookup(self.counts.as_fd(), which, &mut bytes).expect("a map of one count more than cpus");
-            let words = bytes.chunks_exact(8);
-            words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).sum()
-        };
+        let count = |which| counted(&self.counts, self.possible, which);
         let steered = self.cpus.iter().zip(1..).map(|(&cpu, which)| (cpu, count(which))).collect();
         Classified { unsteered: count(0), steered }
     }
+}
+
+/// A count of the program, of all cpus.
+fn counted(counts: &OwnedFd, possible: usize, which: u32) -> u64 {
+    let mut bytes = vec![0; possible * 8];
+    // The map exists as long as its descriptor.
+    bpf::lookup(counts.as_fd(), which, &mut bytes).expect("a map of one count more than cpus");
+    bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).sum()
 }
 
 /// How many TCP and UDP packets this network namespace has dropped because their checksums were wrong.
@@ -175,6 +177,90 @@ mod tests {
         };
         let error = Classifier::attach(&nic, &CpuSet::from_iter([CpuId(0)]), PlaceChoice::Auto).unwrap_err();
         assert!(error.to_string().contains("gone0"), "{error}");
+    }
+
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+
+    /// A packet with these tags of VLANs, and what comes behind the type.
+    fn ethernet(tags: usize, kind: u16, rest: &[u8]) -> Vec<u8> {
+        let tags = [0x81, 0, 0, 7].repeat(tags);
+        [&[2; 12], &tags[..], &kind.to_be_bytes(), rest].concat()
+    }
+
+    fn ipv4(protocol: u8, fragment: u16, options: usize, ports: [u16; 2]) -> Vec<u8> {
+        let mut head = vec![0; 20 + 4 * options];
+        head[0] = 0x45 + options as u8;
+        head[6..8].copy_from_slice(&fragment.to_be_bytes());
+        head[9] = protocol;
+        head[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        [head, ports[0].to_be_bytes().to_vec(), ports[1].to_be_bytes().to_vec()].concat()
+    }
+
+    fn ipv6(next: u8, ports: [u16; 2]) -> Vec<u8> {
+        let mut head = vec![0; 40];
+        (head[0], head[6], head[23], head[39]) = (0x60, next, 1, 2);
+        [head, ports[0].to_be_bytes().to_vec(), ports[1].to_be_bytes().to_vec()].concat()
+    }
+
+    /// What the program says, for packets of every kind and of every length.
+    #[test]
+    fn flows_are_handed_on_and_everything_else_is_not() {
+        const PASS: u32 = 2;
+        const REDIRECT: u32 = 4;
+        let Ok((program, counts)) = Classifier::load(&[CpuId(0)]) else {
+            return eprintln!("SKIPPED: no programs of XDP may be loaded here");
+        };
+        let said = |packet: &[u8]| bpf::try_xdp(program.as_fd(), packet).expect("it runs");
+        let ports = [1234, 80];
+        let flows = [
+            ethernet(0, 0x0800, &ipv4(TCP, 0x4000, 0, ports)),
+            ethernet(0, 0x0800, &ipv4(UDP, 0, 10, ports)),
+            ethernet(2, 0x0800, &ipv4(TCP, 0, 0, ports)),
+            ethernet(0, 0x86dd, &ipv6(TCP, ports)),
+            ethernet(1, 0x86dd, &ipv6(UDP, ports)),
+        ];
+        let mut passed = 0;
+        for flow in &flows {
+            assert_eq!(said(flow), REDIRECT, "{flow:02x?}");
+            for length in 14..flow.len() {
+                assert_eq!(said(&flow[..length]), PASS, "cut after {length}: {flow:02x?}");
+                passed += 1;
+            }
+        }
+        let others = [
+            ethernet(0, 0x0806, &[0; 40]),
+            ethernet(3, 0x0800, &ipv4(TCP, 0, 0, ports)),
+            ethernet(0, 0x0800, &ipv4(1, 0, 0, ports)),
+            ethernet(0, 0x0800, &ipv4(TCP, 0x2000, 0, ports)),
+            ethernet(0, 0x0800, &ipv4(UDP, 0x00b9, 0, ports)),
+            ethernet(0, 0x86dd, &ipv6(44, ports)),
+        ];
+        for other in &others {
+            assert_eq!(said(other), PASS, "{other:02x?}");
+        }
+        assert_eq!(counted(&counts, possible_cpus().unwrap(), 0), (passed + others.len()) as u64);
+    }
+
+    /// Many flows, several cpus: every one is chosen, and a flow stays.
+    #[test]
+    fn flows_are_spread_evenly() {
+        let count = possible_cpus().unwrap_or(1).min(2) as u32;
+        let cpus: Vec<CpuId> = (0..count).map(CpuId).collect();
+        let Ok((program, counts)) = Classifier::load(&cpus) else {
+            return eprintln!("SKIPPED: no programs of XDP may be loaded here");
+        };
+        let flow = |port| ethernet(0, 0x0800, &ipv4(TCP, 0, 0, [port, 80]));
+        let send = |port| bpf::try_xdp(program.as_fd(), &flow(port)).expect("it runs");
+        assert!((0..1000).all(|port| send(port) == 4), "XDP_REDIRECT");
+        let steered = |which: u32| counted(&counts, possible_cpus().unwrap(), which);
+        let shares: Vec<u64> = (1..=count).map(steered).collect();
+        assert_eq!(shares.iter().sum::<u64>(), 1000);
+        // Seven standard deviations of even chances.
+        assert!(shares.iter().all(|&share| share >= 1000 / u64::from(count) - 111), "{shares:?}");
+        assert!((0..10).all(|_| send(7) == 4), "XDP_REDIRECT");
+        let again: Vec<u64> = (1..=count).map(steered).collect();
+        assert_eq!(shares.iter().zip(&again).filter(|(before, after)| before != after).count(), 1);
     }
 
     #[test]
