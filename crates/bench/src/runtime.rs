@@ -2,7 +2,7 @@
 //!
 //! Each run is a process of its own (`child`); rounds are interleaved and their order rotates, so that a drift of the machine
 //! meets all variants. What is run stands in `plan` and `sizes`, the programs in `own`, `common` and `peers`, the loops in
-//! `run`, what becomes of the numbers in `report`.
+//! `run` and `duel`, what becomes of the numbers in `report`.
 
 pub mod child;
 pub mod plan;
@@ -10,6 +10,7 @@ pub mod report;
 pub mod run;
 
 mod common;
+mod duel;
 mod own;
 mod peers;
 mod sizes;

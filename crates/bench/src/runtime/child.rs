@@ -37,6 +37,18 @@ pub struct Run {
     pub watch: Watch,
     /// How much Vermeil observes of it.
     pub observe: Observe,
+    /// Where it runs.
+    pub cpus: Cpus,
+}
+
+/// The cpus of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Cpus {
+    /// All that this process may use.
+    #[default]
+    All,
+    /// One of them: what an event costs there depends on nothing that happens elsewhere.
+    One,
 }
 
 /// What is watched of a run.
@@ -96,6 +108,9 @@ impl Run {
     /// # Errors
     /// When a runtime does not start, a socket fails, or the recording cannot be written.
     pub fn here(self, trace: Option<&Path>) -> io::Result<Sample> {
+        if let (Cpus::One, Some(cpu)) = (self.cpus, vermeil_io::current_affinity().last()) {
+            vermeil_io::allow_current_thread(&[*cpu])?;
+        }
         match self.variant {
             Variant::Policy(policy) => {
                 let policy = policy.parse().map_err(io::Error::other)?;

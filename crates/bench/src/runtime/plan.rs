@@ -186,10 +186,12 @@ impl Variant {
 pub enum Metric {
     /// Events per second.
     Throughput,
-    /// Throughput over that of the best policy in the same round.
+    /// Throughput over that of the policy with the best median, in the same round.
     OfBestPolicy,
-    /// Throughput over that of the best peer in the same round.
+    /// Throughput over that of the peer with the best median, in the same round.
     OfBestPeer,
+    /// The default's throughput over this one's, in pairs of runs of their own.
+    Duel,
     /// Cpu time of the process for one event.
     CpuNs,
     /// Context switches of the process, for one event.
@@ -200,7 +202,7 @@ pub enum Metric {
     SettleMs,
     /// The part of its time that was lost to trials of plans.
     RegretPct,
-    /// How much longer the program takes when it is observed.
+    /// How much more processor time the program takes when it is observed.
     ObservePct,
     /// Posting an event and running it on the same core.
     PostRunNs,
@@ -216,10 +218,11 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of the rows.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Throughput,
         Self::OfBestPolicy,
         Self::OfBestPeer,
+        Self::Duel,
         Self::CpuNs,
         Self::Switches,
         Self::DelayP99Us,
@@ -239,6 +242,7 @@ impl Metric {
             Self::Throughput => ("throughput", "events/s"),
             Self::OfBestPolicy => ("of_best_policy", "ratio"),
             Self::OfBestPeer => ("of_best_peer", "ratio"),
+            Self::Duel => ("duel", "ratio"),
             Self::CpuNs => ("cpu_ns", "ns/event"),
             Self::Switches => ("switches", "1/event"),
             Self::DelayP99Us => ("delay_p99_us", "us"),

@@ -10,6 +10,7 @@ use std::fs;
 use crate::machine;
 use crate::rows::{self, Origin, Row};
 use crate::runtime::child::Sample;
+use crate::runtime::duel;
 use crate::runtime::plan::{Metric, Program, Variant};
 use crate::runtime::run::Cells;
 use crate::runtime::{Options, Outputs};
@@ -20,13 +21,15 @@ use crate::{Error, Result, markdown};
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Every run is a process of its own; all variants of a program do the same work, which was checked: each \
-gives the same checksum. *Of best policy* and *of best peer* are throughputs over the best one's of the same round, so 1.00 \
-is the best itself; the spread of each number is *low – high* over interleaved rounds. *CPU* is the processor time of the \
+gives the same checksum. *Of best policy* and *of best peer* are throughputs over that of the one with the best median, in the same \
+round, so 1.00 is the best itself; the spread of each number is *low – high* over interleaved rounds. Of ten that differ by less than \
+their spread one is the best by luck: so the best policy and the best peer meet the default again, in pairs of runs of their own, and *the \
+default, again* is its throughput over theirs there. *CPU* is the processor time of the \
 process per event and *switches* its context switches per event, without the clients of a server, but with everything a \
 peer's threads do while they look for work. *p99 delay* is how long a 2 µs event waited. *Settled* is how long the \
 throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Regret* is the part of its time that a run lost to plans that it \
-tried. *Observed* is how much longer a \
-run takes with the default observation than with none, over pairs of runs. *Steal* is the processor's \
+tried. *Observed* is how much more processor time an event \
+takes with the default observation than with none, over pairs of runs on one cpu, where nothing else differs. *Steal* is the processor's \
 cycles for one successful steal (at the nominal frequency), *stolen* what the color's queued events were expected to take.
 
 Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
@@ -160,6 +163,7 @@ impl Report {
             "low – high",
             "of best policy",
             "of best peer",
+            "the default, again",
             "CPU ns",
             "switches",
             "p99 delay µs",
@@ -172,6 +176,7 @@ impl Report {
             let median =
                 |metric| self.summary(cell, metric).map(|summary| number(summary.median)).unwrap_or_default();
             let spread = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
+            let duel = |summary: Summary| format!("{} ({})", number(summary.median), spread(summary));
             table.push([
                 cell.0.name().into(),
                 cell.1.name().into(),
@@ -179,6 +184,7 @@ impl Report {
                 self.summary(cell, Metric::Throughput).map(spread).unwrap_or_default(),
                 median(Metric::OfBestPolicy),
                 median(Metric::OfBestPeer),
+                self.summary(cell, Metric::Duel).map(duel).unwrap_or_default(),
                 median(Metric::CpuNs),
                 median(Metric::Switches),
                 median(Metric::DelayP99Us),
@@ -224,7 +230,7 @@ impl Report {
                 .collect(),
         };
         Chart {
-            title: "Throughput over that of the best policy of the same round".into(),
+            title: "Throughput over that of the policy with the best median, in the same round".into(),
             unit: "higher is better; 1 is the best policy; whiskers: lowest and highest round".into(),
             series: self
                 .options
@@ -255,6 +261,11 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
         Metric::OfBestPeer => {
             only(compared && !variant.is_peer(), of_best(cells, (program, variant), Variant::is_peer))
         }
+        Metric::Duel => {
+            let pairs = cells.duels.get(&(program, variant))?;
+            let ratio = |[own, other]: &[Sample; 2]| throughput(own) / throughput(other);
+            Summary::of(&pairs.iter().map(ratio).collect::<Vec<_>>())
+        }
         Metric::CpuNs => only(compared, series(&|sample| Some(per_event(sample.cpu_ns, sample)))),
         Metric::Switches => series(&|sample| Some(per_event(sample.switches, sample))),
         Metric::DelayP99Us => series(&|sample| Some(sample.delay_p99_ns? as f64 / 1e3)),
@@ -270,9 +281,8 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
         }
         Metric::ObservePct => {
             let pairs = cells.observed.get(&(program, variant))?;
-            let longer =
-                |[off, on]: &[Sample; 2]| (on.elapsed_ns as f64 / off.elapsed_ns.max(1) as f64 - 1.0) * 100.0;
-            Summary::of(&pairs.iter().map(longer).collect::<Vec<_>>())
+            let more = |[off, on]: &[Sample; 2]| (on.cpu_ns as f64 / off.cpu_ns.max(1) as f64 - 1.0) * 100.0;
+            Summary::of(&pairs.iter().map(more).collect::<Vec<_>>())
         }
         Metric::PostRunNs => {
             only(program == Program::PostLocal, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
@@ -290,21 +300,20 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
     Metric::ALL.into_iter().filter_map(|name| Some((name, metric(name)?))).collect()
 }
 
-fn throughput(sample: &Sample) -> f64 {
+/// Events a second.
+pub(super) fn throughput(sample: &Sample) -> f64 {
     sample.events as f64 / (sample.elapsed_ns.max(1) as f64 / 1e9)
 }
 
-/// Throughputs over the best one's among `rivals` in the same round; nothing when no rival ran.
-fn of_best(cells: &Cells, cell: (Program, Variant), rivals: fn(Variant) -> bool) -> Option<Summary> {
-    let samples = &cells.ended[&cell];
-    let others = cells.ended.iter().filter(|((program, variant), _)| *program == cell.0 && rivals(*variant));
-    let others: Vec<&Vec<Sample>> = others.map(|(_, samples)| samples).collect();
-    let best = |round: usize| {
-        others.iter().filter_map(|samples| samples.get(round)).map(throughput).fold(0.0, f64::max)
-    };
-    let ratio = |(round, sample): (usize, &Sample)| throughput(sample) / best(round);
-    let ratios: Vec<f64> = samples.iter().enumerate().map(ratio).collect();
-    if others.is_empty() { None } else { Summary::of(&ratios) }
+/// Throughputs over that of the one with the best median among `rivals`, in the same round; nothing when no rival ran.
+fn of_best(
+    cells: &Cells,
+    (program, variant): (Program, Variant),
+    rivals: fn(Variant) -> bool,
+) -> Option<Summary> {
+    let best = &cells.ended[&(program, duel::best_of(cells, program, rivals)?)];
+    let throughputs = |samples: &[Sample]| samples.iter().map(throughput).collect::<Vec<_>>();
+    Summary::of_ratios(&throughputs(&cells.ended[&(program, variant)]), &throughputs(best))
 }
 
 fn parameters(options: &Options, origin: &Origin, cells: &Cells, mhz: f64) -> Vec<(&'static str, String)> {
@@ -342,17 +351,20 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_to_the_best_of_the_same_round() {
+    fn ratios_are_to_the_best_in_the_same_round() {
         let (one, two) = (Variant::Policy("adaptive"), Variant::Policy("none"));
         let cell = |variant, rounds: [u64; 2]| ((Program::Spawn, variant), rounds.map(sample).to_vec());
         let ended = [cell(one, [100, 50]), cell(two, [80, 100]), cell(Variant::Tokio, [200, 100])].into();
         let pace = Pace { rounds_per_us: 1.0 };
-        let pair = [sample(100), Sample { elapsed_ns: 1_010_000_000, ..sample(100) }];
+        let pair = [Sample { cpu_ns: 1_000, ..sample(100) }, Sample { cpu_ns: 1_010, ..sample(100) }];
         let observed = [((Program::Spawn, one), vec![pair])].into();
-        let cells = Cells { ended, settling: BTreeMap::new(), observed, pace, others_share: 0.0 };
-        assert_eq!(median(&cells, one, Metric::OfBestPolicy), Some(0.75));
+        let duels = [((Program::Spawn, two), vec![[sample(99), sample(100)]])].into();
+        let cells = Cells { ended, settling: BTreeMap::new(), observed, duels, pace, others_share: 0.0 };
+        assert_eq!(median(&cells, one, Metric::OfBestPolicy), Some(0.875));
+        assert_eq!(median(&cells, two, Metric::Duel), Some(0.99));
+        assert_eq!(median(&cells, one, Metric::Duel), None);
         assert_eq!(median(&cells, one, Metric::OfBestPeer), Some(0.5));
-        assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.5));
+        assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.75));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPeer), None);
         assert_eq!(median(&cells, one, Metric::StealCycles), Some(1500.0));
         assert_eq!(median(&cells, one, Metric::SettleMs), None);

@@ -10,7 +10,8 @@ use vermeil_programs::kernel::Pace;
 
 use crate::measure::{CpuTime, MachineTime};
 use crate::runtime::Options;
-use crate::runtime::child::{Run, Sample, Watch};
+use crate::runtime::child::{Cpus, Run, Sample, Watch};
+use crate::runtime::duel;
 use crate::runtime::plan::{Program, Variant};
 use crate::size::Size;
 use crate::stop::Stop;
@@ -37,8 +38,10 @@ pub struct Cells {
     pub ended: BTreeMap<(Program, Variant), Vec<Sample>>,
     /// Runs in which settling was watched.
     pub settling: BTreeMap<(Program, Variant), Vec<Sample>>,
-    /// Pairs of runs, without observation and with it.
+    /// Pairs of runs on one cpu, without observation and with it.
     pub observed: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
+    /// Pairs of runs, of the default and of this one.
+    pub duels: BTreeMap<(Program, Variant), Vec<[Sample; 2]>>,
     /// The pace of the work.
     pub pace: Pace,
     /// The share of the machine, from 0 to 1, that other programs took meanwhile.
@@ -59,6 +62,7 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
         ended: BTreeMap::new(),
         settling: BTreeMap::new(),
         observed: BTreeMap::new(),
+        duels: BTreeMap::new(),
         pace,
         others_share: 0.0,
     };
@@ -70,20 +74,20 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
             let turn = round % order.len().max(1);
             order.rotate_left(turn);
             for variant in order {
-                let one = |watch, observe| {
-                    let run = Run { program, variant, size: options.size, pace, watch, observe };
+                let one = |watch, observe, cpus| {
+                    let run = Run { program, variant, size: options.size, pace, watch, observe, cpus };
                     sample(options, run, stop)
                 };
-                let ended = one(Watch::End, Observe::default())?;
+                let ended = one(Watch::End, Observe::default(), Cpus::All)?;
                 tell(options, round, program, variant, &ended);
                 cells.ended.entry((program, variant)).or_default().push(ended);
                 if SETTLING.0.contains(&program) && SETTLING.1.contains(&variant.name()) {
-                    let settling = one(Watch::Settling, Observe::default())?;
+                    let settling = one(Watch::Settling, Observe::default(), Cpus::All)?;
                     cells.settling.entry((program, variant)).or_default().push(settling);
                 }
                 if program.is_compared() && OBSERVED.contains(&variant.name()) {
                     // In this order a drift of the machine meets both alike.
-                    let of = |observe| one(Watch::End, observe);
+                    let of = |observe| one(Watch::End, observe, Cpus::One);
                     let first = [of(Observe::Off)?, of(Observe::Sampled)?];
                     let [on, off] = [of(Observe::Sampled)?, of(Observe::Off)?];
                     cells.observed.entry((program, variant)).or_default().extend([first, [off, on]]);
@@ -91,6 +95,10 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
             }
         }
     }
+    duel::meet(&mut cells, options.rounds, |program, variant| {
+        let (size, watch, observe) = (options.size, Watch::End, Observe::default());
+        sample(options, Run { program, variant, size, pace, watch, observe, cpus: Cpus::All }, stop)
+    })?;
     let own = CpuTime::of_self()? - own;
     cells.others_share = MachineTime::now()?.others_since(&machine, own.run);
     same_results(&cells.ended)?;
@@ -111,11 +119,11 @@ fn tell(options: &Options, round: usize, program: Program, variant: Variant, sam
 
 /// One run.
 fn sample(options: &Options, run: Run, stop: &Stop) -> Result<Sample> {
-    let Run { program, variant, size, pace, watch, observe } = run;
+    let Run { program, variant, size, pace, watch, observe, cpus } = run;
     let mut command = Command::new(&options.runs);
     command.args([program.name(), variant.name()]);
     command.arg("--size").arg(value_name(size)).arg("--watch").arg(value_name(watch));
-    command.arg("--observe").arg(observe.to_string());
+    command.arg("--observe").arg(observe.to_string()).arg("--cpus").arg(value_name(cpus));
     command.arg("--rounds-per-us").arg(pace.rounds_per_us.to_string());
     let name = format!("{} on {}", program.name(), variant.name());
     let said = output(&mut command, &name, stop)?;

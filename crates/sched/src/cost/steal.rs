@@ -28,12 +28,13 @@ pub struct StealCost {
 impl StealCost {
     /// A successful steal from a victim at `distance` took the thief `ns`.
     pub fn observe(&mut self, distance: Distance, ns: u64) {
-        observe_capped(&mut self.by_class[distance.class()], ns);
+        let class = distance.class();
+        observe_capped(&mut self.by_class[class], ns, UNKNOWN_NS[class]);
     }
 
     /// From the decision to wake a core to its first look at what it was woken for, `ns` went by.
     pub fn observe_wake(&mut self, ns: u64) {
-        observe_capped(&mut self.wake, ns);
+        observe_capped(&mut self.wake, ns, WAKE_UNKNOWN_NS);
     }
 
     /// Expected cost of a steal in nanoseconds.
@@ -63,10 +64,10 @@ impl StealCost {
     }
 }
 
-/// A thief that lost its cpu in the middle of a steal says nothing about steals.
-fn observe_capped(seen: &mut Ewma<32>, ns: u64) {
-    let most = if seen.samples() < STEALS_SURE { f32::INFINITY } else { super::OUTLIER * seen.mean() };
-    seen.observe((ns as f32).min(most));
+/// A thief that lost its cpu in the middle of a steal says nothing about steals, least of all among the first: it would not steal again
+/// for long, and learn nothing. Where they do take so much longer the mean comes there by steps.
+fn observe_capped(seen: &mut Ewma<32>, ns: u64, unknown: f32) {
+    seen.observe((ns as f32).min(super::OUTLIER * seen.mean().max(unknown)));
 }
 
 /// The mean, led over from the guess as samples come.

@@ -241,3 +241,17 @@ proptest! {
         }
     }
 }
+
+/// It was the first steal of a run: the estimate stood at 100 us, and nothing was stolen for as long as the run took.
+#[test]
+fn a_thief_that_lost_its_cpu_in_its_first_steal_steals_again_soon() {
+    let near = Distance::L3;
+    let mut cost = StealCost::default();
+    let guess = cost.estimate_ns(near);
+    cost.observe(near, 3_000_000);
+    assert!(cost.estimate_ns(near) < 2 * guess);
+    for _ in 0..200 {
+        cost.observe(near, 100_000);
+    }
+    assert!(cost.estimate_ns(near) > 90_000, "a steal that always takes long is learned all the same");
+}

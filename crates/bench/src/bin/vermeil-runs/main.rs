@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vermeil::Observe;
-use vermeil_bench::runtime::child::{Run, Watch};
+use vermeil_bench::runtime::child::{Cpus, Run, Watch};
 use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::size::Size;
 use vermeil_programs::kernel::Pace;
@@ -32,6 +32,9 @@ struct Args {
     /// How much is observed: off, sampled or all.
     #[arg(long, default_value_t)]
     observe: Observe,
+    /// The cpus it may use.
+    #[arg(long, value_enum, default_value = "all")]
+    cpus: Cpus,
     /// Leave a recording of the run in this file ("Recordings" in docs/runtime.md).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -51,12 +54,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
-    let Args { program, variant, size, watch, observe, trace, rounds_per_us } = Args::parse();
+    let Args { program, variant, size, watch, observe, cpus, trace, rounds_per_us } = Args::parse();
     if !program.runs_on(variant) {
         return Err(io::Error::other(format!("{} does not run on {}", program.name(), variant.name())));
     }
     let pace = rounds_per_us.map_or_else(Pace::measure, |rounds_per_us| Pace { rounds_per_us });
-    let sample = Run { program, variant, size, pace, watch, observe }.here(trace.as_deref())?;
+    let sample = Run { program, variant, size, pace, watch, observe, cpus }.here(trace.as_deref())?;
     println!("{}", serde_json::to_string(&sample).map_err(io::Error::other)?);
     Ok(())
 }
