@@ -10,13 +10,17 @@ use vermeil_topology::{Cache, CacheKind, Machine, synthetic};
 
 use crate::Calibration;
 
+/// Cache lines that a scan moves for each event it looks at: an entry of the runtime's queue of events is eight bytes of 64.
+const SCAN_LINES: f64 = 8.0 / 64.0;
+
 impl Calibration {
     /// The machine as a file of the simulator.
     pub fn to_toml(&self, machine: &Machine) -> String {
         let mut text = String::from(
             "# This machine, as `vermeil sim calibrate` measured it. Latencies are steps of a pointer chase on ordinary pages,\n\
              # bandwidth is that of all cores reading in order, lines are half of a round trip. Assumed, not measured: an event's time is\n\
-             # divided evenly between posting and running, sleeping costs what waking somebody does, a hint costs what a lock does.\n",
+             # divided evenly between posting and running, sleeping costs what waking somebody does, a hint costs what a lock does, a scan\n\
+             # moves the lines of the runtime's queue.\n",
         );
         let _infallible = write!(text, "name = \"here\"\nabout = \"{}\"\n", about(machine));
         match tree(machine) {
@@ -46,7 +50,7 @@ impl Calibration {
         let half_event = operations.event_ns / 2.0;
         let _infallible = write!(
             text,
-            "\n[costs]\n# An atomic addition takes {} ns.\ndispatch_ns = {}\npost_ns = {}\nlock_ns = {}\nsearch_ns = {}\n\
+            "\n[costs]\n# An atomic addition takes {} ns.\ndispatch_ns = {}\npost_ns = {}\nlock_ns = {}\nsearch_ns = {}\nscan_lines = {}\n\
              syscall_ns = {}\npark_ns = {}\nwake_call_ns = {}\n\
              wake = {{ median_ns = {}, tail_ns = {}, tail_permille = 10 }}\n",
             number(operations.atomic_ns),
@@ -54,6 +58,7 @@ impl Calibration {
             number(half_event),
             number(operations.lock_ns),
             number(operations.lock_ns),
+            number(SCAN_LINES),
             number(operations.syscall_ns),
             number(wake.call_ns),
             number(wake.call_ns),
