@@ -19,6 +19,9 @@ use crate::wire::quoted;
 /// Longest wait before a run. A server that needs longer for a handshake or a small file is not ready to be loaded.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest wait for the rest of a line whose first bytes have come: it is only to be shown. A guess.
+const REST_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// What a client of HTTP/2 says first: the preface and settings that set nothing (RFC 9113 §3.4, §6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Bytes of a frame's head (RFC 9113 §4.1).
@@ -74,6 +77,8 @@ fn try_preface(addr: SocketAddr) -> Result<(), LoadError> {
         Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) if answer.is_empty() => Ok(()),
         _ if answer.is_empty() => wrong("it ended the connection when it was spoken to".into()),
         _ => {
+            // If it stays as it was, the wait is longer.
+            let _shorter = stream.set_read_timeout(Some(REST_TIMEOUT));
             while !answer.contains(&b'\n') && answer.len() < ANSWER_BYTES_MAX {
                 if more(&mut stream, &mut answer).is_err() {
                     break;
