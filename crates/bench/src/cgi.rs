@@ -30,6 +30,10 @@ pub const DURATION: Duration = Duration::from_secs(2);
 /// and few enough that no server runs out of processes.
 pub const CONNECTIONS: usize = 4;
 
+/// The least that a run of the smoke size lasts: four of `php-cgi` at once on one cpu take a tenth of a second to start, and several on
+/// a busy machine.
+const SMOKE_MIN: Duration = Duration::from_millis(500);
+
 /// Runs the bench.
 ///
 /// # Errors
@@ -48,7 +52,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let report = run(options, stop)?;
+    let duration = options.duration.max(SMOKE_MIN);
+    let report = run(&Options { duration, ..options.clone() }, stop)?;
     let ways = ["fork", "posix_spawn", "vfork", "spawner"].map(|way| (way, "blocked_us"));
     report.check(
         &[&ways[..], &[(servers::Server::Vermeil.name(), "per_cpu_s"), (floor::NAME, "per_cpu_s")]].concat(),
