@@ -104,7 +104,7 @@ fn servers(points: &Points) -> Table {
 
 /// Runs in which not one answer came, among those in which some did.
 fn silence(waited: Summary, failures: Option<Summary>) -> String {
-    let silence = format!("no answer within {} s", number(waited.median));
+    let silence = format!("no answer within {} s", waited.median);
     match failures {
         None => silence,
         Some(failures) => format!("{}; in {} of the runs {silence}", number(failures.median), waited.rounds),
@@ -146,6 +146,6 @@ mod tests {
         let summary = |values: &[f64]| Summary::of(values).expect("numbers");
         assert_eq!(silence(summary(&[8.0, 8.0]), None), "no answer within 8 s");
         let text = silence(summary(&[8.0]), Some(summary(&[3.0, 5.0])));
-        assert_eq!(text, "4; in 1 of the runs no answer within 8 s");
+        assert_eq!(text, "4.00; in 1 of the runs no answer within 8 s");
     }
 }
