@@ -37,7 +37,7 @@ pub use vermeil_server::status::reference_page as status_page;
 /// For the help and the man page.
 const EXAMPLES: &[&str] = &["vermeil serve /srv/www", "vermeil help serve"];
 
-/// Serves files over HTTP/1.1, with one event loop on each core.
+/// Serves files, PHP and CGI over HTTP/1.1, with one event loop on each core.
 ///
 /// `vermeil serve DIR` serves a folder at once, without configuration. Each core runs one event loop that owns its
 /// connections, its part of the file cache and its own door to the kernel (io_uring, or epoll); cores share as little as
