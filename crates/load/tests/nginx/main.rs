@@ -67,13 +67,14 @@ fn each_protocol_over_each_transport() {
     }
 }
 
-/// nginx allows 128 streams at a time: the others wait for theirs.
+/// nginx allows 128 streams at a time: the others wait for theirs. It ends a connection that asks for more than twice as many before it
+/// has looked at its other ones, as some versions do (since CVE-2023-44487); that costs no request.
 #[test]
 fn more_streams_than_the_server_allows() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
     let mut plan = plan(&nginx, &nginx.plain("/page"), Protocol::Http2);
     (plan.connections, plan.pipeline) = (1, 300);
-    all_good(&run(&plan), 1..=1);
+    all_good(&run(&plan), 1..=4);
 }
 
 /// nginx ends a connection after 7 requests: with `Connection: close`, and with GOAWAY.
