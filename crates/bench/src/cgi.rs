@@ -54,7 +54,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let duration = options.duration.max(SMOKE_MIN);
     let report = run(&Options { duration, ..options.clone() }, stop)?;
-    let ways = ["fork", "posix_spawn", "vfork", "spawner"].map(|way| (way, "blocked_us"));
+    let ways = ["fork", "posix_spawn", "vfork", "spawner", "spawner_several"].map(|way| (way, "blocked_us"));
     report.check(
         &[&ways[..], &[(servers::Server::Vermeil.name(), "per_cpu_s"), (floor::NAME, "per_cpu_s")]].concat(),
     )?;

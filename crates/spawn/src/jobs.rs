@@ -2,15 +2,15 @@
 //!
 //! Leaves out starting them. Deadlines are compared with a time that is handed in. Tested below.
 
+use crate::cradle::Cradle;
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, kill_process_group},
+    process::{Pid, Signal, kill_process, kill_process_group},
 };
 use slab::Slab;
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
-    os::fd::OwnedFd,
     time::Instant,
 };
 
@@ -25,8 +25,8 @@ pub(crate) struct Asker {
 pub(crate) struct Job {
     pub(crate) asker: Asker,
     pub(crate) pid: Pid,
-    /// Readable when it has ended.
-    pub(crate) descriptor: OwnedFd,
+    /// Where it may still live, unless it is known to run.
+    pub(crate) cradle: Option<Cradle>,
     /// Whether it was killed because its time was up.
     pub(crate) late: bool,
 }
@@ -34,10 +34,15 @@ pub(crate) struct Job {
 impl Job {
     /// Sends a signal to its process group.
     pub(crate) fn signal(&self, signal: Signal) {
-        match kill_process_group(self.pid, signal) {
-            // Nobody left, or only those who changed to a user beyond our reach.
-            Ok(()) | Err(Errno::SRCH | Errno::PERM) => {}
-            Err(errno) => debug_assert!(false, "kill of group {:?}: {errno}", self.pid),
+        let killed = match kill_process_group(self.pid, signal) {
+            // It was cloned a moment ago and does not lead its group yet: so far it is all there is of it.
+            Err(Errno::SRCH) => kill_process(self.pid, signal),
+            killed => killed,
+        };
+        match killed {
+            // Only those left who changed to a user beyond our reach.
+            Ok(()) | Err(Errno::PERM) => {}
+            Err(errno) => debug_assert!(false, "kill of {:?}: {errno}", self.pid),
         }
     }
 }
@@ -46,30 +51,31 @@ impl Job {
 pub(crate) struct Jobs {
     all: Slab<Job>,
     by_asker: HashMap<Asker, usize>,
+    by_pid: HashMap<Pid, usize>,
     /// Deadlines, the next one first. Those of programs that have ended stay until their time.
     deadlines: BinaryHeap<Reverse<(Instant, Asker)>>,
 }
 
 impl Jobs {
-    /// The place of the next job.
-    pub(crate) fn next_key(&self) -> usize {
-        self.all.vacant_key()
-    }
-
-    /// Notes a program that was started; gives its place.
-    pub(crate) fn insert(&mut self, job: Job, deadline: Option<Instant>) -> usize {
-        let asker = job.asker;
+    /// Notes a program that was started.
+    pub(crate) fn insert(&mut self, job: Job, deadline: Option<Instant>) {
+        let (asker, pid) = (job.asker, job.pid);
         let key = self.all.insert(job);
         self.by_asker.insert(asker, key);
+        self.by_pid.insert(pid, key);
         if let Some(deadline) = deadline {
             self.deadlines.push(Reverse((deadline, asker)));
         }
-        key
     }
 
-    /// Forgets the program at `key`.
-    pub(crate) fn remove(&mut self, key: usize) -> Option<Job> {
-        let job = self.all.try_remove(key)?;
+    /// Whether no program runs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Forgets the program that is this process.
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Job> {
+        let job = self.all.remove(self.by_pid.remove(&pid)?);
         self.by_asker.remove(&job.asker);
         Some(job)
     }
@@ -112,7 +118,6 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{PidfdFlags, pidfd_open};
     use std::{
         os::unix::process::{CommandExt, ExitStatusExt},
         process::{Child, Command, Stdio},
@@ -124,10 +129,12 @@ mod tests {
         Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().expect("cat")
     }
 
+    fn pid(child: &Child) -> Pid {
+        Pid::from_raw(child.id().cast_signed()).expect("a number above zero")
+    }
+
     fn job(child: &Child, job: u64) -> Job {
-        let pid = Pid::from_raw(child.id().cast_signed()).expect("a number above zero");
-        let descriptor = pidfd_open(pid, PidfdFlags::empty()).expect("a descriptor");
-        Job { asker: Asker { channel: 0, job }, pid, descriptor, late: false }
+        Job { asker: Asker { channel: 0, job }, pid: pid(child), cradle: None, late: false }
     }
 
     #[test]
@@ -135,12 +142,12 @@ mod tests {
         let (mut jobs, start) = (Jobs::default(), Instant::now());
         let mut children = [program(), program(), program()];
         let after = |ms| start + Duration::from_millis(ms);
-        let first = jobs.insert(job(&children[0], 1), Some(after(10)));
+        jobs.insert(job(&children[0], 1), Some(after(10)));
         jobs.insert(job(&children[1], 2), Some(after(30)));
         jobs.insert(job(&children[2], 3), Some(after(20)));
 
         assert_eq!(jobs.kill_late(start), Some(after(10)));
-        let removed = jobs.remove(first).expect("it is there");
+        let removed = jobs.remove(pid(&children[0])).expect("it is there");
         assert!(!removed.late && jobs.of(removed.asker).is_none());
         assert_eq!(jobs.kill_late(after(1)), Some(after(20)));
         assert_eq!(jobs.kill_late(after(20)), Some(after(30)));

@@ -220,7 +220,7 @@ impl Keeper {
                 }
                 Ok(None) | Err(_) => return Ok(Gone::Server),
             }
-            self.drain_signals();
+            process::drain(&self.signals);
             while let Ok(Some((ended, _))) = wait(WaitOptions::NOHANG) {
                 if ended == spawner.pid {
                     return Ok(Gone::Spawner);
@@ -295,16 +295,11 @@ impl Keeper {
                 Ok(Some(_)) => {}
                 Ok(None) if Instant::now() < deadline => {
                     let _ = wait_for(&[&self.signals], Some(KILL_AGAIN));
-                    self.drain_signals();
+                    process::drain(&self.signals);
                 }
                 Ok(None) | Err(_) => return,
             }
         }
-    }
-
-    fn drain_signals(&self) {
-        let mut signals = [0; 1024];
-        while rustix::io::read(&self.signals, &mut signals).is_ok_and(|read| read > 0) {}
     }
 }
 

@@ -18,7 +18,7 @@
 //! Forked rather than executed anew: a fork shares the pages of the program that are already relocated, needs no
 //! protocol of its own for what it inherits, and its private memory is smaller by the size of those relocations.
 //!
-//! Reading order: [`Profile`] (who and within what), [`Request`], [`Channel`] (the client), `spawner` (the loop), `child`
+//! Reading order: [`Profile`] (who and within what), [`Request`], [`Channel`] (the client), `spawner` (the loop), `cradle`, `child`
 //! (between clone and exec), [`check`] (which programs are refused), `keeper`, `revise`. Must never hold what a server holds.
 //! Tested with real processes in `tests/processes.rs`.
 
@@ -27,12 +27,14 @@ mod channel;
 pub mod check;
 mod child;
 mod confine;
+mod cradle;
 mod error;
 mod jobs;
 mod keeper;
 mod look;
 mod process;
 mod profile;
+mod raw;
 mod ready;
 mod reply;
 mod request;

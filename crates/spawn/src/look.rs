@@ -9,7 +9,7 @@ use crate::{
     reply::at,
 };
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, fstat, openat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat},
     io::{Errno, Result},
 };
 use std::{
@@ -63,8 +63,10 @@ pub(crate) fn program(root: &Path, name: &Path, runs_as: u32) -> std::result::Re
         }
     }
     path.push(last);
-    let program = open(folder.as_fd(), last)
-        .and_then(|program| judge(program.as_fd(), |found| check::program(found, runs_as)));
+    // Executed by its path, so it need not be held open.
+    let program = statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(at(Step::Look))
+        .and_then(|program| Ok(check::program(found(&program), runs_as)?));
     match program {
         Ok(()) => Ok(Program { folder, path }),
         Err(fault) => Err((path, fault)),
@@ -95,15 +97,19 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<OwnedFd, Fa
 }
 
 fn judge(
-    found: BorrowedFd<'_>,
+    folder: BorrowedFd<'_>,
     rule: impl FnOnce(Found) -> std::result::Result<(), Refusal>,
 ) -> std::result::Result<(), Fault> {
-    let stat = fstat(found).map_err(|errno: Errno| at(Step::Look)(errno))?;
+    let stat = fstat(folder).map_err(|errno: Errno| at(Step::Look)(errno))?;
+    Ok(rule(found(&stat))?)
+}
+
+fn found(stat: &Stat) -> Found {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Kind::Folder,
         FileType::RegularFile => Kind::File,
         FileType::Symlink => Kind::Link,
         _ => Kind::Other,
     };
-    Ok(rule(Found { kind, mode: stat.st_mode & 0o7777, uid: stat.st_uid })?)
+    Found { kind, mode: stat.st_mode & 0o7777, uid: stat.st_uid }
 }

@@ -113,6 +113,25 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     }
 }
 
+/// Forgets the signals that have come.
+pub(crate) fn drain(signals: &OwnedFd) {
+    let mut buffer = [0; 1024];
+    while rustix::io::read(signals, &mut buffer).is_ok_and(|read| read == buffer.len()) {}
+}
+
+/// A child that has ended and was not waited for; it is still to be. The kernel looks at all children for it, one after the
+/// other.
+pub(crate) fn ended_child() -> Option<Pid> {
+    // SAFETY: all zeroes is a value of it.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    let which = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: it is ours to be written to, and stays zero when there is none.
+    unsafe {
+        libc::waitid(libc::P_ALL, 0, &raw mut info, which);
+        Pid::from_raw(info.si_pid())
+    }
+}
+
 /// Waits for the end of a child that has ended, or will at once.
 pub(crate) fn reap(pid: Pid) -> Result<(End, Usage), Errno> {
     let mut status = 0;

@@ -5,37 +5,35 @@
 
 use crate::{
     cgroup,
-    child::{self, Apart, Membership, Plan, Stack, Strings},
+    child::{Apart, Rules},
     confine,
+    cradle::{Cradle, Descriptor, Membership, Plan, Wait},
     error::Step,
     look::{self, Refused},
-    profile::{Identity, NewPrivileges, Profile},
+    profile::{NewPrivileges, Profile},
     reply::at,
-    request::{Directory, Order, Program},
+    request::{Directory, Order, Program, Told},
     stall::StallTimer,
 };
 use rustix::{
     io::Errno,
-    process::{Pid, Resource, getegid, geteuid, getpid, getrlimit},
+    process::{Pid, getegid, geteuid, getpid, getrlimit},
     thread::Gid,
 };
 use std::{
     ffi::CString,
-    iter,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt as _,
     },
     path::PathBuf,
+    sync::Arc,
 };
 
 /// A profile with what is worked out once.
 pub(crate) struct Ready {
     profile: Profile,
-    /// Nothing if programs run as the spawner itself.
-    identity: Option<Identity>,
-    groups: Vec<Gid>,
-    limits: Vec<(Resource, u64)>,
+    rules: Arc<Rules>,
     runs_as: u32,
     /// Whether programs are another user's than the spawner is.
     whose: Whose,
@@ -47,11 +45,11 @@ enum Whose {
     Others,
 }
 
-/// Memory that starting a program needs, used again for each.
-pub(crate) struct Room {
-    pub(crate) stack: Stack,
-    pub(crate) arguments: Strings,
-    pub(crate) variables: Strings,
+/// A program that was started.
+pub(crate) struct Started {
+    pub(crate) pid: Pid,
+    /// If it was asked for.
+    pub(crate) descriptor: Option<OwnedFd>,
 }
 
 impl Ready {
@@ -66,69 +64,68 @@ impl Ready {
             let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
             Some((resource, limit?.min(highest)))
         });
-        Self {
+        let whose = match &identity {
+            Some(identity) if identity.uid != own_uid => Whose::Others,
+            _ => Whose::Ours,
+        };
+        let rules = Rules {
             groups: groups.map(|gid| Gid::from_raw(*gid)).collect(),
             limits: limits.collect(),
-            runs_as: identity.as_ref().map_or(own_uid, |identity| identity.uid),
-            whose: match &identity {
-                Some(identity) if identity.uid != own_uid => Whose::Others,
-                _ => Whose::Ours,
+            umask: profile.umask,
+            no_new_privileges: profile.new_privileges == NewPrivileges::Refused,
+            parent: getpid(),
+            apart: match whose {
+                Whose::Ours => Apart::Group,
+                Whose::Others => Apart::Session,
             },
             identity,
-            profile,
-        }
+        };
+        let runs_as = rules.identity.as_ref().map_or(own_uid, |identity| identity.uid);
+        Self { rules: Arc::new(rules), runs_as, whose, profile }
     }
 
-    /// Starts what `order` asks for; gives its process, and a descriptor of that.
+    /// Starts what `order` asks for, in `cradle`.
     pub(crate) fn start(
         &self,
         order: &Order<'_>,
         stdio: [BorrowedFd<'_>; 3],
-        room: &mut Room,
+        cradle: &mut Cradle,
         stall: &StallTimer,
-    ) -> Result<(Pid, OwnedFd), Refused> {
+    ) -> Result<Started, Refused> {
         let found = self.find(order.program)?;
         let folder = self.folder(order.directory)?;
         let failed = |step, errno| (found.path.clone(), at(step)(errno));
         let path = CString::new(found.path.as_os_str().as_bytes())
             .map_err(|_| failed(Step::Request, Errno::INVAL))?;
-        room.arguments.fill(iter::once(path.as_c_str()).chain(order.arguments()));
-        room.variables.fill(order.variables());
         let ruleset = self.profile.confinement.as_ref().map(confine::ruleset).transpose();
         let ruleset = ruleset.map_err(|(path, errno)| (path, at(Step::Confinement)(errno)))?;
         let cgroup = self.profile.cgroup.as_ref().map(|cgroup| {
             cgroup::open(cgroup).map_err(|errno| (cgroup.folder.clone(), at(Step::Cgroup)(errno)))
         });
         let cgroup = cgroup.transpose()?;
-        let refuses = self.profile.new_privileges == NewPrivileges::Refused;
         let plan = Plan {
-            path: &path,
-            arguments: &room.arguments,
-            variables: &room.variables,
+            path,
+            strings: order.strings(),
             stdio,
             folder: folder.as_ref().unwrap_or(&found.folder).as_fd(),
-            limits: &self.limits,
-            identity: self.identity.as_ref(),
-            groups: &self.groups,
-            umask: self.profile.umask,
-            no_new_privileges: refuses || ruleset.is_some(),
             ruleset: ruleset.as_ref().map(AsFd::as_fd),
             cgroup: cgroup
                 .as_ref()
                 .map(|(folder, members)| Membership { folder: folder.as_fd(), members: members.as_fd() }),
-            parent: getpid(),
-            apart: match self.whose {
-                Whose::Ours => Apart::Group,
-                Whose::Others => Apart::Session,
-            },
+            rules: self.rules.clone(),
         };
-        let mut start = || child::start(&plan, &mut room.stack);
-        let started = match self.whose {
+        let descriptor = match order.told {
+            Told::StartWithDescriptor => Descriptor::Wanted,
+            Told::Start | Told::Nothing => Descriptor::Unwanted,
+        };
+        let started = match (order.told, self.whose) {
+            (Told::Nothing, _) => cradle.start(plan, Wait::No, descriptor),
             // Who could stop it could stop the spawner.
-            Whose::Ours => start(),
-            Whose::Others => stall.watch(start),
+            (_, Whose::Ours) => cradle.start(plan, Wait::UntilItRuns, descriptor),
+            (_, Whose::Others) => stall.watch(|| cradle.start(plan, Wait::UntilItRuns, descriptor)),
         };
-        started.map_err(|(step, errno)| failed(step, errno))
+        let (pid, descriptor) = started.map_err(|(step, errno)| failed(step, errno))?;
+        Ok(Started { pid, descriptor })
     }
 
     fn find(&self, program: Program<'_>) -> Result<look::Program, Refused> {

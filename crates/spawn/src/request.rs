@@ -245,17 +245,24 @@ impl<'a> Order<'a> {
         })
     }
 
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = &'a CStr> {
-        self.of_kind(ARGUMENT)
+    /// Arguments and variables, among others: see [`arguments`] and [`variables`].
+    pub(crate) fn strings(&self) -> &'a [u8] {
+        self.strings
     }
+}
 
-    pub(crate) fn variables(&self) -> impl Iterator<Item = &'a CStr> {
-        self.of_kind(VARIABLE)
-    }
+/// What its program is handed as arguments, its own name left out.
+pub(crate) fn arguments(strings: &[u8]) -> impl Iterator<Item = &CStr> {
+    of_kind(strings, ARGUMENT)
+}
 
-    fn of_kind(&self, wanted: u8) -> impl Iterator<Item = &'a CStr> {
-        each(self.strings).filter(move |(kind, _)| *kind == wanted).map(|(_, string)| string)
-    }
+/// Its program's environment.
+pub(crate) fn variables(strings: &[u8]) -> impl Iterator<Item = &CStr> {
+    of_kind(strings, VARIABLE)
+}
+
+fn of_kind(strings: &[u8], wanted: u8) -> impl Iterator<Item = &CStr> {
+    each(strings).filter(move |(kind, _)| *kind == wanted).map(|(_, string)| string)
 }
 
 /// The strings with what they are. An empty one, without even that, is passed over.
@@ -277,7 +284,7 @@ mod tests {
             panic!("not a request");
         };
         let owned = |string: &CStr| string.to_bytes().to_vec();
-        (order.arguments().map(owned).collect(), order.variables().map(owned).collect())
+        (arguments(order.strings).map(owned).collect(), variables(order.strings).map(owned).collect())
     }
 
     proptest! {
@@ -303,7 +310,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(Message { content: Content::Start(order), .. }) = Message::read(&bytes) {
-                let _ = order.arguments().count() + order.variables().count();
+                let _ = arguments(order.strings).count() + variables(order.strings).count();
             }
         }
     }

@@ -1,18 +1,19 @@
 //! The spawner's loop: requests in, programs started, their ends told.
 //!
-//! One thread, one epoll over the channels and the descriptors of the programs. A program that ended takes its process
-//! group with it; a channel that closed takes its programs. When all are closed the server has gone, and so goes the
-//! spawner. Answers that find no room wait, and their channel's requests with them. Leaves out what happens between
-//! clone and exec (`child.rs`). Tested with real processes (`tests/processes.rs`).
+//! One thread, one epoll over the channels and the signal of children's ends: a descriptor of each process, made, watched
+//! and closed, takes a tenth of a start. A program that ended takes its process group with it; a channel that closed takes
+//! its programs. When all are closed the server has gone, and so goes the spawner. Answers that find no room wait, and
+//! their channel's requests with them. Leaves out what happens between clone and exec (`cradle.rs`, `child.rs`). Tested with
+//! real processes (`tests/processes`).
 
 use crate::{
-    child::{Stack, Strings},
+    cradle::Cradle,
     error::Step,
     jobs::{Asker, Job, Jobs},
     look::Refused,
     process,
     profile::Profile,
-    ready::{Ready, Room},
+    ready::{Ready, Started},
     reply::{End, Exit, Reply, at},
     request::{Content, Message, Order, REQUEST_BYTES_MAX, Told},
     socket,
@@ -26,8 +27,12 @@ use rustix::{
 };
 use std::{
     collections::VecDeque,
+    ffi::OsStr,
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -35,14 +40,13 @@ use std::{
 /// Events taken from the kernel at once. Guess: enough for a busy machine, a page of memory.
 const EVENTS_MAX: usize = 128;
 
-/// Requests of one channel before the others get their turn. Guess: some milliseconds of work.
-const REQUESTS_PER_TURN: usize = 16;
+/// Empty cradles that are kept, each of some pages. Guess: as many programs as begin at once.
+const CRADLES_MAX: usize = 16;
 
-/// Marks an event as one of a program; the rest is its place. Others are of the channel of that number.
-const OF_JOB: u64 = 1 << 32;
-
-/// The event of the keeper's line.
-const OF_KEEPER: u64 = u32::MAX as u64;
+/// The event of the keeper's line. Others are of the channel of that number.
+const OF_KEEPER: u64 = u64::MAX;
+/// The event of children's ends.
+const OF_CHILDREN: u64 = OF_KEEPER - 1;
 
 /// The spawner's end of a channel, and the answers that found no room.
 struct Line {
@@ -60,7 +64,10 @@ struct Spawner<'k> {
     lines: Vec<Option<Line>>,
     jobs: Jobs,
     epoll: OwnedFd,
-    room: Room,
+    /// Readable when children have ended.
+    signals: OwnedFd,
+    /// Empty ones.
+    cradles: Vec<Cradle>,
     stall: &'k StallTimer,
 }
 
@@ -89,14 +96,10 @@ pub(crate) fn run(
             Err(errno) => return Err(errno),
         };
         for event in found {
-            let data = event.data.u64();
-            if data == OF_KEEPER {
-                spawner.hear_keeper();
-                continue;
-            }
-            match usize::try_from(data & (OF_JOB - 1)).expect("32 bits") {
-                key if data & OF_JOB != 0 => spawner.end(key),
-                channel => spawner.serve(channel, &mut buffer),
+            match event.data.u64() {
+                OF_KEEPER => spawner.hear_keeper(),
+                OF_CHILDREN => spawner.hear_children(),
+                channel => spawner.serve(usize::try_from(channel).expect("their number"), &mut buffer),
             }
         }
     }
@@ -118,6 +121,9 @@ impl<'k> Spawner<'k> {
             epoll::add(&epoll, channel, data, epoll::EventFlags::IN)?;
         }
         epoll::add(&epoll, &keeper, epoll::EventData::new_u64(OF_KEEPER), epoll::EventFlags::IN)?;
+        let signals =
+            process::child_signals().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
+        epoll::add(&epoll, &signals, epoll::EventData::new_u64(OF_CHILDREN), epoll::EventFlags::IN)?;
         let lines =
             channels.into_iter().map(|socket| Some(Line { socket, unsent: VecDeque::new(), is_full: false }));
         Ok(Self {
@@ -127,8 +133,9 @@ impl<'k> Spawner<'k> {
             lines: lines.collect(),
             jobs: Jobs::default(),
             epoll,
+            signals,
+            cradles: Vec::new(),
             stall,
-            room: Room { stack: Stack::new(), arguments: Strings::default(), variables: Strings::default() },
         })
     }
 
@@ -161,20 +168,18 @@ impl<'k> Spawner<'k> {
         Timespec::try_from(left + Duration::from_millis(1)).ok()
     }
 
-    /// Sends what waits on a channel, or takes requests from it.
+    /// Sends what waits on a channel, or takes a request from it. If there are more, the next look at the epoll says so,
+    /// which costs less than to find that there are none.
     fn serve(&mut self, channel: usize, buffer: &mut [u8]) {
         if !self.send_unsent(channel) {
             return;
         }
-        for _ in 0..REQUESTS_PER_TURN {
-            let Some(line) = &self.lines[channel] else { return };
-            match socket::receive(line.socket.as_fd(), buffer) {
-                Ok(Some(received)) => self.take(channel, &buffer[..received.bytes], received.descriptors),
-                Err(Errno::AGAIN) => return,
-                // Too long, or no descriptor was free for what came with it: whoever sent it waits in vain, in its limits.
-                Err(Errno::MSGSIZE) => {}
-                Ok(None) | Err(_) => return self.close(channel),
-            }
+        let Some(line) = &self.lines[channel] else { return };
+        match socket::receive(line.socket.as_fd(), buffer) {
+            Ok(Some(received)) => self.take(channel, &buffer[..received.bytes], received.descriptors),
+            // Too long, or no descriptor was free for what came with it: whoever sent it waits in vain, in its limits.
+            Err(Errno::AGAIN | Errno::MSGSIZE) => {}
+            Ok(None) | Err(_) => self.close(channel),
         }
     }
 
@@ -222,42 +227,58 @@ impl<'k> Spawner<'k> {
         }
         let ready =
             self.ready.get(order.profile as usize).ok_or_else(|| nowhere(Step::Profile, Errno::NOENT))?;
-        let (pid, descriptor) = ready.start(order, stdio, &mut self.room, self.stall)?;
-        let watched = (|| {
-            let data = epoll::EventData::new_u64(OF_JOB | self.jobs.next_key() as u64);
-            epoll::add(&self.epoll, &descriptor, data, epoll::EventFlags::IN)?;
-            match order.told {
-                Told::StartWithDescriptor => descriptor.try_clone().map(Some),
-                Told::Start | Told::Nothing => Ok(None),
+        let mut cradle = self.cradles.pop().unwrap_or_else(Cradle::new);
+        let started = ready.start(order, stdio, &mut cradle, self.stall);
+        let cradle = match (&started, order.told) {
+            (Ok(_), Told::Nothing) => Some(cradle),
+            // Its child has left, or there was none.
+            _ => {
+                self.keep(cradle);
+                None
             }
-        })();
-        let job = Job { asker, pid, descriptor, late: false };
-        match watched {
-            Ok(handed_out) => {
-                self.jobs.insert(job, order.time_limit.map(|limit| Instant::now() + limit));
-                Ok((pid, handed_out))
-            }
-            Err(_) => {
-                job.signal(Signal::KILL);
-                let _ = process::reap(pid);
-                Err(nowhere(Step::Clone, Errno::MFILE))
-            }
+        };
+        let Started { pid, descriptor } = started?;
+        let job = Job { asker, pid, cradle, late: false };
+        self.jobs.insert(job, order.time_limit.map(|limit| Instant::now() + limit));
+        Ok((pid, descriptor))
+    }
+
+    fn keep(&mut self, cradle: Cradle) {
+        if self.cradles.len() < CRADLES_MAX {
+            self.cradles.push(cradle);
         }
     }
 
-    /// Tells the end of the program at `key`.
-    fn end(&mut self, key: usize) {
-        let Some(job) = self.jobs.remove(key) else { return };
-        // The server may have a copy, and so has a child that goes on after its clone and has not closed it by executing yet:
-        // closing ours would leave it watched, and tell the end of whoever gets its place.
-        let unwatched = epoll::delete(&self.epoll, &job.descriptor);
-        debug_assert!(unwatched.is_ok(), "a program is watched until its end");
-        // Before it is waited for: its number is still its group's, and nobody else's.
-        job.signal(Signal::KILL);
-        let (end, usage) = process::reap(job.pid).unwrap_or((End::Signal(0), Default::default()));
-        let end = if job.late { End::Late } else { end };
-        let exit = Exit { end, usage };
-        self.reply(job.asker.channel, Reply::Exited { job: job.asker.job, exit }, None);
+    /// Tells the ends of all programs that have ended.
+    fn hear_children(&mut self) {
+        // One signal may be for several.
+        process::drain(&self.signals);
+        while !self.jobs.is_empty()
+            && let Some(pid) = process::ended_child()
+        {
+            self.end(pid);
+        }
+    }
+
+    /// Tells the end of a program that has ended.
+    fn end(&mut self, pid: Pid) {
+        let job = self.jobs.remove(pid);
+        if let Some(job) = &job {
+            // Before it is waited for: its number is still its group's, and nobody else's.
+            job.signal(Signal::KILL);
+        }
+        let (end, usage) = process::reap(pid).unwrap_or((End::Signal(0), Default::default()));
+        let Some(Job { asker, late, cradle, .. }) = job else { return };
+        let exit = Exit { end: if late { End::Late } else { end }, usage };
+        let mut reply = Reply::Exited { job: asker.job, exit };
+        if let Some(mut cradle) = cradle {
+            if let Some((path, (step, errno))) = cradle.failure() {
+                let path = PathBuf::from(OsStr::from_bytes(path.to_bytes()));
+                reply = Reply::Failed { job: asker.job, path, fault: at(step)(errno) };
+            }
+            self.keep(cradle);
+        }
+        self.reply(asker.channel, reply, None);
     }
 
     fn close(&mut self, channel: usize) {

@@ -1,8 +1,8 @@
 //! Against whoever stops a child between its change of user and its program.
 //!
-//! In that moment the child belongs to a user, who may send it SIGSTOP, and still shares the spawner's memory, so the
-//! spawner stands still until it goes on: one hostile user would stop the programs of all. So the spawner sets a timer
-//! before each clone, which the keeper sees: it kills children of the spawner that are stopped and no program yet.
+//! In that moment the child belongs to a user, who may send it SIGSTOP. Where the spawner waits until the program runs
+//! (`cradle.rs`), it would wait for ever: one hostile user would stop the programs of all. So it sets a timer before such
+//! a clone, which the keeper sees: it kills children of the spawner that are stopped and no program yet.
 //! Tested in `tests/processes.rs` (`nobody_stops_the_spawner`).
 
 use rustix::{

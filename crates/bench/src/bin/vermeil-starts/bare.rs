@@ -1,20 +1,22 @@
-//! A process that holds nothing and does nothing but start the program with `posix_spawn`, one after the other: the least that a
-//! start costs. It is forked before anything is held, and asked for some starts whenever it is its turn.
+//! A process that holds nothing and does nothing but start the program with `posix_spawn`, one after the other or several at
+//! once: the least that a start costs. It is forked before anything is held, and asked for some starts whenever it is its
+//! turn.
 
 #![allow(unsafe_code)]
 
 use std::{
+    collections::HashMap,
     ffi::CStr,
     io::{self, Read as _, Write as _},
     os::unix::net::UnixStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use vermeil_bench::rusage;
 
 use crate::{
     timed,
-    ways::{Start, posix_spawn, wait},
+    ways::{Start, posix_spawn, wait_for_any},
 };
 
 /// Bytes of a number as it is told.
@@ -41,9 +43,9 @@ impl Bare {
         }
     }
 
-    /// Has it start the program `count` times; the starts, and the processor time they took in all.
-    pub(crate) fn start(&mut self, count: usize) -> io::Result<(Vec<Start>, Duration)> {
-        self.0.write_all(&(count as u64).to_ne_bytes())?;
+    /// Has it start the program `count` times, `at_once` of them at once; the starts, and the processor time they took in all.
+    pub(crate) fn start(&mut self, count: usize, at_once: usize) -> io::Result<(Vec<Start>, Duration)> {
+        self.0.write_all(&[count, at_once].map(|number| (number as u64).to_ne_bytes()).concat())?;
         let mut number = || {
             let mut bytes = [0; NUMBER];
             self.0.read_exact(&mut bytes).map(|()| Duration::from_nanos(u64::from_ne_bytes(bytes)))
@@ -56,16 +58,22 @@ impl Bare {
 
 fn serve(mut asked: UnixStream, program: &CStr) -> io::Result<()> {
     loop {
-        let mut count = [0; NUMBER];
-        asked.read_exact(&mut count)?;
+        let mut number = || {
+            let mut bytes = [0; NUMBER];
+            asked.read_exact(&mut bytes).map(|()| u64::from_ne_bytes(bytes) as usize)
+        };
+        let (count, at_once) = (number()?, number()?);
         let cpu = rusage::thread() + rusage::children();
-        let mut times = Vec::new();
-        for _ in 0..u64::from_ne_bytes(count) {
-            let (started, ended) = timed(|| {
+        let (mut times, mut running, mut begun) = (Vec::new(), HashMap::new(), 0);
+        while begun < count || !running.is_empty() {
+            while begun < count && running.len() < at_once {
+                let begin = Instant::now();
                 let (pid, blocked) = timed(|| posix_spawn(program));
-                wait(pid?).map(|()| blocked)
-            });
-            times.extend([started?, ended]);
+                running.insert(pid?, (begin, blocked));
+                begun += 1;
+            }
+            let (begin, blocked) = running.remove(&wait_for_any()?).expect("a child of ours");
+            times.extend([blocked, begin.elapsed()]);
         }
         let cpu = rusage::thread() + rusage::children() - cpu;
         let told = [cpu].into_iter().chain(times);

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::{
+    collections::HashMap,
     ffi::{CStr, CString, OsString, c_char, c_int, c_void},
     fs::{self, File},
     io,
@@ -24,6 +25,9 @@ const STACK_BYTES: usize = 64 << 10;
 /// The user without rights, by convention.
 const NOBODY: u32 = 65_534;
 
+/// How many are started at once where it is several: as many as connections in the bench's second part.
+const SEVERAL: usize = 4;
+
 /// A way to start a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -36,8 +40,12 @@ pub(crate) enum Way {
     PosixSpawn,
     /// What `vfork` does: memory is borrowed until the program is executed.
     Vfork,
+    /// The same, several at once.
+    BareSeveral,
     /// Vermeil's spawner, with nothing more than asked of the others.
     Spawner,
+    /// The same, several at once.
+    SpawnerSeveral,
     /// Vermeil's spawner, with another user, limits and no new privileges.
     Sandboxed,
 }
@@ -101,33 +109,42 @@ impl Ways {
         })
     }
 
-    /// Starts the program `count` times, one after the other; the starts, and the processor time they took in all.
+    /// Starts the program `count` times; the starts, and the processor time they took in all.
     pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
-        if way == Way::Bare {
-            return self.bare.start(count);
-        }
+        let (profile, at_once) = match way {
+            Way::Bare => return self.bare.start(count, 1),
+            Way::BareSeveral => return self.bare.start(count, SEVERAL),
+            Way::Spawner => (self.plain, 1),
+            Way::SpawnerSeveral => (self.plain, SEVERAL),
+            Way::Sandboxed => (self.sandboxed.unwrap_or(self.plain), 1),
+            own => {
+                let cpu = self.cpu()?;
+                let starts = (0..count).map(|_| self.start(own)).collect::<io::Result<_>>()?;
+                return Ok((starts, self.cpu()? - cpu));
+            }
+        };
+        // Whoever starts a program for a reason has made its descriptors.
+        let stdio = (0..count).map(|_| self.stdio()).collect::<io::Result<Vec<_>>>()?;
         let cpu = self.cpu()?;
-        let starts = (0..count).map(|_| self.start(way)).collect::<io::Result<_>>()?;
+        let starts = self.ask(profile, stdio, at_once)?;
         Ok((starts, self.cpu()? - cpu))
     }
 
-    /// Starts the program once, and waits for its end.
+    /// Starts the program once by itself, and waits for its end.
     fn start(&mut self, way: Way) -> io::Result<Start> {
         let begin = Instant::now();
-        let blocked = match way {
-            Way::Spawner => self.ask(self.plain)?,
-            Way::Sandboxed => self.ask(self.sandboxed.unwrap_or(self.plain))?,
-            own => {
-                let (pid, blocked) = timed(|| match own {
-                    Way::Fork => self.fork(),
-                    Way::PosixSpawn => posix_spawn(&self.path),
-                    _ => self.vfork(),
-                });
-                wait(pid?)?;
-                blocked
-            }
-        };
+        let (pid, blocked) = timed(|| match way {
+            Way::Fork => self.fork(),
+            Way::PosixSpawn => posix_spawn(&self.path),
+            _ => self.vfork(),
+        });
+        wait(pid?)?;
         Ok(Start { blocked, ended: begin.elapsed() })
+    }
+
+    fn stdio(&self) -> io::Result<Stdio> {
+        let null = || self.null.try_clone().map(OwnedFd::from);
+        Ok(Stdio { stdin: null()?, stdout: null()?, stderr: null()? })
     }
 
     /// Processor time of this thread, of its children that have ended, and of the spawner and its programs.
@@ -138,28 +155,32 @@ impl Ways {
         Ok(own + Duration::from_nanos(spawner) + self.programs_cpu)
     }
 
-    /// Gives how long the caller stood still.
-    fn ask(&mut self, profile: ProfileId) -> io::Result<Duration> {
-        let mut request = Request::new(profile, Program::Below(Path::new(&self.name)));
-        // As the server asks for CGI programs.
-        request.untold();
-        let null = || self.null.try_clone().map(OwnedFd::from);
-        let stdio = Stdio { stdin: null()?, stdout: null()?, stderr: null()? };
-        let (asked, blocked) = timed(|| self.channel.spawn(request, stdio));
-        let asked = asked.map_err(io::Error::other)?;
-        loop {
+    /// Asks the spawner for the program with each of `stdio`, `at_once` of them at once, and waits for their ends.
+    fn ask(&mut self, profile: ProfileId, stdio: Vec<Stdio>, at_once: usize) -> io::Result<Vec<Start>> {
+        let (mut starts, mut running, mut stdio) = (Vec::new(), HashMap::new(), stdio.into_iter().peekable());
+        while stdio.peek().is_some() || !running.is_empty() {
+            while running.len() < at_once
+                && let Some(stdio) = stdio.next()
+            {
+                let mut request = Request::new(profile, Program::Below(Path::new(&self.name)));
+                // As the server asks for CGI programs.
+                request.untold();
+                let begin = Instant::now();
+                let (asked, blocked) = timed(|| self.channel.spawn(request, stdio));
+                running.insert(asked.map_err(io::Error::other)?, (begin, blocked));
+            }
+            poll(&mut [PollFd::new(&self.readiness, PollFlags::IN)], None)?;
             match self.channel.receive()? {
-                Some(Event::Exited { job, exit }) if job == asked => {
+                Some(Event::Exited { job, exit }) => {
                     self.programs_cpu += exit.usage.user + exit.usage.system;
-                    return Ok(blocked);
+                    let (begin, blocked) = running.remove(&job).expect("asked for");
+                    starts.push(Start { blocked, ended: begin.elapsed() });
                 }
                 Some(Event::Failed { error, .. }) => return Err(io::Error::other(error)),
-                Some(_) => {}
-                None => {
-                    poll(&mut [PollFd::new(&self.readiness, PollFlags::IN)], None)?;
-                }
+                Some(Event::Started { .. }) | None => {}
             }
         }
+        Ok(starts)
     }
 
     fn arguments(&self) -> [*mut c_char; 2] {
@@ -215,13 +236,23 @@ extern "C" fn execute(program: *mut c_void) -> c_int {
 }
 
 /// Waits for the end of a program, which must be a good one.
-pub(crate) fn wait(pid: c_int) -> io::Result<()> {
+fn wait(pid: c_int) -> io::Result<()> {
+    wait_for(pid).map(drop)
+}
+
+/// As [`wait`], for whichever ends first; gives its process.
+pub(crate) fn wait_for_any() -> io::Result<c_int> {
+    wait_for(-1)
+}
+
+fn wait_for(pid: c_int) -> io::Result<c_int> {
     let mut status = 0;
     // SAFETY: the status is ours to be written to.
-    if unsafe { libc::waitpid(pid, &raw mut status, 0) } == -1 {
-        return Err(io::Error::last_os_error());
+    match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        ended if status == 0 => Ok(ended),
+        _ => Err(io::Error::other(format!("the program ended with {status}"))),
     }
-    if status == 0 { Ok(()) } else { Err(io::Error::other(format!("the program ended with {status}"))) }
 }
 
 fn spawner_of(keeper: u32) -> io::Result<u32> {

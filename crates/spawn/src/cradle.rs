@@ -1,0 +1,333 @@
+//! Where a child lives until it executes its program: in the spawner's memory, of which nothing is copied.
+//!
+//! `CLONE_VM`: a child shares all memory. What it uses of it is its [`Cradle`]: its stack, what it reads, and where it says
+//! why it failed, which is read afterwards without a pipe. The spawner goes on meanwhile, and leaves the cradle alone
+//! until the kernel has said that it is empty (`CLONE_CHILD_CLEARTID`): by then the child has executed its program, or has
+//! ended. Only where the spawner has to know that the program runs does it wait (`CLONE_VFORK`).
+
+#![allow(unsafe_code)]
+
+use crate::{
+    child::{self, Child, Failure, Rules},
+    error::Step,
+    raw, request,
+};
+use rustix::{io::Errno, process::Pid};
+use std::{
+    cell::Cell,
+    ffi::{CStr, CString, c_int, c_void},
+    io, iter,
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    ptr::{self, NonNull},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+/// Bytes of a child's stack. Its steps use less than an eighth of it, which a test measures by filling it with a
+/// pattern.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// `clone3(2)`: the child is born into the cgroup whose folder is given. The C library's constant is too narrow for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// What the exit code of a child is that could not execute its program; shells use the same.
+const NOT_EXECUTED: c_int = 127;
+
+/// Everything a child does before its program runs.
+pub(crate) struct Plan<'a> {
+    pub(crate) path: CString,
+    /// Arguments and variables, as they stand in a request.
+    pub(crate) strings: &'a [u8],
+    /// None of them may be a standard descriptor.
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    pub(crate) folder: BorrowedFd<'a>,
+    pub(crate) ruleset: Option<BorrowedFd<'a>>,
+    pub(crate) cgroup: Option<Membership<'a>>,
+    pub(crate) rules: Arc<Rules>,
+}
+
+/// The cgroup a child shall be in.
+#[derive(Clone, Copy)]
+pub(crate) struct Membership<'a> {
+    /// In which it is born.
+    pub(crate) folder: BorrowedFd<'a>,
+    /// Its `cgroup.procs`, into which a child writes itself where being born there is not to be had.
+    pub(crate) members: BorrowedFd<'a>,
+}
+
+/// Whether the spawner waits until a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It does, and knows then.
+    UntilItRuns,
+    /// It goes on: a failure is known with the child's end.
+    No,
+}
+
+/// Whether there shall be a descriptor of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Descriptor {
+    Wanted,
+    /// It costs a file of the kernel's own.
+    Unwanted,
+}
+
+/// Where one child at a time lives until its program runs.
+pub(crate) struct Cradle(NonNull<Place>);
+
+struct Place {
+    /// Cleared by the kernel when the child has left.
+    occupied: AtomicU32,
+    failure: Cell<Option<Failure>>,
+    child: Option<Child>,
+    /// What the strings of a child point to; kept for its memory.
+    text: Vec<u8>,
+    /// In the unit of a stack's alignment.
+    stack: Box<[u128]>,
+}
+
+impl Cradle {
+    pub(crate) fn new() -> Self {
+        let place = Place {
+            occupied: AtomicU32::new(0),
+            failure: Cell::new(None),
+            child: None,
+            text: Vec::new(),
+            stack: vec![0; STACK_BYTES / size_of::<u128>()].into_boxed_slice(),
+        };
+        Self(NonNull::from(Box::leak(Box::new(place))))
+    }
+
+    fn is_occupied(&self) -> bool {
+        // SAFETY: the place lives as long as this, and this field is never written to but atomically.
+        let occupied = unsafe { &(*self.0.as_ptr()).occupied };
+        // Acquire: after whatever the child has written here.
+        occupied.load(Ordering::Acquire) != 0
+    }
+
+    /// The place while nobody lives there.
+    fn place(&mut self) -> &mut Place {
+        assert!(!self.is_occupied(), "a child lives here");
+        // SAFETY: nobody else has a reference to it: only children get one, and there is none.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// Why the last child could not become its program, and which that was; nothing if it could, or was killed before. To be
+    /// asked when it has ended.
+    pub(crate) fn failure(&mut self) -> Option<(&CStr, Failure)> {
+        let place = self.place();
+        let failure = place.failure.get()?;
+        Some((&place.child.as_ref().expect("one has failed").path, failure))
+    }
+
+    /// Starts a program; gives its process.
+    pub(crate) fn start(
+        &mut self,
+        plan: Plan<'_>,
+        wait: Wait,
+        descriptor: Descriptor,
+    ) -> Result<(Pid, Option<OwnedFd>), Failure> {
+        let cgroup = plan.cgroup;
+        let mut birth = Birth::prepare(self, plan, wait, descriptor);
+        let cloned = match cgroup {
+            None => birth.cloned(),
+            Some(cgroup) => match birth.cloned_into(cgroup.folder) {
+                // Without clone3, or forbidden to use it, as in some containers.
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    birth.child().joins = Some(cgroup.members.as_raw_fd());
+                    birth.cloned()
+                }
+                cloned => cloned,
+            },
+        };
+        let (pid, descriptor) = cloned.map_err(|errno| (Step::Clone, errno))?;
+        if wait == Wait::UntilItRuns
+            && let Some((_, failure)) = self.failure()
+        {
+            // It has ended, or is about to; nobody else waits for it.
+            let _ = rustix::io::retry_on_intr(|| {
+                rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())
+            });
+            return Err(failure);
+        }
+        Ok((pid, descriptor))
+    }
+}
+
+impl Drop for Cradle {
+    fn drop(&mut self) {
+        // Better lost than taken from under a child.
+        if !self.is_occupied() {
+            // SAFETY: made by `Box`, and nobody else has a reference.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
+/// A child about to be born.
+struct Birth<'c> {
+    cradle: &'c mut Cradle,
+    /// Of `clone(2)`.
+    flags: c_int,
+    descriptor: RawFd,
+}
+
+impl<'c> Birth<'c> {
+    fn prepare(cradle: &'c mut Cradle, plan: Plan<'_>, wait: Wait, descriptor: Descriptor) -> Self {
+        let Place { failure, child, text, .. } = cradle.place();
+        failure.set(None);
+        text.clear();
+        text.extend_from_slice(plan.strings);
+        let (mut arguments, mut variables) = match child.take() {
+            Some(Child { arguments, variables, .. }) => (arguments, variables),
+            None => Default::default(),
+        };
+        arguments.fill(iter::once(plan.path.as_c_str()).chain(request::arguments(text)));
+        variables.fill(request::variables(text));
+        *child = Some(Child {
+            path: plan.path,
+            arguments,
+            variables,
+            stdio: plan.stdio.map(|descriptor| descriptor.as_raw_fd()),
+            folder: plan.folder.as_raw_fd(),
+            ruleset: plan.ruleset.map(|ruleset| ruleset.as_raw_fd()),
+            joins: None,
+            rules: plan.rules,
+        });
+        let waits = if wait == Wait::UntilItRuns { libc::CLONE_VFORK } else { 0 };
+        let descriptor = if descriptor == Descriptor::Wanted { libc::CLONE_PIDFD } else { 0 };
+        let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | waits | descriptor;
+        Self { cradle, flags, descriptor: -1 }
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.cradle.place().child.as_mut().expect("prepared")
+    }
+
+    fn cloned(&mut self) -> Result<(Pid, Option<OwnedFd>), Errno> {
+        let place = self.occupy();
+        // SAFETY: the child runs `child_main` on a stack of its own. What it reads and the stack stay as they are until it has
+        // left, as `Cradle` sees to.
+        let pid = unsafe {
+            let stack = (*place).stack.as_mut_ptr_range().end.cast();
+            let (flags, occupied) = (self.flags | libc::SIGCHLD, (*place).occupied.as_ptr());
+            let no_thread: *mut c_void = ptr::null_mut();
+            libc::clone(child_main, stack, flags, place.cast(), &raw mut self.descriptor, no_thread, occupied)
+        };
+        if pid == -1 {
+            return Err(
+                self.stillborn(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+            );
+        }
+        Ok(self.born(pid))
+    }
+
+    fn cloned_into(&mut self, cgroup: BorrowedFd<'_>) -> Result<(Pid, Option<OwnedFd>), Errno> {
+        let place = self.occupy();
+        // SAFETY: within the place, which nobody uses yet.
+        let (stack, occupied) = unsafe { ((*place).stack.as_mut_ptr(), (*place).occupied.as_ptr()) };
+        let arguments = libc::clone_args {
+            flags: self.flags as u64 | CLONE_INTO_CGROUP,
+            pidfd: (&raw mut self.descriptor).expose_provenance() as u64,
+            child_tid: occupied.expose_provenance() as u64,
+            parent_tid: 0,
+            exit_signal: libc::SIGCHLD as u64,
+            stack: stack.expose_provenance() as u64,
+            stack_size: STACK_BYTES as u64,
+            tls: 0,
+            set_tid: 0,
+            set_tid_size: 0,
+            cgroup: cgroup.as_raw_fd() as u64,
+        };
+        // SAFETY: as in `cloned`.
+        let pid = unsafe { raw::clone3(&arguments, child_main, place.cast()) };
+        match c_int::try_from(pid) {
+            Ok(pid) if pid > 0 => Ok(self.born(pid)),
+            Ok(errno) => Err(self.stillborn(Errno::from_raw_os_error(-errno))),
+            Err(_) => Err(self.stillborn(Errno::IO)),
+        }
+    }
+
+    /// From here on the place is the child's.
+    fn occupy(&mut self) -> *mut Place {
+        *self.cradle.place().occupied.get_mut() = 1;
+        self.cradle.0.as_ptr()
+    }
+
+    fn stillborn(&mut self, errno: Errno) -> Errno {
+        // SAFETY: there is no child.
+        *unsafe { self.cradle.0.as_mut() }.occupied.get_mut() = 0;
+        errno
+    }
+
+    fn born(&self, pid: c_int) -> (Pid, Option<OwnedFd>) {
+        let pid = Pid::from_raw(pid).expect("a child has a number above zero");
+        let is_wanted = self.flags & libc::CLONE_PIDFD != 0;
+        // SAFETY: the kernel has just made this descriptor for us, because of CLONE_PIDFD.
+        (pid, is_wanted.then(|| unsafe { OwnedFd::from_raw_fd(self.descriptor) }))
+    }
+}
+
+extern "C" fn child_main(place: *mut c_void) -> c_int {
+    // SAFETY: the pointer is to the place of a cradle, which is ours until we have left.
+    let place = unsafe { &*place.cast::<Place>() };
+    match child::become_program(place.child.as_ref().expect("it was prepared")) {
+        Ok(never) => match never {},
+        Err(failure) => place.failure.set(Some(failure)),
+    }
+    NOT_EXECUTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::Apart;
+    use rustix::process::{Resource, WaitOptions, getpid, waitpid};
+    use std::{fs::File, os::fd::AsFd as _};
+
+    const PATTERN: u128 = u128::MAX / 3;
+
+    #[test]
+    fn the_stack_is_large_enough_many_times_over() {
+        let null = File::options().read(true).write(true).open("/dev/null").expect("it is there");
+        let root = File::open("/").expect("it is there");
+        let rules = Arc::new(Rules {
+            limits: vec![(Resource::Core, 0)],
+            identity: None,
+            groups: Vec::new(),
+            umask: 0o022,
+            no_new_privileges: true,
+            parent: getpid(),
+            apart: Apart::Session,
+        });
+        let mut cradle = Cradle::new();
+        let mut start = |path: &CStr, wait| {
+            cradle.place().stack.fill(PATTERN);
+            let plan = Plan {
+                path: path.to_owned(),
+                strings: b"Atrue\0",
+                stdio: [null.as_fd(); 3],
+                folder: root.as_fd(),
+                ruleset: None,
+                cgroup: None,
+                rules: rules.clone(),
+            };
+            let started = cradle.start(plan, wait, Descriptor::Unwanted).map(|(pid, _)| {
+                let (_, status) = waitpid(Some(pid), WaitOptions::empty()).expect("our own").expect("ended");
+                (status.exit_status(), cradle.failure().map(|(_, failure)| failure))
+            });
+            let untouched = cradle.place().stack.iter().take_while(|word| **word == PATTERN).count();
+            let all = STACK_BYTES / size_of::<u128>();
+            assert!(untouched > all * 7 / 8, "{untouched} of {all} words untouched");
+            started
+        };
+        let missing = (Step::Execute, Errno::NOENT);
+        for wait in [Wait::UntilItRuns, Wait::No] {
+            assert_eq!(start(c"/bin/true", wait), Ok((Some(0), None)));
+        }
+        assert_eq!(start(c"/no/such/program", Wait::UntilItRuns), Err(missing));
+        assert_eq!(start(c"/no/such/program", Wait::No), Ok((Some(NOT_EXECUTED), Some(missing))));
+    }
+}
