@@ -191,8 +191,8 @@ impl Driver {
         each!(self, inner => inner.poll_connected(cx, key))
     }
 
-    /// Appends what has arrived, at most [`DriverOptions::recv_buffer_bytes`] per call; `Ok(0)` is the end of the
-    /// stream. One task at a time per stream.
+    /// Appends what has arrived, at most [`DriverOptions::recv_buffer_bytes`] per call, or as much as `buf` has room for if
+    /// that is more; `Ok(0)` is the end of the stream. One task at a time per stream.
     ///
     /// # Errors
     /// What receiving from the socket gives; `NotConnected` for a stale key.

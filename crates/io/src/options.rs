@@ -60,7 +60,8 @@ pub struct DriverOptions {
     /// Receive buffers shared by all streams of an io_uring driver, rounded up to a power of two, at most 32768.
     /// Default 256. When they are all in use, streams receive by one system call each.
     pub recv_buffers: u16,
-    /// Bytes of one receive buffer, and the most that one `poll_recv` appends. Default 4096: a request's header fits.
+    /// Bytes of one receive buffer, and the most that one `poll_recv` appends to what has no room for more. Default 4096: a
+    /// request's header fits.
     pub recv_buffer_bytes: u32,
     /// Receive buffers that one stream may hold before its receiving is suspended until they are read. Default 4.
     /// A burst that arrives within one turn may pass it.

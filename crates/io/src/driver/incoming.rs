@@ -2,8 +2,9 @@
 //!
 //! The only path of the epoll driver, and the fallback of the io_uring driver when its buffers are all in use. Bytes go
 //! through one buffer of the driver, so that the caller's grows by what has arrived and an idle connection holds
-//! nothing; copying a request costs less than touching fresh memory for each. A caller that has room for as much as one
-//! call receives, because it keeps one buffer for many streams, gets them there without the copy.
+//! nothing; copying a request costs less than touching fresh memory for each. A caller that has room for as much, because
+//! it keeps one buffer for many streams or expects a long answer, gets them there without the copy, and as many as it has
+//! room for.
 //! Tested here and, through the drivers, in `tests/suite`.
 
 #![allow(unsafe_code)]
@@ -23,24 +24,36 @@ impl Inbox {
         Self { buffer: vec![0; bytes.max(1) as usize].into_boxed_slice() }
     }
 
-    /// The most that one call receives.
-    pub(crate) fn bytes(&self) -> usize {
-        self.buffer.len()
-    }
-
-    /// Appends what has arrived to `out`; 0 is the end of the stream.
+    /// Appends what has arrived to `out`; no bytes are the end of the stream.
     #[inline]
-    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, out: &mut Vec<u8>) -> Result<usize, Errno> {
-        if let Some(room) = out.spare_capacity_mut().get_mut(..self.buffer.len()) {
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, out: &mut Vec<u8>) -> Result<Received, Errno> {
+        let room = out.spare_capacity_mut();
+        if room.len() >= self.buffer.len() {
+            let asked = room.len();
             let count =
                 patiently(|| recv(fd, &mut *room, RecvFlags::DONTWAIT).map(|((bytes, _), _)| bytes.len()))?;
             // SAFETY: the kernel has written `count` bytes behind the old length, and there was room for them.
             unsafe { out.set_len(out.len() + count) };
-            return Ok(count);
+            return Ok(Received { count, asked });
         }
         let count = patiently(|| recv(fd, &mut *self.buffer, RecvFlags::DONTWAIT).map(|(count, _)| count))?;
         out.extend_from_slice(&self.buffer[..count]);
-        Ok(count)
+        Ok(Received { count, asked: self.buffer.len() })
+    }
+}
+
+/// What one call has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) count: usize,
+    /// The most that it could have.
+    pub(crate) asked: usize,
+}
+
+impl Received {
+    /// Whether there may be more.
+    pub(crate) fn is_full(self) -> bool {
+        self.count == self.asked
     }
 }
 
@@ -64,18 +77,21 @@ mod tests {
 
     #[test]
     fn bytes_are_appended_with_room_and_without() {
-        for room in [0, 3, 4, 100] {
+        for (room, first) in [(0, 4), (3, 4), (4, 4), (5, 5)] {
             let (mut peer, stream) = UnixStream::pair().expect("a pair");
             peer.write_all(b"abcdef").expect("room");
             let mut inbox = Inbox::new(4);
             let mut out = Vec::with_capacity(1 + room);
             out.push(b'>');
-            assert_eq!(inbox.receive(stream.as_fd(), &mut out), Ok(4), "one call receives no more");
-            assert_eq!(inbox.receive(stream.as_fd(), &mut out), Ok(2));
+            let received = |inbox: &mut Inbox, out: &mut Vec<u8>| inbox.receive(stream.as_fd(), out);
+            let full = Received { count: first, asked: first };
+            assert_eq!(received(&mut inbox, &mut out), Ok(full), "one call receives no more");
+            let rest = Received { count: 6 - first, asked: 4 };
+            assert_eq!(received(&mut inbox, &mut out), Ok(rest));
             assert_eq!(out, b">abcdef", "{room}");
-            assert_eq!(inbox.receive(stream.as_fd(), &mut out), Err(Errno::AGAIN));
+            assert_eq!(received(&mut inbox, &mut out), Err(Errno::AGAIN));
             drop(peer);
-            assert_eq!(inbox.receive(stream.as_fd(), &mut out), Ok(0));
+            assert_eq!(received(&mut inbox, &mut out).map(|end| end.count), Ok(0));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 use bytes::Bytes;
 use std::{
     future::poll_fn,
-    io,
+    io, mem,
     pin::pin,
     sync::atomic::{AtomicU64, Ordering},
     task::Poll,
@@ -32,6 +32,9 @@ use vermeil_http::{
 
 /// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// Longest piece that is copied behind what is to be sent before it. Guess, as for answers.
+const COPY_BYTES_MAX: usize = 8 * 1024;
 
 /// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
@@ -215,13 +218,18 @@ impl<R: Reader> Pump<'_, R> {
         self.write_head(&head, &body, persistence);
         self.sent = Some(Sent { status: head.status, body_bytes: 0 });
         loop {
-            write_piece(&mut body, &self.output, &mut self.connection.output);
-            self.output.clear();
+            let mut long = Bytes::new();
+            if self.ended || self.output.len() <= COPY_BYTES_MAX {
+                write_piece(&mut body, &self.output, &mut self.connection.output);
+                self.output.clear();
+            } else {
+                long = long_piece(&mut body, mem::take(&mut self.output), &mut self.connection.output);
+            }
             if self.ended {
                 break;
             }
             // Waits for the piece before this one, so one is with the client while the next is read.
-            self.connection.flush(Bytes::new(), More::No).await?;
+            self.connection.flush(long, More::No).await?;
             self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
                 // It was killed behind its answer, of which the client has all.
@@ -276,6 +284,19 @@ impl<R: Reader> Pump<'_, R> {
         }
         Ok(relayed)
     }
+}
+
+/// As [`write_piece`], of a piece that is not copied: gives what follows.
+fn long_piece(body: &mut Body, mut piece: Vec<u8>, out: &mut Vec<u8>) -> Bytes {
+    match body.piece(piece.len()) {
+        Piece::Dropped => piece.clear(),
+        Piece::Plain(bytes) => piece.truncate(bytes),
+        Piece::Chunk => {
+            chunk_header(out, piece.len());
+            piece.extend_from_slice(CHUNK_END);
+        }
+    }
+    piece.into()
 }
 
 /// Appends a piece of content as the answer's framing has it.

@@ -24,6 +24,12 @@ use vermeil_fastcgi::{
 /// Longest content that is copied behind the parameters, so that both leave at once. Guess, as for answers.
 const COPY_BYTES_MAX: usize = 8 * 1024;
 
+/// Room that is made for an answer that does not fit into one receive buffer of the driver's. Guess: a piece of the relay's.
+const ROOM_BYTES: usize = 64 * 1024;
+
+/// What is received at once of an answer that is longer than that, as far as one can tell.
+const LONG_BYTES: usize = 4096;
+
 /// Where an application listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
@@ -45,7 +51,7 @@ impl std::fmt::Display for Address {
 pub(crate) struct Connection {
     stream: TcpStream,
     id: RequestId,
-    /// Received and not read.
+    /// Received and not read. Once an answer was long it has room for another.
     buffer: Vec<u8>,
     /// Whether the last answer ended so that another request may follow.
     is_clean: bool,
@@ -164,6 +170,8 @@ impl ResponseReader<'_> {
     /// Reads what was received.
     fn take(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Option<Read>, Trouble> {
         let (mut at, mut found) = (0, None);
+        // At once, instead of by and by.
+        output.reserve(self.buffer.len());
         while let Some(Step { consumed, event }) = self.response.read(&self.buffer[at..])? {
             let unread = &self.buffer[at..];
             match event {
@@ -193,8 +201,10 @@ impl Reader for ResponseReader<'_> {
             if let Some(read) = self.take(output, errors)? {
                 return Ok(read);
             }
-            if self.stream.recv(self.buffer).await? == 0 {
-                return Err(Trouble::Ended);
+            match self.stream.recv(self.buffer).await? {
+                0 => return Err(Trouble::Ended),
+                LONG_BYTES.. => self.buffer.reserve(ROOM_BYTES),
+                _ => {}
             }
         }
     }

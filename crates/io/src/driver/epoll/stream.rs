@@ -116,11 +116,11 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         if self.readable {
             match inbox.receive(self.fd.as_fd(), buf) {
-                Ok(count) => {
-                    if count < inbox.bytes() && !self.hung_up {
-                        self.readable = count == 0;
+                Ok(received) => {
+                    if !received.is_full() && !self.hung_up {
+                        self.readable = received.count == 0;
                     }
-                    return Poll::Ready(Ok(count));
+                    return Poll::Ready(Ok(received.count));
                 }
                 Err(Errno::AGAIN) => self.readable = false,
                 Err(error) => return Poll::Ready(Err(error.into())),

@@ -140,9 +140,11 @@ impl Buffers {
         self.parked += 1;
     }
 
-    /// Appends what fits of the parked bytes to `out`, at most one buffer's worth, and offers emptied buffers again.
+    /// Appends what fits of the parked bytes to `out`, at most one buffer's worth or what `out` has room for, and offers
+    /// emptied buffers again.
     pub(super) fn take(&mut self, list: &mut Parked, out: &mut Vec<u8>) -> usize {
-        let mut room = self.buffer_bytes;
+        let most = self.buffer_bytes.max(out.capacity() - out.len());
+        let mut room = most;
         while list.count > 0 && room > 0 {
             let slot = &mut self.slots[usize::from(list.first)];
             let count = ((slot.filled - slot.taken) as usize).min(room);
@@ -158,7 +160,7 @@ impl Buffers {
             }
             self.unpark(list);
         }
-        self.buffer_bytes - room
+        most - room
     }
 
     /// Offers all buffers of a list again.

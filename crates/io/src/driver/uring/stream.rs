@@ -19,6 +19,7 @@ use super::ring::{Attempt, Completion};
 use super::{NOBODY, Shared, operation};
 use crate::More;
 use crate::connect::connect_result;
+use crate::driver::incoming::Received;
 use crate::driver::outgoing::{Outgoing, sendfile_now};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
@@ -136,7 +137,7 @@ impl Stream {
                 self.receiving = Receiving::Idle;
                 None
             }
-            Ok(count) => {
+            Ok(Received { count, .. }) => {
                 self.ended = (count == 0).then_some(0);
                 if shared.buffers.has_offered() {
                     self.receiving = Receiving::Idle;
