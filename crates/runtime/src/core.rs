@@ -25,8 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
-use vermeil_queue::{Activation, Label, Ran};
-use vermeil_sched::{CoreIndex, HandlerIndex, Sample, Seen, Step, Turn};
+use vermeil_queue::{Activation, ColorId, Label, Ran};
+use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Seen, Stealing, Step, TURN_NS, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
 /// another runtime has a core of the same index.
@@ -56,6 +56,12 @@ pub(crate) struct Core {
     measured_ns: Cell<u64>,
     /// How long the last activation took, where that is measured of each.
     took_ns: Cell<u64>,
+    /// The color that ran last, and what the next event runs after.
+    ran_last: Cell<Option<ColorId>>,
+    after: Cell<After>,
+    /// Whether the events of the last activation were timed, and those of the next are to be in any case.
+    timed: Cell<bool>,
+    times_next: Cell<bool>,
     /// What ran since the last color was taken up, to be charged to its class.
     spent_ns: Cell<u64>,
     /// When the core looked at its I/O last, on the same clock.
@@ -67,6 +73,8 @@ pub(crate) struct Core {
     now_ns: Cell<u64>,
     /// A task has noticed that this turn has lasted long enough.
     expired: Cell<bool>,
+    /// A task of the color that runs wants others to run before it goes on.
+    yields: Cell<bool>,
 }
 
 /// What is measured of an activation.
@@ -82,8 +90,8 @@ thread_local! {
     static CORE: OnceCell<Core> = const { OnceCell::new() };
 }
 
-/// How long a turn may last, to the end of the activation that runs. Longer ones hold back everybody else's I/O.
-const TURN: Duration = Duration::from_millis(1);
+/// How long a turn may last.
+const TURN: Duration = Duration::from_nanos(TURN_NS);
 
 /// Longest wait after a driver failed as a whole, before it is tried again.
 const DRIVER_RETRY: Duration = Duration::from_millis(10);
@@ -128,6 +136,10 @@ impl Core {
             stamping: Stamping::new(),
             kinds: KnownKinds::default(),
             took_ns: Cell::new(0),
+            ran_last: Cell::default(),
+            after: Cell::new(After::Others),
+            timed: Cell::default(),
+            times_next: Cell::default(),
             spent_ns: Cell::new(0),
             uses_driver: Cell::new(false),
             meeting: RefCell::default(),
@@ -143,6 +155,7 @@ impl Core {
             epoch_board_ns: monotonic_ns().saturating_sub(epoch.elapsed().as_nanos() as u64),
             now_ns: Cell::new(0),
             expired: Cell::new(false),
+            yields: Cell::new(false),
         }
     }
 
@@ -188,9 +201,7 @@ impl Core {
                     }
                 }
                 Step::Poll => {
-                    add(&self.mine().counters.polls, 1);
-                    self.mine().hints.idle();
-                    self.io(Some(Duration::ZERO));
+                    self.look();
                     turn.polled();
                 }
                 Step::Search => {
@@ -258,9 +269,13 @@ impl Core {
         let Some(mut token) = self.next_color() else { return 0 };
         let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
         let batch = self.shared.batch(batch);
-        let mut all = 0;
+        let color = Some(token.color().id());
+        self.after.set(if self.ran_last.replace(color) == color { After::Own } else { After::Others });
+        let (mut all, mut stays_since_ns) = (0, None);
         loop {
+            self.yields.set(false);
             let (ran, next) = self.activate(token, batch - all);
+            self.after.set(After::Own);
             self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
             if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN.as_nanos() as u64 {
                 self.expired.set(true);
@@ -272,7 +287,9 @@ impl Core {
             }
             all += ran.events;
             match next {
-                Activation::Again(again) if all < batch && self.goes_on(&again) => token = again,
+                Activation::Again(again) if all < batch && self.goes_on(&again, &mut stays_since_ns) => {
+                    token = again;
+                }
                 Activation::Again(again) => {
                     let core = self.shared.enqueue(again, 0);
                     // A plan may want it elsewhere from now on, where nobody knows of it yet.
@@ -290,10 +307,40 @@ impl Core {
         }
     }
 
-    /// Whether a color that has just run may go on without being queued: nothing else waits here, it is to stay, and its
-    /// turn has not lasted too long.
-    fn goes_on(&self, token: &Token) -> bool {
-        self.mine().ready.is_empty() && !self.expired.get() && !token.color().about.is_wanted()
+    /// Whether a color that has just run may go on without being queued: a plan does not want it elsewhere, and nothing else
+    /// waits here or it stays nevertheless; and its turn has not lasted too long.
+    fn goes_on(&self, token: &Token, stays_since_ns: &mut Option<u64>) -> bool {
+        if token.color().about.is_wanted() {
+            return false;
+        }
+        if self.mine().ready.is_empty() {
+            return !self.expired.get();
+        }
+        let stays = self.stays(token, stays_since_ns);
+        if stays && self.expired.take() {
+            self.attend_gathering(false);
+            self.look();
+        }
+        stays
+    }
+
+    /// Whether a color that has just run stays although others wait: what it would lose is worth that, or is to be seen.
+    /// `since_ns`: when it would have gone first.
+    fn stays(&self, token: &Token, since_ns: &mut Option<u64>) -> bool {
+        let shared = &*self.shared;
+        // Where time is divided, or a task says so, it is for the others.
+        if shared.stealing != Stealing::Learned || shared.divides || self.yields.get() {
+            return false;
+        }
+        let handler = token.color().about.handler();
+        let stay_ns = shared.handlers.published(handler).stay_ns();
+        if stay_ns == 0 {
+            let tries = self.timed.get() && self.learner.borrow_mut().tries_to_stay(handler);
+            self.times_next.set(tries);
+            return tries;
+        }
+        let now_ns = shared.clock.now_ns();
+        now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) < stay_ns
     }
 
     /// Runs a color, tells the others for how long, learns what its events cost and notes what is to be observed.
@@ -301,6 +348,7 @@ impl Core {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().about.runs_on(self.index);
         let timing = self.timing(token.color(), came_from);
+        self.timed.set(timing.events);
         if timing.events || shared.divides {
             self.measured_ns.set(shared.clock.now_ns());
         }
@@ -342,11 +390,12 @@ impl Core {
     /// Whether the events of the activation that comes are timed: for what is to be learned, or to be observed.
     fn timing(&self, color: &Queue, came_from: Option<CoreIndex>) -> Timing {
         let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
+        let tries = self.times_next.take();
         let learns = stealing || self.shared.control.is_some();
         // Where nothing is stolen no color is worth anything: the next activation is taken to be like the last one.
         let expected_ns = if stealing { color.worth_ns() } else { self.took_ns.get() };
         let sampled = (learns || noting.is_on()) && self.learner.borrow_mut().times(expected_ns);
-        let events = sampled || noting.is_complete() || learns && came_from.is_some();
+        let events = sampled || noting.is_complete() || learns && came_from.is_some() || tries;
         Timing { events, expected_ns }
     }
 
@@ -360,11 +409,12 @@ impl Core {
         let moved = coldness(&shared.layout, came_from, self.index);
         let cold = moved.max(shared.distance_from(label.from, self.index));
         let sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
+        let after = self.after.replace(After::Own);
         if shared.stealing.is_on() || shared.control.is_some() {
             let published = shared.handlers.published(handler);
             self.learner
                 .borrow_mut()
-                .observe(handler, sample, published, |handler| shared.handlers.prior(handler));
+                .observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
             self.count_run(handler, Some(sample));
         }
         self.note_run(color.id(), label, start_ns, sample, came_from);
@@ -417,6 +467,13 @@ impl Core {
         Some(Duration::from_nanos(next_ns.saturating_sub(self.now_ns())))
     }
 
+    /// Looks at I/O and timers without waiting.
+    fn look(&self) {
+        add(&self.mine().counters.polls, 1);
+        self.mine().hints.idle();
+        self.io(Some(Duration::ZERO));
+    }
+
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.pace.done(self.shared.clock.now_ns());
@@ -440,8 +497,9 @@ impl Core {
         self.timers.borrow_mut().fire(self.now_ns());
     }
 
-    /// Ends the turn if it has lasted longer than it should; for tasks that do long work in parts.
+    /// Ends the color's turn, and the core's if it has lasted longer than it should; for tasks that do long work in parts.
     pub(crate) fn expire_long_turn(&self) {
+        self.yields.set(true);
         let lasted = self.epoch.elapsed().saturating_sub(Duration::from_nanos(self.now_ns()));
         self.expired.set(self.expired.get() || lasted > TURN);
     }

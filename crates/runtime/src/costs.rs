@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
-    Candidate, CoreIndex, Distance, Exploration, HandlerCost, HandlerIndex, Prior, Sample, Sampler,
-    StealCost, Stealing,
+    After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, HandlerIndex, Prior, Sample, Sampler,
+    StayCost, StealCost, Stealing,
 };
 
 /// Timed runs of a handler between two publications by one core. The first few are published at once. Guess.
@@ -20,11 +20,14 @@ pub(crate) struct Published {
     worth_ns: AtomicU32,
     /// What a run takes longer after a move, by class of distance.
     penalty_ns: [AtomicU32; Distance::CLASSES],
+    /// How long a color whose next event is of it stays while others wait.
+    stay_ns: AtomicU32,
 }
 
 impl Published {
     pub(crate) fn new() -> Self {
-        let published = Self { worth_ns: AtomicU32::new(0), penalty_ns: Default::default() };
+        let published =
+            Self { worth_ns: AtomicU32::new(0), penalty_ns: Default::default(), stay_ns: AtomicU32::new(0) };
         published.start(Prior::default(), Stealing::Never);
         published
     }
@@ -46,7 +49,12 @@ impl Published {
         self.penalty_ns[distance.class()].load(Ordering::Relaxed).into()
     }
 
-    fn meet(&self, cost: &HandlerCost, prior: Prior, stealing: Stealing) {
+    pub(crate) fn stay_ns(&self) -> u64 {
+        self.stay_ns.load(Ordering::Relaxed).into()
+    }
+
+    fn meet(&self, known: &Known, stealing: Stealing) {
+        let (cost, prior) = (&known.cost, known.prior);
         let meet = |published: &AtomicU32, mine: u32| {
             let theirs = published.load(Ordering::Relaxed);
             if theirs != mine {
@@ -54,6 +62,9 @@ impl Published {
             }
         };
         meet(&self.worth_ns, worth(cost, prior, stealing));
+        if let Some(stay_ns) = known.stay.stay_ns() {
+            meet(&self.stay_ns, clamp(stay_ns));
+        }
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
             meet(penalty_ns, clamp(cost.penalty_ns(Distance::of_class(class))));
         }
@@ -82,6 +93,7 @@ pub(crate) struct Learner {
 
 struct Known {
     cost: HandlerCost,
+    stay: StayCost,
     prior: Prior,
     timed: u32,
 }
@@ -107,24 +119,34 @@ impl Learner {
         self.sampler.due(expected_ns)
     }
 
-    /// Takes in a timed run and publishes what is worth it.
+    /// Whether a color whose last run was timed, and whose next event is of `handler`, stays to be measured.
+    pub(crate) fn tries_to_stay(&mut self, handler: HandlerIndex) -> bool {
+        self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.stay.tries())
+    }
+
+    /// Takes in a timed run that came after what `after` says, and publishes what is worth it.
     pub(crate) fn observe(
         &mut self,
         handler: HandlerIndex,
         sample: Sample,
+        after: After,
         published: &Published,
         prior: impl Fn(HandlerIndex) -> Prior,
     ) {
         while self.handlers.len() <= handler.0 as usize {
             let prior = prior(HandlerIndex(self.handlers.len() as u32));
-            self.handlers.push(Known { cost: HandlerCost::new(prior), prior, timed: 0 });
+            let cost = HandlerCost::new(prior);
+            self.handlers.push(Known { cost, stay: StayCost::default(), prior, timed: 0 });
         }
         let known = &mut self.handlers[handler.0 as usize];
         known.cost.observe(sample);
+        if sample.cold.is_none() {
+            known.stay.observe(sample.run_ns, after);
+        }
         known.timed += 1;
         self.exploration.earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
-            published.meet(&known.cost, known.prior, self.stealing);
+            published.meet(known, self.stealing);
         }
     }
 }

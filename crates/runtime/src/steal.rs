@@ -11,7 +11,7 @@ use crate::{
     shared::{NOBODY, add},
 };
 use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, HAUL_MAX, Hint, LINGER_NS, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Stealing, Stolen};
 
 /// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
 /// lines to themselves. Guess.
@@ -103,7 +103,12 @@ impl Core {
             return false;
         }
         let start_ns = self.shared.clock.now_ns();
-        let haul = self.take(victim, &hint, start_ns);
+        let distance = self.shared.layout.distance(victim, self.index);
+        let steal_ns = self.learner.borrow().moves.estimate_ns(distance);
+        if !self.shared.stealing.may_pay(&hint, start_ns, steal_ns) {
+            return false;
+        }
+        let haul = self.take(victim, &hint, (distance, steal_ns), start_ns);
         if haul.colors.is_empty() {
             return false;
         }
@@ -115,7 +120,6 @@ impl Core {
             }
         });
         let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
-        let distance = shared.layout.distance(victim, self.index);
         self.learner.borrow_mut().moves.observe(distance, took_ns / colors);
         add(&mine.counters.steals, colors);
         add(&mine.counters.stolen_ns, haul.worth_ns);
@@ -124,11 +128,15 @@ impl Core {
     }
 
     /// Takes the best colors of `victim` that pay, as many as are due, unless somebody else is at its queue.
-    fn take(&self, victim: CoreIndex, hint: &Hint, now_ns: u64) -> Haul {
+    fn take(
+        &self,
+        victim: CoreIndex,
+        hint: &Hint,
+        (distance, steal_ns): (Distance, u64),
+        now_ns: u64,
+    ) -> Haul {
         let mut learner = self.learner.borrow_mut();
         let shared = &self.shared;
-        let distance = shared.layout.distance(victim, self.index);
-        let steal_ns = learner.moves.estimate_ns(distance);
         let mut pays = |token: &Token| {
             let color = token.color();
             let candidate = shared.candidate(color, hint, distance, now_ns);

@@ -76,6 +76,11 @@ impl Stealing {
         }
     }
 
+    /// Whether anything that waits on a core that looks like `owner` may pay: if not, its queue need not be asked.
+    pub fn may_pay(self, owner: &Hint, now_ns: u64, steal_ns: u64) -> bool {
+        owner.stealable > 0 && (self != Self::Learned || owner.wait_ns(now_ns) > steal_ns)
+    }
+
     /// Whether to take this color, when a steal over the distance costs `steal_ns`.
     pub fn pays(self, color: &Candidate, steal_ns: u64) -> bool {
         match self {
@@ -181,6 +186,19 @@ mod tests {
         assert!(Stealing::Learned.pays(&COLOR, STEAL_NS));
         assert!(Stealing::TimeLeft.pays(&COLOR, STEAL_NS));
         assert!(!Stealing::Never.pays(&COLOR, STEAL_NS));
+    }
+
+    /// A thief took the lock of every core that had anything, to find each time that nothing there waits for long.
+    #[test]
+    fn where_nothing_waits_long_no_queue_is_asked() {
+        let (owner, late) = (busy(1), busy(4));
+        assert!(!Stealing::Learned.may_pay(&owner, 500, STEAL_NS));
+        assert!(Stealing::Learned.may_pay(&late, 500, STEAL_NS));
+        assert!(Stealing::TimeLeft.may_pay(&owner, 500, STEAL_NS));
+        assert!(!Stealing::TimeLeft.may_pay(&busy(0), 500, STEAL_NS));
+        assert_eq!(late.wait_ns(500), 2_500);
+        let here = Candidate { wait_ns: owner.wait_ns(500), penalty_ns: 0, ..COLOR };
+        assert!(!Stealing::Learned.pays(&here, STEAL_NS), "the rule that the queue would be asked by");
     }
 
     #[test]

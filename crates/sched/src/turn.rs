@@ -5,6 +5,10 @@
 
 use crate::Stealing;
 
+/// How long a turn may last, in nanoseconds, to the end of the activation that runs. Longer ones hold back everybody else's
+/// I/O.
+pub const TURN_NS: u64 = 1_000_000;
+
 /// Bounds of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {

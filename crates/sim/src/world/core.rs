@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use vermeil_sched::{CoreIndex, Distance, Hint, Ready, Sampler, Turn};
+use vermeil_sched::{After, CoreIndex, Distance, Hint, Ready, Sampler, Turn};
 
 /// How much a new activation weighs in the mean that a core publishes, as in the runtime: one part in so many.
 const MEAN_WEIGHT: u64 = 16;
@@ -55,8 +55,20 @@ pub(crate) struct Core {
     pub(crate) activation_expected_ns: u64,
     /// The running activation's events are timed.
     pub(crate) is_timed: bool,
-    /// Events the running color may still run in this activation.
+    /// Events the running color may still run before others, and those of them that were queued when the activation began.
     pub(crate) batch_left: usize,
+    pub(crate) queued_left: usize,
+    /// The color that ran last, by number, and what the next event runs after.
+    pub(crate) ran_last: u64,
+    pub(crate) after: After,
+    /// When the running color would have gone first, had it not stayed.
+    pub(crate) stays_since_ns: Option<u64>,
+    /// The activation that comes is timed in any case.
+    pub(crate) times_next: bool,
+    /// When it looked at its I/O last.
+    pub(crate) looked_ns: u64,
+    /// The turn has lasted long enough.
+    pub(crate) expired: bool,
     pub(crate) ready: Ready<u32>,
     /// Entries in a queue of order `Events`.
     pub(crate) entries: usize,
@@ -99,6 +111,13 @@ impl Core {
             activation_expected_ns: 0,
             is_timed: false,
             batch_left: 0,
+            queued_left: 0,
+            ran_last: u64::MAX,
+            after: After::Others,
+            stays_since_ns: None,
+            times_next: false,
+            looked_ns: 0,
+            expired: false,
             ready,
             entries: 0,
             waiting_events: 0,

@@ -4,7 +4,9 @@
 //! (its `costs.rs`): a core publishes the first few of its runs at once and then every sixteenth, and where two cores have
 //! learned different things they meet in the middle.
 
-use vermeil_sched::{CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StealCost, Stealing};
+use vermeil_sched::{
+    After, CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StayCost, StealCost, Stealing,
+};
 
 /// Timed runs of a handler between two publications by one core, as in the runtime.
 const PUBLISH_EVERY: u32 = 16;
@@ -14,12 +16,14 @@ const PUBLISH_EVERY: u32 = 16;
 struct Published {
     worth_ns: u32,
     penalty_ns: [u32; Distance::CLASSES],
+    stay_ns: u32,
 }
 
 /// What one core knows about one handler.
 #[derive(Clone, Debug)]
 struct Known {
     cost: HandlerCost,
+    stay: StayCost,
     timed: u32,
 }
 
@@ -41,9 +45,11 @@ impl Learned {
         let start = |prior: &Prior| {
             let cost = HandlerCost::new(*prior);
             let penalty = |class| clamp(cost.penalty_ns(Distance::of_class(class)));
-            Published { worth_ns: worth(&cost, *prior, stealing), penalty_ns: std::array::from_fn(penalty) }
+            let worth_ns = worth(&cost, *prior, stealing);
+            Published { worth_ns, penalty_ns: std::array::from_fn(penalty), stay_ns: 0 }
         };
-        let known = |prior: &Prior| Known { cost: HandlerCost::new(*prior), timed: 0 };
+        let known =
+            |prior: &Prior| Known { cost: HandlerCost::new(*prior), stay: StayCost::default(), timed: 0 };
         Self {
             stealing,
             published: priors.iter().map(start).collect(),
@@ -64,6 +70,16 @@ impl Learned {
         self.published[usize::from(handler)].penalty_ns[distance.class()].into()
     }
 
+    /// How long a color whose next event is of a handler stays while others wait.
+    pub(crate) fn stay_ns(&self, handler: u16) -> u64 {
+        self.published[usize::from(handler)].stay_ns.into()
+    }
+
+    /// Whether a color whose last run was timed, and whose next event is of a handler, stays to be measured.
+    pub(crate) fn tries_to_stay(&mut self, core: CoreIndex, handler: u16) -> bool {
+        self.known[core.0 as usize][usize::from(handler)].stay.tries()
+    }
+
     /// What a core expects a steal over a distance to cost.
     pub(crate) fn steal_ns(&self, core: CoreIndex, distance: Distance) -> u64 {
         self.moves[core.0 as usize].estimate_ns(distance)
@@ -79,17 +95,23 @@ impl Learned {
         &mut self.explorations[core.0 as usize]
     }
 
-    /// Takes in a timed run, and publishes what is worth it.
-    pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: Sample) {
+    /// Takes in a timed run that came after what `after` says, and publishes what is worth it.
+    pub(crate) fn observe(&mut self, core: CoreIndex, handler: u16, sample: Sample, after: After) {
         let index = usize::from(handler);
         let known = &mut self.known[core.0 as usize][index];
         known.cost.observe(sample);
+        if sample.cold.is_none() {
+            known.stay.observe(sample.run_ns, after);
+        }
         known.timed += 1;
         self.explorations[core.0 as usize].earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
             let published = &mut self.published[index];
             let worth_ns = worth(&known.cost, self.priors[index], self.stealing);
             published.worth_ns = published.worth_ns.midpoint(worth_ns);
+            if let Some(stay_ns) = known.stay.stay_ns() {
+                published.stay_ns = published.stay_ns.midpoint(clamp(stay_ns));
+            }
             for (class, penalty_ns) in published.penalty_ns.iter_mut().enumerate().skip(1) {
                 *penalty_ns = penalty_ns.midpoint(clamp(known.cost.penalty_ns(Distance::of_class(class))));
             }

@@ -339,6 +339,7 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.phase = Phase::Awake;
         state.woken = true;
+        state.looked_ns = at_ns;
         self.asleep.remove(core);
         let state = self.core(core);
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);

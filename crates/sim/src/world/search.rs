@@ -125,17 +125,18 @@ impl<W: Watch> World<W> {
         if self.stealing.prefers_near() {
             *at_ns += self.look_ns(distance);
         }
-        if !self.offers(victim, *at_ns) {
+        let began_ns = *at_ns;
+        let hint = self.hint_of(victim, began_ns);
+        let steal_ns = self.learned.steal_ns(thief, distance);
+        if !self.stealing.may_pay(&hint, began_ns, steal_ns) {
             return false;
         }
-        let began_ns = *at_ns;
         let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
         if is_busy && !self.options.waits_for_locks {
             *at_ns += self.move_lines(thief, 1_000, distance);
             return false;
         }
-        let hint = self.hint_of(victim, began_ns);
-        let haul = self.take(thief, victim, distance, &hint, at_ns);
+        let haul = self.take(thief, victim, (distance, steal_ns), &hint, at_ns);
         if haul.is_empty() {
             return false;
         }
@@ -153,25 +154,16 @@ impl<W: Watch> World<W> {
         true
     }
 
-    /// Whether a core has, as far as it has said, something that a thief may take.
-    fn offers(&self, victim: CoreIndex, at_ns: u64) -> bool {
-        match self.stale_ns {
-            0 => self.stealable[victim.0 as usize] > 0,
-            _ => self.hint_of(victim, at_ns).stealable > 0,
-        }
-    }
-
     /// Takes the victim's best colors that pay, as many as are due, under one lock.
     fn take(
         &mut self,
         thief: CoreIndex,
         victim: CoreIndex,
-        distance: Distance,
+        (distance, steal_ns): (Distance, u64),
         hint: &Hint,
         at_ns: &mut u64,
     ) -> Vec<Stolen<u32>> {
         let began_ns = *at_ns;
-        let steal_ns = self.learned.steal_ns(thief, distance);
         let scanned = self.cores[victim.0 as usize].entries as u64;
         let (mut haul, mut worth_ns) = (Vec::new(), 0u64);
         while haul.len() < HAUL_MAX

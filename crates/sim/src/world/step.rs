@@ -2,7 +2,7 @@
 //!
 //! What comes next is the production [`vermeil_sched::Turn`]'s decision; this file carries it out and charges for it.
 
-use vermeil_sched::{CoreIndex, Order, Sample, Seen, Step};
+use vermeil_sched::{After, CoreIndex, Order, Sample, Seen, Stealing, Step, TURN_NS};
 
 use super::colors::{Event, NONE, Token};
 use super::core::{Phase, Running};
@@ -65,7 +65,7 @@ impl<W: Watch> World<W> {
                     }
                 }
                 Step::Poll => {
-                    at_ns += self.machine.costs.syscall_ns;
+                    self.look(core, &mut at_ns);
                     self.core(core).turn.polled();
                 }
                 Step::Search => {
@@ -79,6 +79,12 @@ impl<W: Watch> World<W> {
         }
     }
 
+    /// Looks at I/O without waiting.
+    fn look(&mut self, core: CoreIndex, at_ns: &mut u64) {
+        *at_ns += self.machine.costs.syscall_ns;
+        self.core(core).looked_ns = *at_ns;
+    }
+
     /// A token has left its core's queue, and with it an entry where events stand in the queue.
     pub(super) fn took_token(&mut self, core: CoreIndex, color: u32) {
         let by_event = self.stealing.order() == Order::Events;
@@ -88,23 +94,36 @@ impl<W: Watch> World<W> {
         state.entries -= usize::from(by_event);
     }
 
-    /// The right to run a color has come to a core.
-    pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, mut at_ns: u64) {
+    /// The right to run a color has come to a core, for at most `batch` events.
+    pub(super) fn activate(&mut self, core: CoreIndex, color: u32, batch: usize, at_ns: u64) {
         let by_event = self.stealing.order() == Order::Events;
         let taken = self.colors.color_mut(color);
         taken.token = Token::Running;
         taken.core = core;
-        let (expected_ns, last) = (taken.worth_ns, taken.last);
+        let number = taken.number;
+        let state = self.core(core);
+        state.idle_since_ns = None;
+        // An entry of a queue of events stands for one event.
+        state.batch_left = if by_event { 1 } else { batch };
+        let last = std::mem::replace(&mut state.ran_last, number);
+        state.after = if last == number { After::Own } else { After::Others };
+        state.stays_since_ns = None;
+        self.begin_activation(core, color, at_ns);
+    }
+
+    /// A core runs what a color has queued by now.
+    fn begin_activation(&mut self, core: CoreIndex, color: u32, mut at_ns: u64) {
+        let taken = self.colors.color(color);
+        let (expected_ns, last, queued) = (taken.worth_ns, taken.last, taken.len as usize);
         let is_cold = last.is_some_and(|last| last != core);
         let observes = self.stealing.is_on() || self.control.is_some();
         let state = self.core(core);
-        state.idle_since_ns = None;
-        state.is_timed = observes && (state.sampler.due(expected_ns) || is_cold);
+        let tries = std::mem::take(&mut state.times_next);
+        state.is_timed = observes && (state.sampler.due(expected_ns) || is_cold || tries);
         at_ns += if state.is_timed { TIMING_NS } else { 0 };
         state.activation_started_ns = at_ns;
         state.activation_expected_ns = expected_ns;
-        // An entry of a queue of events stands for one event.
-        state.batch_left = if by_event { 1 } else { batch };
+        state.queued_left = queued.min(state.batch_left);
         self.start(core, color, at_ns);
     }
 
@@ -168,6 +187,7 @@ impl<W: Watch> World<W> {
         state.counts.stolen_work_ns += if was_stolen { run_ns } else { 0 };
         state.turn.ran(1);
         state.batch_left -= 1;
+        state.queued_left -= 1;
         self.count_work(core, run_ns);
         self.results.ran(event.handler, run_ns, running.cold.is_some());
         self.learn(core, event.handler, running, run_ns, at_ns);
@@ -182,10 +202,11 @@ impl<W: Watch> World<W> {
         let handed = self.colors.event(running.event).by.filter(|&by| by != core);
         let handed = handed.map(|by| self.machine.layout().distance(by, core));
         let sample = Sample { run_ns, cold: running.cold.max(handed), interrupted: false };
-        let timed = self.core(core).is_timed;
+        let state = self.core(core);
+        let (timed, after) = (state.is_timed, std::mem::replace(&mut state.after, After::Own));
         if timed {
             *at_ns += TIMING_NS;
-            self.learned.observe(core, handler, sample);
+            self.learned.observe(core, handler, sample, after);
         }
         self.count_run(core, handler, timed.then_some(sample));
     }
@@ -271,17 +292,25 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Whether the color runs on in the same activation; otherwise its token is put back or ends.
+    /// Whether the color runs on; otherwise its token is put back or ends.
     fn goes_on_with(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) -> bool {
-        let left = self.core(core).batch_left;
-        let more = self.colors.color(color).len > 0;
-        if more && left > 0 && !self.must_leave(color, core) {
+        let state = self.core(core);
+        if state.queued_left > 0 {
             self.start(core, color, *at_ns);
             return true;
         }
-        let state = self.core(core);
         state.observe_activation(*at_ns);
         state.ready.charge(at_ns.saturating_sub(state.activation_started_ns));
+        state.expired |= at_ns.saturating_sub(state.looked_ns) > TURN_NS;
+        let left = state.batch_left;
+        let more = self.colors.color(color).len > 0;
+        if more && left > 0 && self.goes_straight_on(core, color, at_ns) {
+            self.begin_activation(core, color, *at_ns);
+            return true;
+        }
+        if std::mem::take(&mut self.core(core).expired) {
+            self.core(core).turn.expire();
+        }
         if more {
             self.requeue(color, core, at_ns);
         } else {
@@ -292,5 +321,37 @@ impl<W: Watch> World<W> {
             self.colors.end_if_unused(color);
         }
         false
+    }
+
+    /// Whether a color that has more goes on without being queued, as in the runtime: nothing else waits here, or it stays
+    /// nevertheless.
+    fn goes_straight_on(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) -> bool {
+        if self.must_leave(color, core) {
+            return false;
+        }
+        let state = self.core(core);
+        if !state.ready.has_work() {
+            return !state.expired;
+        }
+        let stays = self.stays(core, color, *at_ns);
+        if stays && std::mem::take(&mut self.core(core).expired) {
+            self.look(core, at_ns);
+        }
+        stays
+    }
+
+    /// Whether a color that has more stays although others wait: what it would lose is worth that, or is to be seen.
+    fn stays(&mut self, core: CoreIndex, color: u32, at_ns: u64) -> bool {
+        if self.stealing != Stealing::Learned || !self.program.classes.is_empty() {
+            return false;
+        }
+        let handler = self.colors.last_handler(color);
+        let stay_ns = self.learned.stay_ns(handler);
+        if stay_ns == 0 {
+            let tries = self.core(core).is_timed && self.learned.tries_to_stay(core, handler);
+            self.core(core).times_next = tries;
+            return tries;
+        }
+        at_ns - *self.core(core).stays_since_ns.get_or_insert(at_ns) < stay_ns
     }
 }

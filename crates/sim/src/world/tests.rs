@@ -196,3 +196,47 @@ fn a_batch_is_run_when_it_is_full_or_late() {
     // One comes every 50 us: a hundred batches of five need not sleep more often, nor do those that 500 us end.
     assert!(five.1 * 2 < single.1 && many.1 < five.1, "{single:?} {five:?} {many:?}");
 }
+
+/// Runs, and those of them that follow one of the same color on their core.
+#[derive(Default)]
+struct Runs {
+    last: [Option<u64>; 4],
+    same: u64,
+    all: u64,
+}
+
+impl Watch for Runs {
+    fn note(&mut self, note: crate::Note) {
+        let crate::Note::Started { core, color, .. } = note else { return };
+        self.all += 1;
+        self.same += u64::from(self.last[core.0 as usize].replace(color) == Some(color));
+    }
+}
+
+/// A color that posts to itself kept its core until its batch was full, which the runtime's does not.
+#[test]
+fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
+    let machine = profile("xeon5100-2x2").unwrap();
+    let light = r#"
+        name = "light"
+        about = "steps that touch nothing"
+        [[handler]]
+        name = "step"
+        repeat = 16
+        cycles = 20000
+        color = "request"
+        [[source]]
+        entry = "step"
+        load = { start = { count = 2000 } }
+        "#;
+    let same_percent = |program: &Program, policy: &str| {
+        let options = Options { run_ns: Some(2_000_000_000), ..options(policy) };
+        let (_, runs) = simulate_watched(&machine, program, &options, Runs::default());
+        assert!(runs.all > 2_000, "{policy}: {} runs", runs.all);
+        100 * runs.same / runs.all
+    };
+    let (light, images) = (Program::from_toml(light).unwrap(), workload("image-pipeline").unwrap());
+    assert_eq!(same_percent(&light, "none"), 0);
+    let (light, images) = (same_percent(&light, "adaptive"), same_percent(&images, "adaptive"));
+    assert!(light < 15 && images > 50, "{light} and {images} of 100");
+}
