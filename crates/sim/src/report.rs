@@ -190,6 +190,9 @@ fn totals(seen: &Seen<'_>) -> String {
         });
     }
     row("colors moved by placement", thousands(results.moves));
+    if let Some(regret_ns) = results.regret_ns {
+        row("lost by trials of plans (regret)", time(regret_ns));
+    }
     table.to_string()
 }
 
@@ -320,6 +323,7 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
         "cycles_per_steal": seen.per_steal_cycles(results.sum(|core| core.steal_ns)),
         "cycles_stolen_per_steal": seen.per_steal_cycles(results.sum(|core| core.stolen_work_ns)),
         "moves": results.moves,
+        "regret_ns": results.regret_ns,
         "link_use_permille": results.link_use_milli,
         "memory_use_permille": results.memory_use_milli,
         "port_use_permille": results.port_use_milli,

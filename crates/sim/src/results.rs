@@ -71,6 +71,8 @@ pub struct Results {
     pub moves: u64,
     /// What the placement controller decided, oldest first.
     pub decisions: Vec<String>,
+    /// Time of the whole machine that trials of plans have lost in the whole run, where the controller bounds that.
+    pub regret_ns: Option<u64>,
     /// Events begun in the whole run.
     pub steps: u64,
     /// Moments of the clock in the whole run.
@@ -115,6 +117,7 @@ impl Results {
             sent_bytes: 0,
             moves: 0,
             decisions: Vec::new(),
+            regret_ns: None,
             steps: 0,
             moments: 0,
             posted: 0,

@@ -24,6 +24,30 @@ fn a_run_is_told_in_text_and_json() {
 }
 
 #[test]
+fn what_trials_of_plans_have_lost_is_told_where_plans_are_tried() {
+    let row = r#"
+        name = "row"
+        about = "handlers with a color of their own"
+        [[handler]]
+        name = "step"
+        repeat = 4
+        cycles = 20000
+        color = "handler"
+        [[source]]
+        entry = "step"
+        load = { start = { count = 100 } }
+        "#;
+    let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(row).unwrap());
+    let told = |policy: &str| {
+        let options = Options::new(policy.parse().unwrap());
+        let results = crate::simulate(&machine, &program, &options);
+        let text = describe(&machine, &program, &results, None);
+        (text.contains("(regret)"), to_json(&machine, &program, &results, None)["regret_ns"].is_u64())
+    };
+    assert_eq!([told("adaptive"), told("mely")], [(true, true), (false, false)]);
+}
+
+#[test]
 fn the_timeline_is_json_and_a_picture() {
     let (_, program, _, timeline) = run();
     let names: Vec<&str> = program.handlers().collect();

@@ -94,6 +94,11 @@ impl Control {
     pub(crate) fn decisions(&self) -> Vec<String> {
         self.controller.decisions().iter().map(|decision| format!("{decision:?}")).collect()
     }
+
+    /// What trials of plans have lost, where that is bounded.
+    pub(crate) fn regret_ns(&self) -> Option<u64> {
+        self.controller.regret_ns()
+    }
 }
 
 impl<W: Watch> World<W> {
