@@ -5,6 +5,7 @@
 //! nginx with fcgiwrap run the same program in C, each as small as it starts and holding gigabytes (`servers`), above a
 //! loop that only starts it (`floor`). Rounds are interleaved. What becomes of the numbers stands in `report`.
 
+mod configured;
 mod floor;
 pub mod programs;
 mod report;

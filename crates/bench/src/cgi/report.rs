@@ -16,7 +16,7 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *Blocked* is how long the call takes that starts a program: for so long the thread that makes it does \
 nothing else. *To its end* is until the program's end is known; the program does nothing but end. *CPU* is the processor \
 time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is the longest time another \
-thread of the same process was kept from writing to its memory and asking for more. `fork` copies page tables, so it grows \
+thread of the same process was kept from writing to its memory and asking for more; *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
 with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
 *several* are four at once instead of one after the other, as a server has them. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
@@ -27,7 +27,8 @@ which that cpu was idle is left out. *System* is the share of that time in the k
 programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
 whoever has some does not serve this load, so its other numbers say little; *no answer within* so many seconds is a server that \
 was so slow that its first answers had not come when the run was over. *floor* is no server, but a loop that starts the \
-program and reads its answer, one after the other: about the most that a server could do. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
+program and reads its answer, one after the other: about the most that a server could do. *all cpus*: the server and its programs have \
+all cpus, and share them with the load. *Fat* servers hold 4 GB on 4 KB pages and 19,000 descriptors. Each server is started \
 afresh for every run; every number is the median of interleaved rounds, *low – high* are the extremes.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table. The memory of \

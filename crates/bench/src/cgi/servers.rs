@@ -1,6 +1,6 @@
 //! Whole servers running the same program by CGI: Vermeil, Apache in two ways, lighttpd, and nginx with fcgiwrap.
 //!
-//! Each has one cpu for itself and its programs, the load the other. *Thin* is a server as it starts; *fat* is one that
+//! Each has one cpu for itself and its programs, the load the other; two of them are also tried on all cpus. *Thin* is a server as it starts; *fat* is one that
 //! holds gigabytes on 4 KB pages and thousands of descriptors, as a server does that has cached and served for a while: a
 //! preloaded library fills the master of those whose workers would inherit it, and Vermeil after its start, since it
 //! starts its spawner first. What is counted is the time that cpu was not idle: programs that have ended are in no
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
+use super::configured::{Place, apache, is_root, lighttpd, nginx};
 use super::programs::Programs;
 use super::symbols::{self, Profile, Recording};
 use super::{CONNECTIONS, floor};
@@ -24,7 +25,6 @@ use crate::measure::CoreTime;
 use crate::network::Network;
 use crate::options::Options;
 use crate::peers::find_program;
-use crate::peers::nginx::temporary;
 use crate::peers::process::Process;
 use crate::points::{Key, Points};
 use crate::probe::Target;
@@ -46,11 +46,9 @@ const FAT_MB: usize = 4096;
 const FAT_SOCKETS: usize = 19_000;
 /// Filling gigabytes takes a second or two on an idle machine.
 const FAT_MAX: Duration = Duration::from_secs(60);
-/// Where Debian keeps Apache's modules.
-const MODULES: &str = "/usr/lib/apache2/modules";
 /// Processes that wait for requests, where a server has a fixed number: more than there are connections, since those are
 /// kept alive.
-const WORKERS: usize = 8;
+pub(super) const WORKERS: usize = 8;
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +99,43 @@ enum Weight {
     Fat,
 }
 
-/// What a row calls its program, its path, and what the server holds.
-const RUNS: [(&str, &str, Weight); 4] = [
-    ("hello thin", "/cgi-bin/hello", Weight::Thin),
-    ("hello fat", "/cgi-bin/hello", Weight::Fat),
-    ("phpinfo thin", "/cgi-bin/info.php", Weight::Thin),
-    ("phpinfo fat", "/cgi-bin/info.php", Weight::Fat),
-];
+/// Where a server and its programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spread {
+    /// On a cpu of their own.
+    OneCpu,
+    /// On all, which they share with the load.
+    AllCpus,
+}
+
+/// What a row measures.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// What it calls its program.
+    program: &'static str,
+    path: &'static str,
+    weight: Weight,
+    spread: Spread,
+}
+
+const RUNS: [Run; 6] = {
+    const fn run(program: &'static str, path: &'static str, weight: Weight, spread: Spread) -> Run {
+        Run { program, path, weight, spread }
+    }
+    const HELLO: &str = "/cgi-bin/hello";
+    const PHPINFO: &str = "/cgi-bin/info.php";
+    [
+        run("hello thin", HELLO, Weight::Thin, Spread::OneCpu),
+        run("hello fat", HELLO, Weight::Fat, Spread::OneCpu),
+        run("phpinfo thin", PHPINFO, Weight::Thin, Spread::OneCpu),
+        run("phpinfo fat", PHPINFO, Weight::Fat, Spread::OneCpu),
+        run("hello thin, all cpus", HELLO, Weight::Thin, Spread::AllCpus),
+        run("hello fat, all cpus", HELLO, Weight::Fat, Spread::AllCpus),
+    ]
+};
+
+/// Those that are tried on all cpus: ours, and the fastest of the others.
+const ON_ALL_CPUS: [Server; 2] = [Server::Vermeil, Server::Lighttpd];
 
 /// Runs every program on every server, round after round. In the first one it is noted what the cpu does.
 pub(super) fn run(
@@ -123,32 +151,34 @@ pub(super) fn run(
     let bench =
         Bench { options, programs, cpus, wrk: Wrk::new(&programs.state_folder("load")?, cpus.client)?, stop };
     let servers = servers_here(options.size)?;
-    let runs = RUNS.iter().filter(|(_, path, weight)| match options.size {
+    let runs = RUNS.into_iter().filter(|run| match options.size {
         Size::Full => true,
         Size::Smoke => {
-            *weight == Weight::Thin && (!path.ends_with(".php") || find_program("php-cgi").is_some())
+            run.weight == Weight::Thin && (!run.path.ends_with(".php") || find_program("php-cgi").is_some())
         }
     });
     let mut profiles = Vec::new();
     let records = symbols::are_here();
     for round in 0..options.rounds {
-        for &(program, path, weight) in runs.clone() {
-            if weight == Weight::Thin {
+        for run @ Run { program, path, weight, spread } in runs.clone() {
+            if weight == Weight::Thin && spread == Spread::OneCpu {
                 let file = programs.root().join(&path[1..]);
                 floor::run(cpus.server, (program, &file), options.duration, stop, points)?;
             }
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
+            order.retain(|server| spread == Spread::OneCpu || ON_ALL_CPUS.contains(server));
             for server in order {
-                let looks = if round == 0 && records { Looks::AtSymbols } else { Looks::AtTimes };
-                let sample = bench.sample(server, path, weight, looks)?;
+                let is_recorded = round == 0 && records && spread == Spread::OneCpu;
+                let looks = if is_recorded { Looks::AtSymbols } else { Looks::AtTimes };
+                let sample = bench.sample(server, run, looks)?;
                 eprintln!(
                     "round {}/{}  {program:<13} {:<15} {sample}",
                     round + 1,
                     options.rounds,
                     server.name()
                 );
-                sample.keep(program, server, points);
+                sample.keep(run, server, points);
                 if let Some(symbols) = sample.symbols {
                     profiles.push(Profile { program: program.to_owned(), server: server.name(), symbols });
                 }
@@ -192,17 +222,21 @@ struct Sample {
 }
 
 impl Sample {
-    fn keep(&self, program: &str, server: Server, points: &mut Points) {
+    fn keep(&self, run: Run, server: Server, points: &mut Points) {
         let mut push = |metric, unit, value| {
-            let key = Key { program: program.into(), variant: server.name().into(), metric, unit };
+            let key = Key { program: run.program.into(), variant: server.name().into(), metric, unit };
             points.push(key, value);
         };
-        push("system_percent", "%", self.system_percent());
+        if run.spread == Spread::OneCpu {
+            push("system_percent", "%", self.system_percent());
+        }
         // Of no answers there are neither rates nor latencies.
         if self.is_silent() {
             return push(UNANSWERED, "s", self.duration.as_secs_f64());
         }
-        push("per_cpu_s", "req/cpu s", self.per_cpu_s());
+        if run.spread == Spread::OneCpu {
+            push("per_cpu_s", "req/cpu s", self.per_cpu_s());
+        }
         push("per_s", "req/s", self.outcome.per_second());
         push("failures", "req", self.outcome.failures() as f64);
         push("p50_us", "us", self.outcome.p50_us as f64);
@@ -250,11 +284,12 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// One run: start, make it large, check, warm up, measure, stop.
-    fn sample(&self, server: Server, path: &str, weight: Weight, looks: Looks) -> Result<Sample> {
+    fn sample(&self, server: Server, run: Run, looks: Looks) -> Result<Sample> {
+        let Run { path, weight, .. } = run;
         let network = Network::Loopback;
         let state = self.programs.state_folder(server.name())?;
         let behind = self.start_behind(server, &state)?;
-        let (process, address) = self.start(server, weight, &network, &state)?;
+        let (process, address) = self.start(server, run, &network, &state)?;
         if weight == Weight::Fat {
             self.fatten(server, &process)?;
         }
@@ -287,15 +322,14 @@ impl Bench<'_> {
     fn start(
         &self,
         server: Server,
-        weight: Weight,
+        run: Run,
         network: &Network,
         state: &Path,
     ) -> Result<(Process, SocketAddr)> {
         let mut left = if server == Server::Vermeil { 1 } else { STARTS };
         loop {
             let address = network.free_address()?;
-            let process =
-                Process::start(server.name(), self.command(server, weight, address, state)?, state)?;
+            let process = Process::start(server.name(), self.command(server, run, address, state)?, state)?;
             left -= 1;
             match process.wait_until_listening(network, address) {
                 Ok(()) => return Ok((process, address)),
@@ -352,9 +386,12 @@ impl Bench<'_> {
         Ok(Some(process))
     }
 
-    fn command(&self, server: Server, weight: Weight, address: SocketAddr, state: &Path) -> Result<Command> {
-        let mut command = Network::Loopback.server_command("env", self.cpus.server);
-        if weight == Weight::Fat {
+    fn command(&self, server: Server, run: Run, address: SocketAddr, state: &Path) -> Result<Command> {
+        let mut command = match run.spread {
+            Spread::OneCpu => Network::Loopback.server_command("env", self.cpus.server),
+            Spread::AllCpus => Command::new("env"),
+        };
+        if run.weight == Weight::Fat {
             let when = if server == Server::Vermeil { "signal" } else { "start" };
             command.arg(format!("LD_PRELOAD={}", self.programs.fat().display()));
             command.args([format!("FAT_MB={FAT_MB}"), format!("FAT_SOCKETS={FAT_SOCKETS}")]);
@@ -362,7 +399,7 @@ impl Bench<'_> {
         }
         let root = self.programs.root();
         let place = Place { root: &root, state, address };
-        let configured = |name: &str, text: String| {
+        let written = |name: &str, text: String| {
             let path = state.join(name);
             fs::write(&path, text).map_err(Error::path("write", &path))?;
             Ok::<_, Error>(path)
@@ -372,140 +409,28 @@ impl Bench<'_> {
             Server::Vermeil => {
                 command.arg(&self.options.vermeil).arg("serve").arg(&root);
                 command.args(["--listen", &address.to_string(), "--log", "off", "--cgi", "/cgi-bin/"]);
-                let cpu = self.cpus.server;
-                command.args(["--cores", &format!("{cpu}-{cpu}")]);
+                if run.spread == Spread::OneCpu {
+                    let cpu = self.cpus.server;
+                    command.args(["--cores", &format!("{cpu}-{cpu}")]);
+                }
                 if is_root() {
                     command.args(["--cgi-user", "nobody"]);
                 }
             }
             Server::ApacheCgi | Server::ApacheCgid => {
-                let conf = configured("apache.conf", apache(server, place))?;
+                let conf = written("apache.conf", apache(server, place))?;
                 command.arg(program("apache2")).arg("-f").arg(conf).args(["-D", "FOREGROUND"]);
             }
             Server::Lighttpd => {
-                let conf = configured("lighttpd.conf", lighttpd(place))?;
+                let conf = written("lighttpd.conf", lighttpd(place))?;
                 command.arg(program("lighttpd")).arg("-D").arg("-f").arg(conf);
             }
             Server::Fcgiwrap => {
-                let conf = configured("nginx.conf", nginx(place))?;
+                let conf = written("nginx.conf", nginx(place))?;
                 command.arg(program("nginx")).arg("-p").arg(state).arg("-c").arg(conf);
                 command.arg("-e").arg(state.join("error.log"));
             }
         }
         Ok(command)
     }
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-/// Where a server finds and leaves things.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    root: &'a Path,
-    state: &'a Path,
-    address: SocketAddr,
-}
-
-fn apache(server: Server, Place { root, state, address }: Place<'_>) -> String {
-    let (root, state) = (root.display(), state.display());
-    let load = |name: &str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
-    let module = if server == Server::ApacheCgid { "cgid" } else { "cgi" };
-    let loads: String = ["mpm_prefork", "authz_core", module].map(load).concat();
-    let socket = match server {
-        Server::ApacheCgid => format!("ScriptSock {state}/cgid.sock\n"),
-        _ => String::new(),
-    };
-    // Only root may change the user, and Apache refuses to serve as root.
-    let user = if is_root() { "User nobody\nGroup nogroup\n" } else { "" };
-    format!(
-        "{loads}{user}{socket}ServerRoot {state}
-DefaultRuntimeDir {state}
-PidFile {state}/apache.pid
-ServerName localhost
-Listen {address}
-ErrorLog {state}/error.log
-LogLevel crit
-StartServers {WORKERS}
-MinSpareServers {WORKERS}
-MaxSpareServers {WORKERS}
-MaxRequestWorkers {WORKERS}
-MaxConnectionsPerChild 0
-KeepAlive On
-MaxKeepAliveRequests 0
-DocumentRoot {root}
-<Directory />
-    AllowOverride None
-    Require all granted
-</Directory>
-<Directory {root}/cgi-bin>
-    Options ExecCGI
-    SetHandler cgi-script
-</Directory>
-"
-    )
-}
-
-/// Errors go to its standard error: it opens a log after it has given up being root. Its table of descriptors has as many places
-/// as it is told: it must hold those of a fat server too.
-fn lighttpd(Place { root, state: _, address }: Place<'_>) -> String {
-    let user = if is_root() { "server.username = \"nobody\"\nserver.groupname = \"nogroup\"\n" } else { "" };
-    format!(
-        "{user}server.document-root = \"{}\"
-server.bind = \"{}\"
-server.port = {}
-server.modules = ( \"mod_cgi\" )
-server.max-keep-alive-requests = 1000000000
-server.max-fds = 20000
-$HTTP[\"url\"] =~ \"^/cgi-bin/\" {{
-    cgi.assign = ( \"\" => \"\" )
-}}
-",
-        root.display(),
-        address.ip(),
-        address.port()
-    )
-}
-
-fn nginx(Place { root, state, address }: Place<'_>) -> String {
-    let (root, state, temporary) = (root.display(), state.display(), temporary(state));
-    format!(
-        "daemon off;
-worker_processes 1;
-pid {state}/nginx.pid;
-error_log {state}/error.log crit;
-events {{
-    worker_connections 20000;
-}}
-http {{
-    access_log off;
-    keepalive_requests 1000000000;
-    {temporary}
-    server {{
-        listen {address};
-        root {root};
-        location /cgi-bin/ {{
-            fastcgi_pass unix:{state}/fcgiwrap.sock;
-            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-            fastcgi_param SCRIPT_NAME $fastcgi_script_name;
-            fastcgi_param DOCUMENT_ROOT $document_root;
-            fastcgi_param QUERY_STRING $query_string;
-            fastcgi_param REQUEST_METHOD $request_method;
-            fastcgi_param CONTENT_LENGTH $content_length;
-            fastcgi_param CONTENT_TYPE $content_type;
-            fastcgi_param REQUEST_URI $request_uri;
-            fastcgi_param SERVER_PROTOCOL $server_protocol;
-            fastcgi_param GATEWAY_INTERFACE CGI/1.1;
-            fastcgi_param SERVER_SOFTWARE nginx;
-            fastcgi_param REMOTE_ADDR $remote_addr;
-            fastcgi_param REMOTE_PORT $remote_port;
-            fastcgi_param SERVER_ADDR $server_addr;
-            fastcgi_param SERVER_PORT $server_port;
-            fastcgi_param SERVER_NAME $server_name;
-        }}
-    }}
-}}
-"
-    )
 }

@@ -9,7 +9,7 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     path::Path,
-    ptr,
+    ptr, thread,
     time::{Duration, Instant},
 };
 
@@ -28,10 +28,15 @@ const NOBODY: u32 = 65_534;
 /// How many are started at once where it is several: as many as connections in the bench's second part.
 const SEVERAL: usize = 4;
 
+/// How long a start takes, roughly.
+const A_START: Duration = Duration::from_micros(200);
+
 /// A way to start a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Way {
+    /// Nothing is started: what the machine does to the other thread by itself.
+    None,
     /// `fork` and `execve`, as most servers do.
     Fork,
     /// `posix_spawn` of the C library, by a process of its own that holds nothing.
@@ -112,6 +117,7 @@ impl Ways {
     /// Starts the program `count` times; the starts, and the processor time they took in all.
     pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
         let (profile, at_once) = match way {
+            Way::None => return Ok((pass_time(count), Duration::ZERO)),
             Way::Bare => return self.bare.start(count, 1),
             Way::BareSeveral => return self.bare.start(count, SEVERAL),
             Way::Spawner => (self.plain, 1),
@@ -212,6 +218,12 @@ impl Ways {
             pid => Ok(pid),
         }
     }
+}
+
+/// Sleeps `count` times for about as long as a start takes.
+fn pass_time(count: usize) -> Vec<Start> {
+    let pass = |_| Start { blocked: Duration::ZERO, ended: timed(|| thread::sleep(A_START)).1 };
+    (0..count).map(pass).collect()
 }
 
 /// Starts a program by `posix_spawn`, without arguments or environment.
