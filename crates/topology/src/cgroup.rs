@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -44,15 +45,6 @@ pub struct CpuQuota {
     folder: PathBuf,
 }
 
-/// How often a quota was used up, since its cgroup was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Throttling {
-    /// Periods in which the cgroup had something to run.
-    pub periods: u64,
-    /// Of these, the ones in which it had to stop.
-    pub throttled: u64,
-}
-
 impl CpuQuota {
     /// This process's, from the files below `root`, normally `/`; `None` where nothing bounds it.
     pub fn of_this_process(root: &Path) -> Option<CpuQuota> {
@@ -61,14 +53,17 @@ impl CpuQuota {
         Some(CpuQuota { cpus, folder: file.parent()?.to_owned() })
     }
 
-    /// How often it was used up; never, where the kernel does not say.
-    pub fn throttling(&self) -> Throttling {
-        let text = fs::read_to_string(self.folder.join("cpu.stat")).unwrap_or_default();
-        let number = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    /// What all processes that it bounds have run since their cgroup was made; `None` where the kernel does not count it
+    /// there (cgroups v1 with `cpuacct` mounted elsewhere).
+    pub fn used(&self) -> Option<Duration> {
+        let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
+        let version_2 = || {
+            let text = read("cpu.stat")?;
+            let us = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+            us.trim().parse().ok().map(Duration::from_micros)
         };
-        Throttling { periods: number("nr_periods"), throttled: number("nr_throttled") }
+        let version_1 = || read("cpuacct.usage")?.trim().parse().ok().map(Duration::from_nanos);
+        version_2().or_else(version_1)
     }
 }
 

@@ -33,7 +33,7 @@ mod selection;
 
 pub mod render;
 
-pub use cgroup::{Allowed, CpuQuota, Throttling, allowed, cores_for};
+pub use cgroup::{Allowed, CpuQuota, allowed, cores_for};
 pub use cpuset::{CPUS_MAX, CpuSet};
 pub use error::Error;
 pub use instances::{INSTANCES_MAX, Instance, InstanceSelection};

@@ -2,7 +2,8 @@
 //! used up where that is bounded, and what PHP is asked for.
 //!
 //! A thread whose cgroup has used up its cpu time neither runs nor, as the kernel counts, waits: a server that can do no
-//! more would look half idle. So a bound of cpu time is looked at by itself.
+//! more would look half idle. So a bound of cpu time is looked at by itself: how much of it was used. In how many of the
+//! kernel's periods it was used up says less: bursts use up most periods of a server that has time left (bench `balancers`).
 //!
 //! Leaves out who is told (`agent.rs`, `orca.rs`) and what weight follows (`weight.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/balancers.rs`).
@@ -19,7 +20,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use vermeil_topology::{CpuQuota, Throttling};
+use vermeil_topology::CpuQuota;
 
 /// Whom it is about.
 pub(crate) struct Subject {
@@ -41,25 +42,22 @@ pub(crate) struct Measuring {
 /// The bound of this process's cpu time.
 struct Bound {
     quota: CpuQuota,
-    /// How often it had been used up when looked at last, and what the process had run.
-    before: (Throttling, Duration),
+    /// What had been used of it when looked at last.
+    before: Duration,
 }
 
 impl Bound {
     fn here() -> Option<Self> {
         let quota = CpuQuota::of_this_process(Path::new("/"))?;
-        Some(Self { before: (quota.throttling(), ran()), quota })
+        Some(Self { before: used(&quota), quota })
     }
 
-    /// The part of it that was used since it was looked at last, or the part of its periods in which it was used up, if that
-    /// is more: others may use it too.
+    /// The part of it that was used since it was looked at last: more than 1 where the kernel notices late that it was used
+    /// up, and as much less the next time.
     fn used(&mut self, lasted_s: f64) -> f64 {
-        let now = (self.quota.throttling(), ran());
-        let (before, ran_before) = std::mem::replace(&mut self.before, now);
-        let periods = now.0.periods.saturating_sub(before.periods).max(1);
-        let throttled = now.0.throttled.saturating_sub(before.throttled) as f64 / periods as f64;
-        let used = now.1.saturating_sub(ran_before).as_secs_f64() / lasted_s / self.quota.cpus;
-        throttled.max(used)
+        let now = used(&self.quota);
+        let before = std::mem::replace(&mut self.before, now);
+        now.saturating_sub(before).as_secs_f64() / lasted_s / self.quota.cpus
     }
 }
 
@@ -90,13 +88,14 @@ impl Observed for Measuring {
         let cores = self.subject.server.cores().max(1) as f64;
         let worked = now.0.saturating_sub(self.before.0).as_secs_f64() / lasted / cores;
         let cpu = self.bound.as_mut().map_or(0.0, |bound| bound.used(lasted)).max(worked);
+        let php = self.php_asked_for();
         let load = Load {
             cpu: cpu.min(1.0),
-            pending: cpu.min(1.0).max(self.php_asked_for()),
+            pending: cpu.min(1.0).max(php),
             requests_per_s: now.1.saturating_sub(self.before.1) as f64 / lasted,
         };
         (self.looked, self.before) = (Instant::now(), now);
-        let weight = self.weight.follow(load.pending);
+        let weight = self.weight.follow(cpu.max(php.min(1.0)));
         self.board().set(load, weight);
     }
 
@@ -108,10 +107,12 @@ impl Observed for Measuring {
     }
 }
 
-/// What this process has run.
-fn ran() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+/// What has run of all that the bound is for; where the kernel does not say, what this process has run.
+fn used(quota: &CpuQuota) -> Duration {
+    quota.used().unwrap_or_else(|| {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    })
 }
 
 /// What all cores have run, or waited for their cpus, since the start.

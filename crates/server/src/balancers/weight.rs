@@ -25,8 +25,11 @@ pub(super) struct Weight {
 
 impl Weight {
     /// Takes what was measured, 1 for a server that has no time left; gives the weight that follows, in hundredths.
+    ///
+    /// A bound of cpu time is not kept to the microsecond: what goes beyond 1 in one look is missing in the next, and both
+    /// count, or a server without time would seem to have some.
     pub(super) fn follow(&mut self, pending: f64) -> u32 {
-        let beyond = ((pending - TARGET) / (1.0 - TARGET)).clamp(0.0, 1.0);
+        let beyond = ((pending - TARGET) / (1.0 - TARGET)).clamp(0.0, 2.0);
         let least = (f64::from(LEAST) / 100.0).ln();
         self.power += (beyond * least - self.power) * PACE;
         (100.0 * self.power.exp()).round().max(LEAST.into()) as u32
@@ -41,10 +44,18 @@ mod tests {
     fn the_idle_have_all_of_it_and_the_overloaded_little() {
         let mut weight = Weight::default();
         assert_eq!(weight.follow(0.0), 100);
-        assert_eq!(weight.follow(3.0), 89, "one look is not the end");
-        let least = (0..200).map(|_| weight.follow(3.0)).last();
+        assert_eq!(weight.follow(1.0), 89, "one look is not the end");
+        let least = (0..200).map(|_| weight.follow(1.0)).last();
         assert_eq!(least, Some(5));
         assert!((0..20).map(|_| weight.follow(0.1)).last() > Some(20), "it comes back");
+    }
+
+    /// The bench `balancers`: a server held to 1 ms in 33 may run until the kernel's next tick, which is 4 ms apart.
+    #[test]
+    fn a_server_without_time_has_the_least_although_it_is_measured_unevenly() {
+        let mut weight = Weight::default();
+        let last = (0..200).map(|look| weight.follow([0.75, 1.25][look % 2])).last();
+        assert_eq!(last, Some(5));
     }
 
     /// A balancer in front of a fast server and one of a third of its speed. `offered` says what arrives, from the parts that

@@ -101,14 +101,14 @@ fn what_makes_no_sense_limits_nothing() {
 }
 
 #[test]
-fn how_often_the_quota_that_counts_was_used_up() {
+fn what_was_used_of_the_quota_that_counts() {
     let root = v2("/web.slice/vermeil.service")
         .with("sys/fs/cgroup/web.slice/cpu.max", "150000 100000")
         .with("sys/fs/cgroup/web.slice/cpu.stat", "usage_usec 5\nnr_periods 40\nnr_throttled 12\n")
         .with("sys/fs/cgroup/web.slice/vermeil.service/cpu.max", "max 100000");
     let quota = CpuQuota::of_this_process(root.path()).unwrap();
-    assert_eq!((quota.cpus, quota.throttling()), (1.5, Throttling { periods: 40, throttled: 12 }));
+    assert_eq!((quota.cpus, quota.used()), (1.5, Some(Duration::from_micros(5))));
     let silent = CpuQuota::of_this_process(v2("/").with("sys/fs/cgroup/cpu.max", "1 3").path()).unwrap();
-    assert_eq!(silent.throttling(), Throttling::default());
+    assert_eq!(silent.used(), None);
     assert_eq!(CpuQuota::of_this_process(Root::new().path()), None);
 }
