@@ -141,7 +141,7 @@ fn entry(map: BorrowedFd<'_>, key: &u32, value: u64) -> Attributes {
     attributes
 }
 
-/// Loads a program with its maps and numbers filled in.
+/// Loads a program with its maps and numbers filled in. If the kernel's verifier objects, the error says to what.
 pub(crate) fn load(
     kind: ProgramKind,
     instructions: &[u64],
@@ -149,14 +149,47 @@ pub(crate) fn load(
     numbers: &[u32],
 ) -> io::Result<OwnedFd> {
     let instructions = fill(instructions, maps, numbers);
+    // Without a log at first: with one that is too small the kernel refuses programs that are fine.
+    load_filled(kind, &instructions, &mut []).or_else(|error| {
+        let mut log = vec![0; LOG_BYTES];
+        load_filled(kind, &instructions, &mut log).map_err(|_| match objection(&log) {
+            Some(objection) => {
+                io::Error::other(format!("the kernel's verifier refuses the program: {objection}"))
+            }
+            None => error,
+        })
+    })
+}
+
+/// Bytes of what the verifier says: its end since Linux 6.4, its beginning before.
+const LOG_BYTES: usize = 64 << 10;
+
+/// The objection in what the verifier said: the last line but those that say how much it has looked at.
+fn objection(log: &[u8]) -> Option<String> {
+    let said = log.split(|&byte| byte == 0).next().unwrap_or_default();
+    let said = String::from_utf8_lossy(said);
+    let objects = |line: &&str| {
+        !line.is_empty()
+            && !["processed ", "verification time ", "stack depth "]
+                .iter()
+                .any(|count| line.starts_with(count))
+    };
+    said.lines().map(str::trim).rfind(objects).map(str::to_owned)
+}
+
+/// Loads a program; what the verifier says goes to `log`, if there is room.
+fn load_filled(kind: ProgramKind, instructions: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
     // Helpers that read kernel memory are for programs under such a licence only.
     let licence = c"Dual MIT/GPL";
     let mut attributes = [0; 16];
     attributes[0] = pair(kind as u32, instructions.len() as u32);
     attributes[1] = instructions.as_ptr() as u64;
     attributes[2] = licence.as_ptr() as u64;
-    // No log: with one that is too small the kernel refuses programs that are fine.
-    // SAFETY: instructions and licence live until the end of this function.
+    if !log.is_empty() {
+        attributes[3] = pair(1, log.len() as u32);
+        attributes[4] = log.as_mut_ptr() as u64;
+    }
+    // SAFETY: instructions and licence live until the end of this function, and so does the log, which is as long as said.
     unsafe { bpf_open(number::PROG_LOAD, &attributes) }
 }
 
@@ -249,6 +282,14 @@ pub(crate) fn attach_reuseport(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_verifier_objects_to_is_its_last_line() {
+        let log = b"0: R1=ctx() R10=fp0\n0: (95) exit\nR0 !read_ok\nprocessed 1 insns (limit 1000000)\n\0\0 left over";
+        assert_eq!(objection(log).as_deref(), Some("R0 !read_ok"));
+        assert_eq!(objection(&[0; 8]), None);
+        assert_eq!(objection(&[]), None);
+    }
 
     #[test]
     fn marks_are_filled_in_and_nothing_else() {

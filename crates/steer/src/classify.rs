@@ -74,7 +74,7 @@ impl Classifier {
     /// [`Error::Classify`], with the reason; nothing is changed then.
     pub fn attach(nic: &Nic, cpus: &CpuSet, choice: PlaceChoice) -> Result<Self, Error> {
         let cpus: Vec<CpuId> = cpus.iter().collect();
-        let made = Self::load(&cpus).and_then(|(program, counts)| {
+        let made = Self::load(&cpus, &bpf::CLASSIFY).and_then(|(program, counts)| {
             let attach = |place| {
                 let flag = if place == Place::Native { XdpPlace::Native } else { XdpPlace::Generic };
                 bpf::attach_xdp(nic.index, flag, program.as_fd()).map(|link| (link, place))
@@ -98,7 +98,7 @@ impl Classifier {
     }
 
     /// The program, and its counts.
-    fn load(cpus: &[CpuId]) -> io::Result<(OwnedFd, OwnedFd)> {
+    fn load(cpus: &[CpuId], instructions: &[u64]) -> io::Result<(OwnedFd, OwnedFd)> {
         let count = cpus.len() as u32;
         let entries = cpus.iter().map(|cpu| cpu.0 + 1).max().unwrap_or(1);
         let queues = bpf::create_map(MapKind::Cpus, 4, entries, Mappable::No)?;
@@ -110,7 +110,7 @@ impl Classifier {
         }
         let seed = RandomState::new().hash_one(count) as u32;
         let maps = [queues.as_fd(), choices.as_fd(), counts.as_fd()];
-        let program = bpf::load(ProgramKind::Xdp, &bpf::CLASSIFY, &maps, &[count, seed])?;
+        let program = bpf::load(ProgramKind::Xdp, instructions, &maps, &[count, seed])?;
         Ok((program, counts))
     }
 
@@ -179,6 +179,20 @@ mod tests {
         assert!(error.to_string().contains("gone0"), "{error}");
     }
 
+    /// The classifier without its last instruction.
+    #[test]
+    fn what_the_verifier_refuses_is_said_in_its_words() {
+        let cpus = [CpuId(0)];
+        if Classifier::load(&cpus, &bpf::CLASSIFY).is_err() {
+            return eprintln!("SKIPPED: no programs of XDP may be loaded here");
+        }
+        let mut altered = bpf::CLASSIFY;
+        let does_nothing = 0xb7;
+        altered[altered.len() - 1] = does_nothing;
+        let error = Classifier::load(&cpus, &altered).unwrap_err().to_string();
+        assert_eq!(error, "the kernel's verifier refuses the program: last insn is not an exit or jmp");
+    }
+
     const TCP: u8 = 6;
     const UDP: u8 = 17;
 
@@ -208,7 +222,7 @@ mod tests {
     fn flows_are_handed_on_and_everything_else_is_not() {
         const PASS: u32 = 2;
         const REDIRECT: u32 = 4;
-        let Ok((program, counts)) = Classifier::load(&[CpuId(0)]) else {
+        let Ok((program, counts)) = Classifier::load(&[CpuId(0)], &bpf::CLASSIFY) else {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
         };
         let said = |packet: &[u8]| bpf::try_xdp(program.as_fd(), packet).expect("it runs");
@@ -247,7 +261,7 @@ mod tests {
     fn flows_are_spread_evenly() {
         let count = possible_cpus().unwrap_or(1).min(2) as u32;
         let cpus: Vec<CpuId> = (0..count).map(CpuId).collect();
-        let Ok((program, counts)) = Classifier::load(&cpus) else {
+        let Ok((program, counts)) = Classifier::load(&cpus, &bpf::CLASSIFY) else {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
         };
         let flow = |port| ethernet(0, 0x0800, &ipv4(TCP, 0, 0, [port, 80]));
