@@ -143,7 +143,7 @@ async fn tick(core: CoreIndex) {
 async fn judge(core: CoreIndex) {
     let mut before_ms = now_ms();
     loop {
-        sleep(overload::MOMENT).await;
+        sleep(overload::moment()).await;
         let now_ms = now_ms();
         let elapsed = Duration::from_millis((now_ms - before_ms).max(1));
         before_ms = now_ms;

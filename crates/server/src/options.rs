@@ -69,7 +69,7 @@ pub struct ServeOptions {
     /// Connections per core. At the bound the core accepts no more until one ends; new ones wait in the kernel's queue.
     pub connections_max: usize,
     /// How long connections may wait to be accepted. When even the quickest of a moment waits longer, each core lets fewer wait
-    /// and refuses with 503 those that have waited twice as long already. See [`WAIT_MAX`].
+    /// and refuses with 503 those that have waited twice as long already, where that is worth it. See [`WAIT_MAX`].
     pub wait_max: Duration,
     /// What balancers in front of the server are told.
     pub balancers: BalancerOptions,

@@ -4,16 +4,18 @@
 //! long the last of them will have waited. If that is longer than the bound, more arrives than the core can do; then its
 //! listeners' queues are made so short that what stands in them is served within half the bound, and what finds no room
 //! there is not accepted: the kernel drops its packets, which costs next to nothing, and the client's kernel tries again.
-//! Connections that had waited for twice as long already are refused with 503 (`refusal.rs`), since whoever opened them may have
-//! left; not earlier, since refusing a small request costs as much as serving it, and the queue is getting shorter anyway. So what is begun is finished, and soon. As it gets better the queues grow again, step by step; whether it does is
-//! judged by the quickest of a moment, not by the mean, as CoDel does (RFC 8289): a burst is no overload. Leaves out what
-//! programs do, which have queues of their own. Tested below, and by `cargo xtask bench overload`.
+//! Connections that had waited for twice as long already are dropped if their clients have left, and else refused with 503
+//! (`refusal.rs`) where that costs much less than serving them, as was learned (`cost.rs`). So what is begun is finished, and
+//! soon. As it gets better the queues grow again, step by step; whether it does is judged by the quickest of a moment, not by the
+//! mean, as CoDel does (RFC 8289): a burst is no overload. Leaves out what programs do, which have queues of their own. Tested
+//! below, and by `cargo xtask bench overload`.
 
+mod cost;
 mod refusal;
 
-pub(crate) use refusal::refuse;
-
 use crate::local::{self, Local};
+use cost::Costs;
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
@@ -30,17 +32,17 @@ const QUEUE_MIN: u32 = 16;
 /// How often a core judges. RFC 8289 takes 100 ms: some round trips, and many requests.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
+/// And how soon again where some wait although all was well: two looks tell whether they were there before. Bench `overload`:
+/// at four times its capacity, a server that looked a moment later had half as many again to turn away.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// What the queues grow by when it gets better, as a fraction. Guess: tenfold in a second.
 const GROWTH: (u32, u32) = (5, 4);
 
 /// How much the newest measurement of the pace counts. Guess: a cpu that others use, too, gives it in slices.
 const NEWEST: f64 = 0.25;
 
-/// What refusing a connection costs, of what serving one does. Guess, and rather less than it is: the pace is then taken
-/// for slower, the queues get shorter, and there is less to refuse.
-const REFUSAL: f64 = 0.25;
-
-/// Who has waited for so many times the bound is refused. Bench `overload`: at 1, all that waited when the load began to be
+/// Who has waited for so many times the bound is dropped or refused. Bench `overload`: at 1, all that waited when the load began to be
 /// too much were refused, and a core that serves small files answered nobody meanwhile.
 const REFUSED_AT: u32 = 2;
 
@@ -55,7 +57,10 @@ pub(crate) struct Door {
     pace: Option<f64>,
     /// Connections that waited when this moment began.
     before: usize,
+    /// What the core's thread had run by then.
+    ran: Duration,
     moment: Moment,
+    costs: Costs,
     /// Connections refused because they had waited for too long.
     refused: u64,
 }
@@ -65,6 +70,8 @@ pub(crate) struct Door {
 struct Moment {
     accepted: usize,
     refused: usize,
+    /// What refusing took.
+    refusing: Duration,
     /// The least that one of them waited; known while it is crowded.
     least: Option<Duration>,
 }
@@ -97,7 +104,8 @@ impl Door {
     pub(crate) fn new(wait_max: Duration) -> Self {
         let moment = Moment::default();
         let (queue_max, state) = (QUEUE_MAX, State::Open);
-        Self { wait_max, queue_max, state, pace: None, before: 0, moment, refused: 0 }
+        let (ran, costs) = (Duration::ZERO, Costs::default());
+        Self { wait_max, queue_max, state, pace: None, before: 0, ran, moment, costs, refused: 0 }
     }
 
     /// The bound is another from now on.
@@ -121,20 +129,40 @@ impl Door {
         if waited <= self.wait_max * REFUSED_AT {
             return Admission::Serve;
         }
+        if !has_left && !self.costs.is_refusing_worth_it() {
+            return Admission::Serve;
+        }
         self.moment.refused += 1;
         self.refused += 1;
         if has_left { Admission::Drop } else { Admission::Refuse }
     }
 
-    /// Ends a moment that lasted `elapsed`, at whose end so many connections are `waiting`; gives the length of the
-    /// queues if it is another from now on.
-    fn judge(&mut self, elapsed: Duration, waiting: usize) -> Option<u32> {
+    /// A connection was refused, which took so long.
+    fn on_refused(&mut self, took: Duration) {
+        self.moment.refusing += took;
+        self.costs.on_refused(took);
+    }
+
+    /// How long the moment lasts that begins now.
+    fn moment(&self) -> Duration {
+        let may_be_crowded = self.state == State::Open && self.before >= QUEUE_MIN as usize;
+        if may_be_crowded { LOOK_AGAIN } else { MOMENT }
+    }
+
+    /// Ends a moment that lasted `elapsed`, at whose end so many connections are `waiting`, and the core's thread has `ran` since
+    /// it began; gives the length of the queues if it is another from now on.
+    fn judge(&mut self, elapsed: Duration, ran: Duration, waiting: usize) -> Option<u32> {
         let moment = std::mem::take(&mut self.moment);
         let before = std::mem::replace(&mut self.before, waiting);
+        let ran = ran.saturating_sub(std::mem::replace(&mut self.ran, ran));
         let all_waited = moment.least.is_some_and(|least| least > self.wait_max / 4);
         // Fewer than waited already when it began, or none that did not have to wait: the core had no rest.
         let was_busy = moment.accepted > 0 && (moment.accepted <= before || all_waited);
-        let done = (moment.accepted - moment.refused) as f64 + moment.refused as f64 * REFUSAL;
+        let served = moment.accepted - moment.refused;
+        if was_busy {
+            self.costs.on_served(served, ran.saturating_sub(moment.refusing));
+        }
+        let done = served as f64 + moment.refused as f64 * self.costs.refusal();
         let newest = done / elapsed.as_secs_f64();
         // What was done can be done: else a moment without its cpu would count, and the one that makes up for it would not.
         if was_busy || self.pace.is_some_and(|pace| newest > pace) {
@@ -163,15 +191,37 @@ impl Door {
     }
 }
 
+/// Answers 503 and closes, or gives the connection back if that is not so easily done.
+pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
+    let began = ran();
+    let left = refusal::refuse(socket);
+    if left.is_none() {
+        let took = ran().saturating_sub(began);
+        local::with(|local| local.door.on_refused(took));
+    }
+    left
+}
+
 /// Asks the core's door about a connection that was just accepted.
 pub(crate) fn admit(socket: &OwnedFd) -> Admission {
     local::with(|local| local.door.admit(|| newcomer(socket.as_fd())))
 }
 
+/// How long the moment at this core's door lasts that begins now.
+pub(crate) fn moment() -> Duration {
+    local::with(|local| local.door.moment())
+}
+
+/// What this thread has run.
+fn ran() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
 /// Ends a moment of `elapsed` at this core's door.
 pub(crate) fn judge(local: &mut Local, elapsed: Duration) {
     let waiting = local.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
-    let Some(queue_max) = local.door.judge(elapsed, waiting) else { return };
+    let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
     for listener in &local.listeners {
         // One that is being closed has no queue any more.
         let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
@@ -193,7 +243,8 @@ mod tests {
         for _ in 0..accepted {
             door.admit(|| newcomer(waited));
         }
-        door.judge(MOMENT, left)
+        let ran = door.ran + MOMENT;
+        door.judge(MOMENT, ran, left)
     }
 
     /// A door at which 5,000 a second can be served, and more arrive.
@@ -239,6 +290,26 @@ mod tests {
         assert_eq!(door.status().refused, 2);
     }
 
+    /// A small file is served for what refusing it takes, and a client that still waits would rather have it.
+    #[test]
+    fn what_is_not_worth_refusing_is_served_unless_its_client_has_left() {
+        let mut door = crowded();
+        assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
+        door.on_refused(Duration::from_micros(150));
+        assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Serve, "200 µs each so far");
+        assert_eq!(door.admit(|| Ok(Newcomer { waited: MAX * 3, has_left: true })), Admission::Drop);
+        assert_eq!(door.status().refused, 2);
+    }
+
+    #[test]
+    fn it_looks_again_soon_if_some_wait_although_all_was_well() {
+        let mut door = Door::new(MAX);
+        assert_eq!(door.moment(), MOMENT);
+        moment(&mut door, 500, MAX / 10, 1500);
+        assert_eq!(door.moment(), LOOK_AGAIN);
+        assert_eq!(crowded().moment(), MOMENT);
+    }
+
     #[test]
     fn the_queue_follows_the_pace() {
         let mut door = crowded();
@@ -274,11 +345,11 @@ mod tests {
         assert_eq!(moment(&mut door, 1, MAX, 100), Some(QUEUE_MIN));
         let mut steps = 0;
         while door.state == State::Crowded {
-            assert!(door.judge(MOMENT, 0).is_some(), "it grows");
+            assert!(moment(&mut door, 0, MAX, 0).is_some(), "it grows");
             steps += 1;
         }
         assert!((20..60).contains(&steps), "{steps} steps");
-        assert_eq!((door.status().queue_max, door.judge(MOMENT, 0)), (QUEUE_MAX, None));
+        assert_eq!((door.status().queue_max, moment(&mut door, 0, MAX, 0)), (QUEUE_MAX, None));
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) struct LimitArgs {
     /// For connections to be accepted, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h. If more arrive than can be served, so few are let wait that it takes no longer, and those that did
-    /// wait twice as long are refused with 503.
+    /// wait twice as long are refused with 503 where that costs much less than serving them.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(vermeil_server::WAIT_MAX))]
     pub(super) wait_max: Span,
 

@@ -100,7 +100,7 @@ table! {
         /// in the kernel's queue until one ends.
         connections_max: u64 = CONNECTIONS_MAX as u64; from 1, to 10_000_000,
         /// How long connections may wait to be accepted. If more arrive than can be served, so few are let wait that it takes no
-        /// longer, and those that did wait twice as long are refused with 503.
+        /// longer, and those that did wait twice as long are refused with 503 where that costs much less than serving them.
         wait_max: Span = WAIT_MAX.into(),
         /// The longest request line, in bytes; not more than `header_bytes`. Beyond it: 414.
         request_line_bytes: At<Size> = At::unwritten(Size::bytes(limits::REQUEST_LINE_BYTES as u64)); from 128, to M,

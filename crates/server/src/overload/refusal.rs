@@ -14,7 +14,7 @@ use vermeil_http::{Conversation, Event, Limits, Method, Request, response::Conte
 const REQUEST_BYTES_MAX: usize = 4096;
 
 /// Answers 503 and closes, or gives the connection back if that is not so easily done.
-pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
+pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     let mut buffer = [0; REQUEST_BYTES_MAX];
     let peeked = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT | RecvFlags::PEEK);
     let Ok((count @ 1.., _)) = peeked else { return Some(socket) };
