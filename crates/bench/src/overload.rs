@@ -3,7 +3,8 @@
 //! Vermeil and nginx serve a small file, a connection for each request, on a part of a cpu, so that the load can offer
 //! several times what they can do. The capacity of a round is the median of some probes, and rates are compared within a round
 //! only: a machine that others use, too, is not the same minutes later. Requests arrive by themselves and their clients give up after a second. After each
-//! overload half the capacity is offered, to see how soon that is served again. What holds a server to its part of a cpu
+//! overload half the capacity is offered, to see how soon that is served again. A floor stands beside them, a loop that accepts,
+//! receives, answers and closes with a queue of one length: what it loses nobody keeps on this machine. What holds a server to its part of a cpu
 //! stands in `quota`, one run in `run`, what becomes of the numbers in `report`.
 
 pub mod quota;
@@ -35,10 +36,31 @@ fn offered(size: Size) -> &'static [u32] {
     }
 }
 
+/// Who is overloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Server(Server),
+    Floor,
+}
+
+impl Subject {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Server(server) => server.name(),
+            Self::Floor => "floor",
+        }
+    }
+
+    /// Those that can be started.
+    fn here(size: Size) -> Result<Vec<Self>> {
+        Ok(Server::here(size)?.into_iter().map(Self::Server).chain([Self::Floor]).collect())
+    }
+}
+
 /// How long too much is offered, and how long half of the capacity afterwards.
 fn phases(size: Size) -> (Duration, Duration) {
     match size {
-        Size::Full => (Duration::from_secs(4), Duration::from_secs(3)),
+        Size::Full => (Duration::from_secs(3), Duration::from_secs(2)),
         Size::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
     }
 }
@@ -49,11 +71,11 @@ fn phases(size: Size) -> (Duration, Duration) {
 /// When a server does not start, or the run is interrupted. Everything started has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
-    let servers = Server::here(options.size)?;
+    let subjects = Subject::here(options.size)?;
     let bench = Bench::new(options, stop)?;
     for round in 0..options.rounds {
-        let mut order = servers.clone();
-        order.rotate_left(round % servers.len());
+        let mut order = subjects.clone();
+        order.rotate_left(round % subjects.len());
         bench.round(&order, &mut points)?;
     }
     Ok(report::report(options, bench.quota(), &points))
@@ -65,7 +87,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let report = run(options, stop)?;
-    let metrics = ["capacity_per_s", "good_per_s", "of_peak", "p99_ms", "recovery_s"];
+    let metrics = ["capacity_per_s", "good_per_s", "of_peak", "cpu_us", "p99_ms", "recovery_s"];
     report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
+    report.check(&metrics.map(|metric| (Subject::Floor.name(), metric)))?;
     Ok(report)
 }

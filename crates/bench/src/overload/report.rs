@@ -13,8 +13,10 @@ const HOW_TO_READ: &str = "\
 of the round, the median of three probes. \
 Each request has a connection of its own, and its client gives up after a second, connecting included. *Good* are complete \
 answers with a status below 400 in that time; *of its peak* compares them with the most that the same server gave at any \
-level of the same round; the lowest and the highest round stand beside it. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
-tenth of a second. The first quarter of an overload is not counted. *Recovered* is how long after the overload half of the \
+level of the same round; the lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
+included. The *floor* is a loop that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections: it refuses \
+nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
+tenth of a second. The first second of an overload is not counted. *Recovered* is how long after the overload half of the \
 capacity, which is offered then, is served again. Every number is the median of interleaved rounds.
 
 **What it does not show.** A server that has a whole machine: this one is held to a part of a cpu, so that the load can offer \
@@ -37,7 +39,17 @@ pub(super) fn report(options: &Options, quota: String, points: &Points) -> Repor
 }
 
 fn table(points: &Points) -> Table {
-    let head = ["offered", "server", "offered/s", "good/s", "of its peak", "spread", "p99 ms", "recovered s"];
+    let head = [
+        "offered",
+        "server",
+        "offered/s",
+        "good/s",
+        "of its peak",
+        "spread",
+        "µs each",
+        "p99 ms",
+        "recovered s",
+    ];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.summary(program, variant, metric).map(|summary| summary.median);
@@ -53,6 +65,7 @@ fn table(points: &Points) -> Table {
             of_peak
                 .map(|share| format!("{} – {}", percent(share.low), percent(share.high)))
                 .unwrap_or_default(),
+            text("cpu_us"),
             text("p99_ms"),
             text("recovery_s"),
         ]);

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use vermeil_load::report::Record;
 
-use super::Server;
+use super::Subject;
 use super::quota::Quota;
 use crate::load::recorded;
 use crate::machine::Cpus;
+use crate::measure::CpuTime;
 use crate::network::Network;
 use crate::options::Options;
 use crate::peers::process::Process;
-use crate::peers::{Setting, nginx, vermeil};
+use crate::peers::{Server, Setting, floor, nginx, vermeil};
 use crate::points::{Key, Points};
 use crate::site::Site;
 use crate::size::Size;
@@ -36,8 +37,11 @@ const PATIENCE: &str = "1s";
 /// Requests under way at once: more than there can be, with that patience, and no more than the usual 20,000 descriptors.
 const UNDER_WAY_MAX: &str = "16000";
 
-/// The time at the beginning of an overload that is not counted, as a part of it: an overload that lasts is meant.
-const ONSET: f64 = 0.25;
+/// The time at the beginning of an overload that is not counted: an overload that lasts is meant. As a part of it: a second of a full run's.
+const ONSET: f64 = 1.0 / 3.0;
+
+/// Connections that the kernel queues for the floor: what it serves in some 100 ms.
+const FLOOR_QUEUE: u16 = 200;
 
 /// What is served again must be so much of what is offered.
 const RECOVERED: f64 = 0.95;
@@ -78,70 +82,83 @@ impl<'a> Bench<'a> {
     }
 
     /// Every level of overload on every server, one after the other at each level, started afresh for each.
-    pub(super) fn round(&self, servers: &[Server], points: &mut Points) -> Result<()> {
-        let capacities = self.capacities(servers)?;
-        let mut peaks = vec![f64::MIN_POSITIVE; servers.len()];
+    pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<()> {
+        let capacities = self.capacities(subjects)?;
+        let mut peaks = vec![f64::MIN_POSITIVE; subjects.len()];
         let mut good = Vec::new();
         for &offered in super::offered(self.options.size) {
-            for (at, &server) in servers.iter().enumerate() {
+            for (at, &subject) in subjects.iter().enumerate() {
                 self.stop.check()?;
-                let sample = self.level(server, capacities[at], offered)?;
-                sample.keep(server, capacities[at], offered, points);
+                let sample = self.level(subject, capacities[at], offered)?;
+                sample.keep(subject, capacities[at], offered, points);
                 peaks[at] = peaks[at].max(sample.good_per_s);
                 good.push((at, offered, sample.good_per_s));
             }
         }
         for (at, offered, good_per_s) in good {
-            points.push(key(servers[at], offered, "of_peak", ""), good_per_s / peaks[at]);
+            points.push(key(subjects[at], offered, "of_peak", ""), good_per_s / peaks[at]);
         }
         Ok(())
     }
 
     /// What each server can do: the median of some probes, interleaved.
-    fn capacities(&self, servers: &[Server]) -> Result<Vec<f64>> {
-        let mut probes = vec![Vec::new(); servers.len()];
+    fn capacities(&self, subjects: &[Subject]) -> Result<Vec<f64>> {
+        let mut probes = vec![Vec::new(); subjects.len()];
         for _ in 0..if self.options.size == Size::Full { PROBES } else { 1 } {
-            for (probes, &server) in probes.iter_mut().zip(servers) {
+            for (probes, &subject) in probes.iter_mut().zip(subjects) {
                 self.stop.check()?;
-                probes.push(self.served(server, |address| self.capacity(address))?);
+                probes.push(self.served(subject, |address| self.capacity(address))?.0);
             }
         }
         Ok(probes.iter().filter_map(|probes| Summary::of(probes)).map(|summary| summary.median).collect())
     }
 
-    fn level(&self, server: Server, capacity: f64, offered: u32) -> Result<Sample> {
-        let sample = self.served(server, |address| self.overload(address, capacity, offered))?;
+    fn level(&self, subject: Subject, capacity: f64, offered: u32) -> Result<Sample> {
+        let (record, ran) = self.served(subject, |address| self.overload(address, capacity, offered))?;
+        let sample = Sample::of(&record, super::phases(self.options.size).0, capacity / 2.0, ran);
         eprintln!(
-            "{offered:>4} %  {:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  p99 {:>6.0} ms  recovered after {:.1} s",
-            server.name(),
+            "{offered:>4} %  {:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  {:>5.1} µs each  p99 {:>6.0} ms  recovered after {:.1} s",
+            subject.name(),
             sample.good_per_s,
+            sample.cpu_us,
             sample.p99_ms,
             sample.recovery_s
         );
         Ok(sample)
     }
 
-    /// What `load` finds out about a server that was just started.
-    fn served<T>(&self, server: Server, load: impl FnOnce(SocketAddr) -> Result<T>) -> Result<T> {
+    /// What `load` finds out about a subject that was just started, and how long that ran meanwhile.
+    fn served<T>(
+        &self,
+        subject: Subject,
+        load: impl FnOnce(SocketAddr) -> Result<T>,
+    ) -> Result<(T, Duration)> {
         let network = Network::Loopback;
         let address = network.free_address()?;
-        let state = self.site.state_folder(server.name())?;
+        let state = self.site.state_folder(subject.name())?;
         let root = self.site.root();
         let setting =
             Setting { network: &network, address, cpu: self.cpus.server, root: &root, state: &state };
-        let command = match server {
-            Server::Vermeil => vermeil::command(setting, &self.options.vermeil, vermeil::Io::Uring),
-            Server::Nginx => nginx::command(setting, nginx::Sending::default())?,
+        let command = match subject {
+            Subject::Server(Server::Vermeil) => {
+                vermeil::command(setting, &self.options.vermeil, vermeil::Io::Uring)
+            }
+            Subject::Server(Server::Nginx) => nginx::command(setting, nginx::Sending::default())?,
+            Subject::Floor => {
+                floor::once_command(setting, &self.options.binary("vermeil-floor"), FILE.1, FLOOR_QUEUE)
+            }
         };
         let command = match &self.quota {
             Some((group, _)) => group.within(&command),
             None => command,
         };
-        let process = Process::start(server.name(), command, &state)?;
+        let process = Process::start(subject.name(), command, &state)?;
         process.wait_until_listening(&network, address)?;
+        let before = CpuTime::of_group(process.group())?;
         let found = load(address)?;
+        let ran = (CpuTime::of_group(process.group())? - before).run;
         process.stop()?;
-        Ok(found)
+        Ok((found, ran))
     }
 
     /// Good answers per second in a closed loop.
@@ -155,15 +172,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn overload(&self, address: SocketAddr, capacity: f64, offered: u32) -> Result<Sample> {
+    fn overload(&self, address: SocketAddr, capacity: f64, offered: u32) -> Result<Record> {
         let (over, after) = super::phases(self.options.size);
         let rate = capacity * f64::from(offered) / 100.0;
         let half = capacity / 2.0;
         let steps = format!("steps:{}ms@{rate:.1},{}ms@{half:.1}", over.as_millis(), after.as_millis());
         let whole = format!("{}ms", (over + after).as_millis());
-        let record = self
-            .load(address, &["-c", UNDER_WAY_MAX, "-d", &whole, "--rate", &steps, "--timeout", PATIENCE])?;
-        Ok(Sample::of(&record, over, half))
+        self.load(address, &["-c", UNDER_WAY_MAX, "-d", &whole, "--rate", &steps, "--timeout", PATIENCE])
     }
 
     fn load(&self, address: SocketAddr, arguments: &[&str]) -> Result<Record> {
@@ -182,29 +197,32 @@ impl<'a> Bench<'a> {
 /// What one overload came to.
 struct Sample {
     good_per_s: f64,
+    /// What the subject ran for each good answer, in microseconds, recovery included.
+    cpu_us: f64,
     p99_ms: f64,
     recovery_s: f64,
 }
 
-fn key(server: Server, offered: u32, metric: &'static str, unit: &'static str) -> Key {
-    Key { program: format!("{offered} %"), variant: server.name().into(), metric, unit }
+fn key(subject: Subject, offered: u32, metric: &'static str, unit: &'static str) -> Key {
+    Key { program: format!("{offered} %"), variant: subject.name().into(), metric, unit }
 }
 
 impl Sample {
-    fn keep(&self, server: Server, capacity: f64, offered: u32, points: &mut Points) {
+    fn keep(&self, subject: Subject, capacity: f64, offered: u32, points: &mut Points) {
         for (metric, unit, value) in [
             ("capacity_per_s", "req/s", capacity),
             ("offered_per_s", "req/s", capacity * f64::from(offered) / 100.0),
             ("good_per_s", "req/s", self.good_per_s),
+            ("cpu_us", "µs", self.cpu_us),
             ("p99_ms", "ms", self.p99_ms),
             ("recovery_s", "s", self.recovery_s),
         ] {
-            points.push(key(server, offered, metric, unit), value);
+            points.push(key(subject, offered, metric, unit), value);
         }
     }
 
     /// From a run that offered too much for `over`, then `half` a second.
-    fn of(record: &Record, over: Duration, half: f64) -> Self {
+    fn of(record: &Record, over: Duration, half: f64, ran: Duration) -> Self {
         let over_s = over.as_secs_f64();
         let during = || {
             let counts =
@@ -216,6 +234,7 @@ impl Sample {
         let slowest_ns = during().map(|slot| slot.percentiles_ns[2]).max().unwrap_or_default();
         Self {
             good_per_s: if lasted > 0.0 { good / lasted } else { 0.0 },
+            cpu_us: ran.as_secs_f64() * 1e6 / record.good.max(1) as f64,
             p99_ms: slowest_ns as f64 / 1e6,
             recovery_s: recovery_s(record, over_s, half),
         }

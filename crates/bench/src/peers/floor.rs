@@ -29,6 +29,9 @@ impl Sending {
     pub const ALL: [Self; 3] = [Self::Memory, Self::Joined, Self::Apart];
 }
 
+/// The length of Vermeil's head of a small file, about.
+const HEAD_BYTES: &str = "230";
+
 impl fmt::Display for Sending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -37,6 +40,16 @@ impl fmt::Display for Sending {
             Self::Apart => "send and sendfile",
         })
     }
+}
+
+/// The command that starts the floor at `program` with blocking calls and a connection for each request, of which `queue`
+/// wait; it answers with a body of so many bytes, and a head as long as Vermeil's.
+pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, queue: u16) -> Command {
+    let mut command = setting.network.server_command(program, setting.cpu);
+    command.args(["--io", "once", "--listen", &setting.address.to_string(), "--status", "200"]);
+    command.args(["--cpu", &setting.cpu.to_string(), "--queue", &queue.to_string()]);
+    command.args(["--head", HEAD_BYTES, "--body", &body_bytes.to_string()]);
+    command
 }
 
 /// The command that starts the floor at `program`, answering like `answer`, with the content of `file` as its body when

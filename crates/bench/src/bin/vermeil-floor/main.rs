@@ -6,6 +6,7 @@
 //! The harness checks status and byte count of its answers before every run, as it does for the real servers.
 
 mod epoll;
+mod once;
 mod response;
 mod uring;
 
@@ -26,6 +27,8 @@ enum Io {
     Epoll,
     /// Multishot receive into a buffer ring, sends submitted in batches.
     Uring,
+    /// Blocking calls, a connection for each request.
+    Once,
 }
 
 /// Answers every receive with the same bytes.
@@ -56,6 +59,9 @@ struct Args {
     /// With --file: send the head at once instead of with the first bytes of the file.
     #[arg(long, requires = "file")]
     head_apart: bool,
+    /// Connections that the kernel queues.
+    #[arg(long, default_value_t = 4096)]
+    queue: u16,
 }
 
 fn main() -> ExitCode {
@@ -76,10 +82,12 @@ fn run(args: &Args) -> io::Result<()> {
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;
     let listener = TcpListener::bind(args.listen)?;
+    rustix::net::listen(&listener, args.queue.into())?;
     // Accepted sockets inherit it: a response's tail must not wait for an acknowledgement (Nagle).
     set_tcp_nodelay(&listener, true)?;
     match args.io {
         Io::Epoll => epoll::run(&listener, &response),
         Io::Uring => uring::run(&listener, &response),
+        Io::Once => once::run(&listener, &response),
     }
 }
