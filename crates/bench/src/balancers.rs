@@ -44,9 +44,7 @@ the same weight, so together they do twice what the slow one can; *by agents* ea
 answers, asked for twice a second. *Possible* is what both do alone, added, compared with twice the slow one. *Predicted* is what \
 the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
 uses all; so the slow one's weight is *r* times less where the fast one is idle for 20 % · ln *r* / ln 20 of its time, 7 % for three. \
-It takes a request to cost a server the same however many wait. In a run whose weights had settled at the ratio of the speeds it did \
-not seem to: where no queue lasts, each look at the sockets finds fewer requests, and one took some 16 µs of the fast server's time, as \
-its weight tells it, against 12 alone. Probably that is what is missing. The first seconds, a minute by agents, in which weights settle, are not counted.";
+It takes a request to cost a server the same however many wait, and whichever other servers HAProxy has. The first seconds, a minute by agents, in which weights settle, are not counted.";
 
 /// The rule for weights (`crates/server/src/balancers/weight.rs`): what is left of a server's time where it begins to ask for
 /// less, and the least that it asks for, as a part of all.
