@@ -58,7 +58,7 @@ async fn serve(handle: Handle, socket: OwnedFd, version: Version, streams: fn(&H
         Version::Http1 => {
             hyper::server::conn::http1::Builder::new()
                 .timer(CoreTimer)
-                .header_read_timeout(Duration::from_millis(50))
+                .header_read_timeout(Duration::from_secs(1))
                 .serve_connection(stream, service)
                 .await
         }
