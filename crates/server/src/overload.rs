@@ -32,8 +32,8 @@ const QUEUE_MIN: u32 = 16;
 /// How often a core judges. RFC 8289 takes 100 ms: some round trips, and many requests.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
-/// And how soon again where some wait although all was well: two looks tell whether they were there before. Bench `overload`:
-/// at four times its capacity, a server that looked a moment later had half as many again to turn away.
+/// And how soon again where some wait although all was well: two looks tell whether they were there before, and what comes
+/// between them has to be turned away. Guess.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the queues grow by when it gets better, as a fraction. Guess: tenfold in a second.
