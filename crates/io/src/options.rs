@@ -73,13 +73,18 @@ pub struct DriverOptions {
     pub epoll_events: u16,
 }
 
+impl DriverOptions {
+    /// The default of [`recv_buffer_bytes`](Self::recv_buffer_bytes).
+    pub const RECV_BUFFER_BYTES: u32 = 4096;
+}
+
 impl Default for DriverOptions {
     fn default() -> Self {
         Self {
             choice: IoChoice::Auto,
             ring_entries: 512,
             recv_buffers: 256,
-            recv_buffer_bytes: 4096,
+            recv_buffer_bytes: Self::RECV_BUFFER_BYTES,
             recv_parked_max: 4,
             accept_backlog_max: 64,
             epoll_events: 512,

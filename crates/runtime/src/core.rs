@@ -90,9 +90,6 @@ thread_local! {
     static CORE: OnceCell<Core> = const { OnceCell::new() };
 }
 
-/// How long a turn may last.
-const TURN: Duration = Duration::from_nanos(TURN_NS);
-
 /// Longest wait after a driver failed as a whole, before it is tried again.
 const DRIVER_RETRY: Duration = Duration::from_millis(10);
 
@@ -277,7 +274,7 @@ impl Core {
             let (ran, next) = self.activate(token, batch - all);
             self.after.set(After::Own);
             self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
-            if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN.as_nanos() as u64 {
+            if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS {
                 self.expired.set(true);
             }
             add(&mine.counters.activations, 1);
@@ -501,7 +498,7 @@ impl Core {
     pub(crate) fn expire_long_turn(&self) {
         self.yields.set(true);
         let lasted = self.epoch.elapsed().saturating_sub(Duration::from_nanos(self.now_ns()));
-        self.expired.set(self.expired.get() || lasted > TURN);
+        self.expired.set(self.expired.get() || lasted > Duration::from_nanos(TURN_NS));
     }
 
     fn read_clock(&self) {

@@ -27,7 +27,7 @@ use vermeil_http::{
 
 /// Largest body that is copied behind its head, in bytes, so that both leave as one piece of memory. Beyond it the
 /// kernel gathers them. Default from bench `serve`: at 1 KB copying wins clearly, at 20 KB it does not.
-const COPY_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
 
 /// What is only true now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";

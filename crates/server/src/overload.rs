@@ -214,8 +214,7 @@ pub(crate) fn moment() -> Duration {
 
 /// What this thread has run.
 fn ran() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Ends a moment of `elapsed` at this core's door.

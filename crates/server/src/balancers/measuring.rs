@@ -109,10 +109,8 @@ impl Observed for Measuring {
 
 /// What has run of all that the bound is for; where the kernel does not say, what this process has run.
 fn used(quota: &CpuQuota) -> Duration {
-    quota.used().unwrap_or_else(|| {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-    })
+    let of_process = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok();
+    quota.used().or_else(of_process).unwrap_or_default()
 }
 
 /// What all cores have run, or waited for their cpus, since the start.

@@ -34,7 +34,7 @@ pub use options::{
     CONTENT_BYTES, CONTENT_MEMORY_BYTES, GatewayOptions, GatewayTimeouts, SPOOL_BYTES, SendRoot,
 };
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
-pub(crate) use relay::{Exchange, Relayed, relay};
+pub(crate) use relay::{Exchange, PIECE_BYTES, Relayed, relay};
 pub(crate) use revise::{ReviseError, Revision};
 pub(crate) use route::Program;
 pub(crate) use setup::Setup;

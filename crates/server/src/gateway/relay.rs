@@ -8,7 +8,7 @@ use super::{
     Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble, Writer,
 };
 use crate::{
-    answer::Sent,
+    answer::{COPY_BYTES_MAX, Sent},
     connection::{Connection, Head, Lost},
     files::SERVER,
     local,
@@ -31,10 +31,7 @@ use vermeil_http::{
 };
 
 /// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
-const PIECE_BYTES: usize = 64 * 1024;
-
-/// Longest piece that is copied behind what is to be sent before it. Guess, as for answers.
-const COPY_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
 /// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;

@@ -5,7 +5,10 @@
 //! answer ended cleanly and nothing came behind it; each request has another number, so that late output is not taken
 //! for an answer.
 
-use crate::gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer};
+use crate::{
+    answer::COPY_BYTES_MAX,
+    gateway::{ErrorLines, Last, PIECE_BYTES, Read, Reader, Trouble, Writer},
+};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -14,21 +17,15 @@ use std::{
     path::{Path, PathBuf},
     task::Poll,
 };
-use vermeil::{More, TcpStream};
+use vermeil::{DriverOptions, More, TcpStream};
 use vermeil_fastcgi::{
     Event, ProtocolStatus, RequestId, Response, Step,
     limits::CONTENT_BYTES_MAX,
     request::{self, Params, Persistence},
 };
 
-/// Longest content that is copied behind the parameters, so that both leave at once. Guess, as for answers.
-const COPY_BYTES_MAX: usize = 8 * 1024;
-
-/// Room that is made for an answer that does not fit into one receive buffer of the driver's. Guess: a piece of the relay's.
-const ROOM_BYTES: usize = 64 * 1024;
-
-/// What is received at once of an answer that is longer than that, as far as one can tell.
-const LONG_BYTES: usize = 4096;
+/// What is received at once of an answer that does not fit into a receive buffer of the driver's, as far as one can tell.
+const LONG_BYTES: usize = DriverOptions::RECV_BUFFER_BYTES as usize;
 
 /// Where an application listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +200,7 @@ impl Reader for ResponseReader<'_> {
             }
             match self.stream.recv(self.buffer).await? {
                 0 => return Err(Trouble::Ended),
-                LONG_BYTES.. => self.buffer.reserve(ROOM_BYTES),
+                LONG_BYTES.. => self.buffer.reserve(PIECE_BYTES),
                 _ => {}
             }
         }
