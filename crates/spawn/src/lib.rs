@@ -43,6 +43,7 @@ pub mod socket;
 mod spawner;
 mod stall;
 mod start;
+mod sweep;
 mod user;
 mod wire;
 

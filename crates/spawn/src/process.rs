@@ -119,15 +119,33 @@ pub(crate) fn drain(signals: &OwnedFd) {
     while rustix::io::read(signals, &mut buffer).is_ok_and(|read| read == buffer.len()) {}
 }
 
+/// The child that the next signal is about, if one has come. Of several whose ends came before it was heard it names one, which
+/// may have been waited for meanwhile.
+pub(crate) fn named_child(signals: &OwnedFd) -> Option<Pid> {
+    let mut signal = [0; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::read(signals, &mut signal).ok()?;
+    let pid = signal[..read].get(mem::offset_of!(libc::signalfd_siginfo, ssi_pid)..)?.first_chunk()?;
+    Pid::from_raw(i32::from_ne_bytes(*pid))
+}
+
+/// Whether this child has ended and was not waited for.
+pub(crate) fn has_ended(pid: Pid) -> bool {
+    ended(libc::P_PID, pid.as_raw_nonzero().get().unsigned_abs()).is_some()
+}
+
 /// A child that has ended and was not waited for; it is still to be. The kernel looks at all children for it, one after the
 /// other.
 pub(crate) fn ended_child() -> Option<Pid> {
+    ended(libc::P_ALL, 0)
+}
+
+fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Pid> {
     // SAFETY: all zeroes is a value of it.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
-    let which = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: it is ours to be written to, and stays zero when there is none.
     unsafe {
-        libc::waitid(libc::P_ALL, 0, &raw mut info, which);
+        libc::waitid(which, id, &raw mut info, options);
         Pid::from_raw(info.si_pid())
     }
 }

@@ -5,6 +5,8 @@
 
 use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
+#[cfg(target_arch = "aarch64")]
+use std::ptr;
 
 /// Makes a system call of up to four arguments.
 ///

@@ -18,6 +18,7 @@ use crate::{
     request::{Content, Message, Order, REQUEST_BYTES_MAX, Told},
     socket,
     stall::StallTimer,
+    sweep::Sweep,
     wire::Reader,
 };
 use rustix::{
@@ -66,6 +67,7 @@ struct Spawner<'k> {
     epoll: OwnedFd,
     /// Readable when children have ended.
     signals: OwnedFd,
+    sweep: Sweep,
     /// Empty ones.
     cradles: Vec<Cradle>,
     stall: &'k StallTimer,
@@ -102,6 +104,7 @@ pub(crate) fn run(
                 channel => spawner.serve(usize::try_from(channel).expect("their number"), &mut buffer),
             }
         }
+        spawner.sweep_if_due();
     }
     spawner.jobs.kill_all(|_| true);
     Ok(())
@@ -134,6 +137,7 @@ impl<'k> Spawner<'k> {
             jobs: Jobs::default(),
             epoll,
             signals,
+            sweep: Sweep::new(Instant::now()),
             cradles: Vec::new(),
             stall,
         })
@@ -157,13 +161,15 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Kills what is late; gives how long the next one has.
+    /// Kills what is late; gives how long until there is more to do.
     fn next_deadline(&mut self) -> Option<Timespec> {
-        if self.jobs.has_no_deadline() {
+        let sweep = self.sweep.due();
+        if sweep.is_none() && self.jobs.has_no_deadline() {
             return None;
         }
         let now = Instant::now();
-        let left = self.jobs.kill_late(now)?.saturating_duration_since(now);
+        let late = self.jobs.kill_late(now);
+        let left = late.into_iter().chain(sweep).min()?.saturating_duration_since(now);
         // Rounded up by epoll, or the loop would turn until the moment has come.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
     }
@@ -249,15 +255,33 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Tells the ends of all programs that have ended.
+    /// Tells the end of the program that a signal is about. It may be for several.
     fn hear_children(&mut self) {
-        // One signal may be for several.
-        process::drain(&self.signals);
-        while !self.jobs.is_empty()
-            && let Some(pid) = process::ended_child()
+        if let Some(pid) = process::named_child(&self.signals)
+            && process::has_ended(pid)
         {
             self.end(pid);
         }
+        self.sweep.want();
+    }
+
+    /// Tells the ends of all programs that have ended, if it is time to look for them.
+    fn sweep_if_due(&mut self) {
+        let Some(due) = self.sweep.due() else { return };
+        let mut now = Instant::now();
+        if now < due {
+            return;
+        }
+        let mut took = Duration::ZERO;
+        while !self.jobs.is_empty() {
+            let ended = process::ended_child();
+            let begun = std::mem::replace(&mut now, Instant::now());
+            took = now - begun;
+            let Some(pid) = ended else { break };
+            self.end(pid);
+            now = Instant::now();
+        }
+        self.sweep.done(now, took);
     }
 
     /// Tells the end of a program that has ended.
