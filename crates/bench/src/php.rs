@@ -4,7 +4,8 @@
 //! says hello, so that all but nothing is left of PHP, and `phpinfo()`, some 80 KB. nginx is there twice: as Debian
 //! ships it, which opens a connection for each request, and tuned, which keeps as many as there are children. That serves no more
 //! users than children, so there is a load of so many too. Rounds are interleaved and their order rotates. What
-//! becomes of the numbers stands in `report`.
+//! becomes of the numbers stands in `report`. Below them all is a floor: a loop that receives and sends on either side, and does nothing
+//! else.
 
 mod report;
 
@@ -19,7 +20,7 @@ use crate::network::Network;
 use crate::options::Options;
 use crate::peers::process::Process;
 use crate::peers::vermeil::{self, Io};
-use crate::peers::{Setting, apache, fpm, is_here, nginx};
+use crate::peers::{Setting, apache, floor, fpm, is_here, nginx};
 use crate::points::{Key, Points};
 use crate::probe::Target;
 use crate::report::Report;
@@ -63,16 +64,19 @@ pub enum Server {
     NginxTuned,
     /// Apache with its event MPM, which uses connections again.
     Apache,
+    /// Nothing but the system calls.
+    Floor,
 }
 
 impl Server {
     /// Every server, in the order of the tables.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Vermeil(Io::Uring),
         Self::Vermeil(Io::Epoll),
         Self::NginxDebian,
         Self::NginxTuned,
         Self::Apache,
+        Self::Floor,
     ];
 
     /// The name in rows.
@@ -83,24 +87,35 @@ impl Server {
             Self::NginxDebian => "nginx-debian",
             Self::NginxTuned => "nginx-tuned",
             Self::Apache => "apache",
+            Self::Floor => "floor",
         }
     }
 
     /// The program it needs, and the Debian package that holds it.
     fn needs(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Vermeil(_) => None,
+            Self::Vermeil(_) | Self::Floor => None,
             Self::NginxDebian | Self::NginxTuned => Some(("nginx", "nginx")),
             Self::Apache => Some(("apache2", "apache2-bin")),
         }
     }
 
-    fn command(self, options: &Options, setting: Setting<'_>, socket: &Path) -> Result<Command> {
+    fn command(
+        self,
+        options: &Options,
+        setting: Setting<'_>,
+        socket: &Path,
+        script: &Path,
+    ) -> Result<Command> {
         match self {
             Self::Vermeil(io) => vermeil::php_command(setting, &options.vermeil, io, socket, CHILDREN),
             Self::NginxDebian => nginx::debian_php_command(setting, socket),
             Self::NginxTuned => nginx::php_command(setting, socket, CHILDREN),
             Self::Apache => apache::php_command(setting, socket, CHILDREN),
+            Self::Floor => {
+                let program = options.binary("vermeil-floor");
+                Ok(floor::php_command(setting, &program, socket, script, CHILDREN))
+            }
         }
     }
 }
@@ -127,7 +142,9 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
             for server in order {
-                bench.sample(server, &mut points)?;
+                for case in &CASES {
+                    bench.sample(server, case, &mut points)?;
+                }
             }
         }
         bench.pool.stop()?;
@@ -171,43 +188,42 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// One start of one server, and a run of each program.
-    fn sample(&self, server: Server, points: &mut Points) -> Result<()> {
+    /// One start of one server, and a run of one program.
+    fn sample(&self, server: Server, case: &Case, points: &mut Points) -> Result<()> {
         self.stop.check()?;
+        let Case { name, connections, .. } = *case;
         let (network, address) = (&Network::Loopback, Network::Loopback.free_address()?);
         let (root, state) = (self.site.root(), self.site.state_folder(server.name())?);
         let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
-        let process =
-            Process::start(server.name(), server.command(self.options, setting, &self.socket)?, &state)?;
+        let target = format!("/{name}.php");
+        let command = server.command(
+            self.options,
+            setting,
+            &self.socket,
+            &root.join(target.trim_start_matches('/')),
+        )?;
+        let process = Process::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;
-        for Case { name, connections, .. } in CASES {
-            let target = Target::to(&format!("/{name}.php"));
-            let load = |duration| Load { connections, duration };
-            // Fills caches, PHP's among them.
-            self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
-            let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];
-            let outcome = self.wrk.run(network, address, &target, load(self.options.duration), self.stop)?;
-            let after = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];
-            if let Some(problem) = outcome.problem(200) {
-                return Err(process.failure(&format!("under load of {name}: {problem}")));
-            }
-            let us = |at: usize| (after[at] - before[at]).run.as_secs_f64() * 1e6 / outcome.requests as f64;
-            let mut push = |metric, unit, value| {
-                let key = Key { program: name.to_owned(), variant: server.name().to_owned(), metric, unit };
-                points.push(key, value);
-            };
-            push("server_us", "us", us(0));
-            push("php_us", "us", us(1));
-            push("per_s", "1/s", outcome.per_second());
-            push("p50_us", "us", outcome.p50_us as f64);
-            push("p99_us", "us", outcome.p99_us as f64);
-            eprintln!(
-                "{name:<8} {:<14} {:>7.1} µs {:>7.0} req/s",
-                server.name(),
-                us(0),
-                outcome.per_second()
-            );
+        let (target, load) = (Target::to(&target), |duration| Load { connections, duration });
+        // Fills caches, PHP's among them.
+        self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
+        let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];
+        let outcome = self.wrk.run(network, address, &target, load(self.options.duration), self.stop)?;
+        let after = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];
+        if let Some(problem) = outcome.problem(200) {
+            return Err(process.failure(&format!("under load of {name}: {problem}")));
         }
+        let us = |at: usize| (after[at] - before[at]).run.as_secs_f64() * 1e6 / outcome.requests as f64;
+        let mut push = |metric, unit, value| {
+            let key = Key { program: name.to_owned(), variant: server.name().to_owned(), metric, unit };
+            points.push(key, value);
+        };
+        push("server_us", "us", us(0));
+        push("php_us", "us", us(1));
+        push("per_s", "1/s", outcome.per_second());
+        push("p50_us", "us", outcome.p50_us as f64);
+        push("p99_us", "us", outcome.p99_us as f64);
+        eprintln!("{name:<8} {:<14} {:>7.1} µs {:>7.0} req/s", server.name(), us(0), outcome.per_second());
         process.stop()
     }
 }

@@ -15,8 +15,9 @@ use crate::table::Table;
 const HOW_TO_READ: &str = "\
 **How to read it.** *Blocked* is how long the call takes that starts a program: for so long the thread that makes it does \
 nothing else. *To its end* is until the program's end is known; the program does nothing but end. *CPU* is the processor \
-time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is the longest time another \
-thread of the same process was kept from writing to its memory and asking for more; *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
+time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is how long, in µs, another \
+thread of the same process was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most, of as many times for each way. \
+What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
 with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
 *several* are four at once instead of one after the other, as a server has them. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
@@ -48,7 +49,17 @@ pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -
 }
 
 fn starts(points: &Points) -> Table {
-    let head = ["holding", "way", "blocked µs", "low – high", "p99", "to its end µs", "CPU µs", "stall µs"];
+    let head = [
+        "holding",
+        "way",
+        "blocked µs",
+        "low – high",
+        "p99",
+        "to its end µs",
+        "CPU µs",
+        "stall p99.9",
+        "longest",
+    ];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         let Some(holding) = program.strip_prefix("start ") else { continue };
@@ -61,6 +72,7 @@ fn starts(points: &Points) -> Table {
             median("blocked_p99_us"),
             median("ended_us"),
             median("cpu_us"),
+            median("stall_p999_us"),
             median("stall_us"),
         ]);
     }

@@ -112,7 +112,8 @@ struct Said {
     ended_us_p50: f64,
     ended_us_p99: f64,
     cpu_us: f64,
-    stall_us: f64,
+    stall_us_p999: f64,
+    stall_us_max: f64,
 }
 
 /// Runs every holding that fits, round after round.
@@ -180,7 +181,8 @@ fn keep(holding: Holding, said: &Said, points: &mut Points) {
         ("ended_us", said.ended_us_p50),
         ("ended_p99_us", said.ended_us_p99),
         ("cpu_us", said.cpu_us),
-        ("stall_us", said.stall_us),
+        ("stall_p999_us", said.stall_us_p999),
+        ("stall_us", said.stall_us_max),
     ] {
         let key = Key { program: holding.name(), variant: said.way.clone(), metric, unit: "us" };
         points.push(key, value);

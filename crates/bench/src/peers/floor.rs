@@ -52,6 +52,23 @@ pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, que
     command
 }
 
+/// The command that starts the floor at `program` in front of `children` of PHP at `socket`, of which it asks for `script`; it
+/// answers with as many bytes, and a head as long as Vermeil's.
+pub fn php_command(
+    setting: Setting<'_>,
+    program: &Path,
+    socket: &Path,
+    script: &Path,
+    children: usize,
+) -> Command {
+    let mut command = setting.network.server_command(program, setting.cpu);
+    command.args(["--io", "php", "--listen", &setting.address.to_string(), "--status", "200"]);
+    command.args(["--cpu", &setting.cpu.to_string(), "--head", HEAD_BYTES]);
+    command.arg("--socket").arg(socket).arg("--script").arg(script);
+    command.args(["--children", &children.to_string()]);
+    command
+}
+
 /// The command that starts the floor at `program`, answering like `answer`, with the content of `file` as its body when
 /// it is sent from a file.
 pub fn command(

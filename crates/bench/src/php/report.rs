@@ -13,7 +13,8 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *Server* is the cpu time that the server itself takes for a request, *PHP* that of the pool, which is the same for \
 all. *× debian* and *× tuned* compare medians with nginx's. *nginx-debian* is nginx as Debian ships it, which opens a connection for each request; \
 *nginx-tuned* keeps as many as there are children, as Vermeil and Apache do, and lets users beyond that number wait for one of them to be closed: \
-see its p99. *hello-4* is hello for as many users as children. All run on one cpu, so requests per second are what both together leave.
+see its p99. *floor* is no server: a loop that receives and sends on either side and looks at nothing, with connections that are kept, so about the least \
+that the kernel takes for a request. *hello-4* is hello for as many users as children. All run on one cpu, so requests per second are what both together leave.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
 
@@ -53,6 +54,7 @@ fn table(points: &Points) -> Table {
         "low – high",
         "× debian",
         "× tuned",
+        "× floor",
         "PHP µs",
         "req/s",
         "p50 µs",
@@ -73,6 +75,7 @@ fn table(points: &Points) -> Table {
             points.spread(program, variant, "server_us"),
             times(Server::NginxDebian),
             times(Server::NginxTuned),
+            times(Server::Floor),
             median("php_us"),
             median("per_s"),
             median("p50_us"),

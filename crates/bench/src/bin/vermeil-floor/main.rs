@@ -7,6 +7,7 @@
 
 mod epoll;
 mod once;
+mod php;
 mod response;
 mod uring;
 
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use php::Php;
 use response::{Head, Response};
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -29,6 +31,8 @@ enum Io {
     Uring,
     /// Blocking calls, a connection for each request.
     Once,
+    /// As `epoll`, and PHP is asked before each answer.
+    Php,
 }
 
 /// Answers every receive with the same bytes.
@@ -50,8 +54,8 @@ struct Args {
     /// Bytes of the response's head, blank line included.
     #[arg(long)]
     head: usize,
-    /// Bytes of the response's body; with --file, the size of the file.
-    #[arg(long)]
+    /// Bytes of the response's body; with --file, the size of the file. With --io php it is as long as PHP's.
+    #[arg(long, default_value_t = 0)]
     body: u64,
     /// Send the body from this file with sendfile instead of from memory.
     #[arg(long)]
@@ -62,6 +66,15 @@ struct Args {
     /// Connections that the kernel queues.
     #[arg(long, default_value_t = 4096)]
     queue: u16,
+    /// With --io php: where PHP listens.
+    #[arg(long, required_if_eq("io", "php"), default_value = "")]
+    socket: PathBuf,
+    /// With --io php: the program that is asked for.
+    #[arg(long, required_if_eq("io", "php"), default_value = "")]
+    script: PathBuf,
+    /// With --io php: connections to PHP, as many as it has children.
+    #[arg(long, default_value_t = 1)]
+    children: usize,
 }
 
 fn main() -> ExitCode {
@@ -77,7 +90,12 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> io::Result<()> {
     let head = if args.head_apart { Head::Apart } else { Head::Joined };
     let file = args.file.as_deref().map(|path| (path, head));
-    let response = Response::new(args.status, args.head, args.body, file)?;
+    let php = Php { socket: args.socket.clone(), script: args.script.clone(), children: args.children };
+    let body = match args.io {
+        Io::Php => php.body_bytes()?,
+        Io::Epoll | Io::Uring | Io::Once => args.body,
+    };
+    let response = Response::new(args.status, args.head, body, file)?;
     let mut cpus = CpuSet::new();
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;
@@ -89,5 +107,6 @@ fn run(args: &Args) -> io::Result<()> {
         Io::Epoll => epoll::run(&listener, &response),
         Io::Uring => uring::run(&listener, &response),
         Io::Once => once::run(&listener, &response),
+        Io::Php => php::run(&listener, &response, &php),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The spawner is started first, as a server does it, and a process that holds nothing and starts programs by itself; then memory is filled and descriptors are opened. Each way starts
 //! the program many times, one after the other, and waits for its end. Beside it another thread works on the same
-//! memory, and notes how long it was ever kept from that. One line of JSON per way. Leaves out which machines and sizes
+//! memory, and notes how long it was kept from that, as often for each way. One line of JSON per way. Leaves out which machines and sizes
 //! that is tried on (`cgi/starts.rs`). The ways take turns, so that what else the machine does meanwhile falls on all of them.
 
 mod bare;
@@ -30,6 +30,8 @@ use ways::{Start, Way, Ways};
 const WARM_UPS: usize = 3;
 /// Turns of each way, if it has as many starts.
 const TURNS: usize = 10;
+/// What the other thread notes in a turn: a longest time among more would be longer. A turn goes on until there are as many.
+const NOTED: usize = 300;
 
 /// Starts a program many times, and says what that cost.
 #[derive(Debug, Parser)]
@@ -67,8 +69,9 @@ struct Said {
     ended_us_p99: f64,
     /// Processor time of caller, spawner and program, for each start: of the median turn.
     cpu_us: f64,
-    /// The longest time the other thread was kept from its work.
-    stall_us: f64,
+    /// How long the other thread was kept from its work: one time in a thousand, and at most.
+    stall_us_p999: f64,
+    stall_us_max: f64,
 }
 
 fn main() -> ExitCode {
@@ -97,7 +100,7 @@ fn run() -> io::Result<()> {
             }
         }
     }
-    watch.stop();
+    watch.stop()?;
     drop((held, memory));
     for measured in all.iter().filter(|measured| !measured.starts.is_empty()) {
         println!("{}", serde_json::to_string(&measured.summary()).map_err(io::Error::other)?);
@@ -111,21 +114,26 @@ struct Measured {
     starts: Vec<Start>,
     /// For each start, of each turn.
     cpu_us: Vec<f64>,
-    stall: Duration,
+    stalls: Vec<Duration>,
 }
 
 impl Measured {
     fn of(way: Way) -> Self {
-        Self { way, starts: Vec::new(), cpu_us: Vec::new(), stall: Duration::ZERO }
+        Self { way, starts: Vec::new(), cpu_us: Vec::new(), stalls: Vec::new() }
     }
 
     fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
         ways.starts(self.way, WARM_UPS)?;
         watch.reset();
-        let (started, cpu) = ways.starts(self.way, starts)?;
-        self.stall = self.stall.max(watch.longest());
-        self.cpu_us.push(cpu.as_secs_f64() * 1e6 / starts as f64);
-        self.starts.extend(started);
+        let (mut count, mut cpu) = (0, Duration::ZERO);
+        while count < starts || !watch.has(NOTED) {
+            let (started, took) = ways.starts(self.way, starts)?;
+            count += started.len();
+            cpu += took;
+            self.starts.extend(started);
+        }
+        self.stalls.extend(watch.take(NOTED));
+        self.cpu_us.push(cpu.as_secs_f64() * 1e6 / count as f64);
         Ok(())
     }
 
@@ -134,6 +142,7 @@ impl Measured {
             sorted(self.starts.iter().map(|start| time(start).as_secs_f64() * 1e6).collect())
         };
         let (blocked, ended) = (times(|start| start.blocked), times(|start| start.ended));
+        let stalls = sorted(self.stalls.iter().map(|stall| stall.as_secs_f64() * 1e6).collect());
         let name = self.way.to_possible_value().map(|value| value.get_name().to_owned());
         Said {
             way: name.unwrap_or_default(),
@@ -143,7 +152,8 @@ impl Measured {
             ended_us_p50: at(&ended, 0.5),
             ended_us_p99: at(&ended, 0.99),
             cpu_us: at(&sorted(self.cpu_us.clone()), 0.5),
-            stall_us: self.stall.as_secs_f64() * 1e6,
+            stall_us_p999: at(&stalls, 0.999),
+            stall_us_max: at(&stalls, 1.0),
         }
     }
 }

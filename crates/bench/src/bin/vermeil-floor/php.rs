@@ -1,0 +1,271 @@
+//! The floor of passing requests to PHP: what is received is for one program, asked on a connection that is kept, and
+//! answered with canned bytes once PHP has ended its answer.
+//!
+//! One thread, edge-triggered epoll: for each request a receive and a send on either side, and a share of the waits. PHP is sent what
+//! a server would send, made once; of its answer nothing is looked at but the end. As many connections to PHP as it has
+//! children; requests beyond wait for the first that is free. Owns no bytes of the answer: see `response.rs`.
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use vermeil_fastcgi::request::{self, Params, Persistence};
+use vermeil_fastcgi::{Event as Of, RequestId, Step};
+
+use crate::response::{Progress, Response};
+
+/// Events taken per wait: more than the connections of any run.
+const EVENTS_PER_WAIT_MAX: usize = 512;
+/// Bytes per receive: more than a program of the bench says at once.
+const RECEIVE_BYTES: usize = 256 * 1024;
+/// The event data of the listener; connections carry their descriptor's number, which is never this.
+const LISTENER: u64 = u64::MAX;
+/// What an answer ends with (FastCGI §5.5), and the first bytes of that record.
+const END_BYTES: usize = 16;
+const END_BEGINS: [u8; 2] = [1, 3];
+/// What ends the head of an answer.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// Where PHP is, and what it is asked.
+pub(crate) struct Php {
+    /// Its socket.
+    pub(crate) socket: PathBuf,
+    /// The program.
+    pub(crate) script: PathBuf,
+    /// Connections that are kept.
+    pub(crate) children: usize,
+}
+
+impl Php {
+    /// Asks once, to know how long answers are to be: bytes of what follows the head.
+    ///
+    /// # Errors
+    /// PHP cannot be reached, or what comes back is no answer.
+    pub(crate) fn body_bytes(&self) -> io::Result<u64> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.write_all(&request_for(&self.script))?;
+        let mut answer = vermeil_fastcgi::Response::new(RequestId::FIRST);
+        let (mut unread, mut output, mut buffer) = (Vec::new(), Vec::new(), vec![0; RECEIVE_BYTES]);
+        while !answer.is_over() {
+            match stream.read(&mut buffer)? {
+                0 => return Err(io::Error::other("PHP has closed the connection before it answered")),
+                bytes => unread.extend_from_slice(&buffer[..bytes]),
+            }
+            while let Some(Step { consumed, event }) = answer.read(&unread).map_err(io::Error::other)? {
+                if let Some(Of::Stdout(place)) = event {
+                    output.extend_from_slice(&unread[place]);
+                }
+                unread.drain(..consumed);
+            }
+        }
+        let head_end = output.windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END);
+        let head_end = head_end.ok_or_else(|| io::Error::other("PHP's answer has no head"))?;
+        Ok((output.len() - head_end - HEAD_END.len()) as u64)
+    }
+}
+
+/// Either end of a request.
+enum Peer {
+    Client {
+        socket: OwnedFd,
+        sent: u64,
+        blocked: bool,
+    },
+    Php {
+        socket: OwnedFd,
+        /// Whom it serves.
+        client: Option<usize>,
+    },
+}
+
+struct Floor<'a> {
+    epoll: OwnedFd,
+    response: &'a Response,
+    /// By their descriptors.
+    peers: Vec<Option<Peer>>,
+    request: Vec<u8>,
+    buffer: Vec<u8>,
+    free: Vec<usize>,
+    waiting: VecDeque<usize>,
+}
+
+/// Serves until the process is killed.
+pub(crate) fn run(listener: &TcpListener, response: &Response, php: &Php) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let mut floor = Floor {
+        epoll,
+        response,
+        peers: Vec::new(),
+        request: request_for(&php.script),
+        buffer: vec![0; RECEIVE_BYTES],
+        free: Vec::new(),
+        waiting: VecDeque::new(),
+    };
+    for _ in 0..php.children {
+        let stream = UnixStream::connect(&php.socket)?;
+        stream.set_nonblocking(true)?;
+        let slot = floor.watch(stream.into(), |socket| Peer::Php { socket, client: None })?;
+        floor.free.push(slot);
+    }
+    let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT_MAX);
+    loop {
+        events.clear();
+        match epoll::wait(&floor.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            match event.data.u64() {
+                LISTENER => floor.accept_all(listener)?,
+                slot => floor.on_ready(slot as usize)?,
+            }
+        }
+    }
+}
+
+/// What a server would send for `script`, in a request of this bench's load.
+fn request_for(script: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let name = script.file_name().unwrap_or_default().to_string_lossy();
+    let (uri, folder) = (format!("/{name}"), script.parent().unwrap_or(Path::new("/")));
+    let (file, folder) = (script.to_string_lossy(), folder.to_string_lossy());
+    request::begin(&mut bytes, RequestId::FIRST, Persistence::Keep);
+    let mut params = Params::new(&mut bytes, RequestId::FIRST);
+    for (name, value) in [
+        ("UNIQUE_ID", "0123456789abcdef"),
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("SERVER_SOFTWARE", "vermeil"),
+        ("SERVER_PROTOCOL", "HTTP/1.1"),
+        ("REQUEST_METHOD", "GET"),
+        ("REQUEST_URI", &uri),
+        ("REQUEST_SCHEME", "http"),
+        ("QUERY_STRING", ""),
+        ("SCRIPT_NAME", &uri),
+        ("SCRIPT_FILENAME", &file),
+        ("DOCUMENT_ROOT", &folder),
+        ("REMOTE_ADDR", "127.0.0.1"),
+        ("REMOTE_PORT", "40000"),
+        ("SERVER_ADDR", "127.0.0.1"),
+        ("SERVER_PORT", "40000"),
+        ("SERVER_NAME", "127.0.0.1"),
+        ("REDIRECT_STATUS", "200"),
+        ("HTTP_HOST", "127.0.0.1:40000"),
+    ] {
+        params.pair(name.as_bytes(), value.as_bytes());
+    }
+    params.finish();
+    request::end_stdin(&mut bytes, RequestId::FIRST);
+    bytes
+}
+
+impl Floor<'_> {
+    fn watch(&mut self, socket: OwnedFd, peer: impl FnOnce(OwnedFd) -> Peer) -> io::Result<usize> {
+        let slot = socket.as_raw_fd() as usize;
+        // PHP's end would tell of room for each request that is read there.
+        let mut edges = EventFlags::IN | EventFlags::ET;
+        let peer = peer(socket);
+        let socket = match &peer {
+            Peer::Client { socket, .. } => {
+                edges |= EventFlags::OUT;
+                socket
+            }
+            Peer::Php { socket, .. } => socket,
+        };
+        epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), edges)?;
+        if self.peers.len() <= slot {
+            self.peers.resize_with(slot + 1, || None);
+        }
+        self.peers[slot] = Some(peer);
+        Ok(slot)
+    }
+
+    fn accept_all(&mut self, listener: &TcpListener) -> io::Result<()> {
+        loop {
+            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => {
+                    self.watch(socket, |socket| Peer::Client { socket, sent: 0, blocked: false })?;
+                }
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn on_ready(&mut self, slot: usize) -> io::Result<()> {
+        let Self { peers, buffer, .. } = self;
+        match &mut peers[slot] {
+            Some(Peer::Client { blocked: true, .. }) => self.answer(slot),
+            Some(Peer::Client { socket, .. }) => match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((1.., _)) => {
+                    self.waiting.push_back(slot);
+                    self.ask()
+                }
+                Err(Errno::AGAIN) => Ok(()),
+                // An answer that comes later finds nobody, or the next of the same number: a load that ends is all there is.
+                Ok(_) | Err(_) => {
+                    self.peers[slot] = None;
+                    Ok(())
+                }
+            },
+            Some(Peer::Php { socket, client }) => {
+                let received = match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                    Ok((0, _)) => return Err(io::Error::other("PHP has closed a connection")),
+                    Ok((count, _)) => count,
+                    Err(Errno::AGAIN) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                };
+                let end = received.checked_sub(END_BYTES).map(|at| &buffer[at..received]);
+                if !end.is_some_and(|end| end.starts_with(&END_BEGINS)) {
+                    return Ok(());
+                }
+                let client = client.take();
+                self.free.push(slot);
+                if let Some(client) = client {
+                    self.answer(client)?;
+                }
+                self.ask()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Has those who wait served, as far as PHP has children.
+    fn ask(&mut self) -> io::Result<()> {
+        while let Some(&asking) = self.waiting.front()
+            && let Some(slot) = self.free.pop()
+        {
+            self.waiting.pop_front();
+            let Some(Peer::Php { socket, client }) = &mut self.peers[slot] else {
+                unreachable!("it is free")
+            };
+            *client = Some(asking);
+            let sent = send(socket, &self.request, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+            if sent < self.request.len() {
+                return Err(io::Error::other("PHP's socket has no room for a request"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins an answer, or goes on with one.
+    fn answer(&mut self, slot: usize) -> io::Result<()> {
+        let Some(Peer::Client { socket, sent, blocked }) = &mut self.peers[slot] else { return Ok(()) };
+        if !*blocked {
+            *sent = 0;
+        }
+        match self.response.send(socket, sent) {
+            Ok(progress) => *blocked = progress == Progress::Blocked,
+            Err(_) => self.peers[slot] = None,
+        }
+        Ok(())
+    }
+}
