@@ -90,7 +90,13 @@ impl Response {
     /// Whether the request has ended and the connection stands between records: another request may follow, unless
     /// bytes are left that nobody asked for.
     pub fn is_over(&self) -> bool {
-        self.ended && self.reader.is_between_records()
+        self.ended && self.is_between_records()
+    }
+
+    /// Whether the next byte begins a record. Applications announce a record's length when they have its content, so amid
+    /// one the rest is about to come.
+    pub fn is_between_records(&self) -> bool {
+        self.reader.is_between_records()
     }
 
     /// Reads on in `input`, what has arrived and was not consumed; nothing if more bytes are needed.

@@ -14,7 +14,7 @@ use crate::{
     connection::{Connection, Head, Lost},
     gateway::{
         Broken, Call, Content, ErrorLines, Exchange, Failure, Program, Read, Reader, Relayed, Shared,
-        Trouble, collect, relay,
+        Trouble, Written, collect, relay,
     },
 };
 use std::{
@@ -168,9 +168,9 @@ struct Answer<'a> {
 }
 
 impl Reader for Answer<'_> {
-    async fn read(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Read, Trouble> {
+    async fn read(&mut self, output: &mut Written, errors: &mut ErrorLines) -> Result<Read, Trouble> {
         if self.end.is_none() {
-            if self.output.read(output, errors).await? > 0 {
+            if self.output.read(output.end(), errors).await? > 0 {
                 return Ok(Read::Some);
             }
             let mut limit = Sleep::unset();
@@ -182,6 +182,11 @@ impl Reader for Answer<'_> {
             Ok(Some(Exit { end: End::Code(_), .. })) | Err(_) => Ok(Read::End),
             Ok(_) => Err(Trouble::Ended),
         }
+    }
+
+    /// A pipe does not tell.
+    fn is_amid(&self) -> bool {
+        false
     }
 }
 

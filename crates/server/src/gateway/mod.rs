@@ -24,6 +24,7 @@ mod sendfile;
 mod setup;
 mod spool;
 mod workspace;
+mod written;
 
 use call::RunsPrograms;
 pub(crate) use call::{Answering, Call, Outcome, Programs, Shared, answer, say_too_many_redirects};
@@ -40,3 +41,4 @@ pub(crate) use route::Program;
 pub(crate) use setup::Setup;
 pub use setup::SetupError;
 pub(crate) use workspace::{Grounds, Workspace};
+pub(crate) use written::Written;

@@ -7,7 +7,7 @@ use std::io;
 use thiserror::Error;
 use vermeil_fastcgi::{Fault, ProtocolStatus};
 
-use super::ErrorLines;
+use super::{ErrorLines, Written};
 
 /// What goes to a program.
 pub(crate) trait Writer {
@@ -29,9 +29,12 @@ pub(crate) trait Reader {
     /// something. Dropping the future loses nothing.
     fn read(
         &mut self,
-        output: &mut Vec<u8>,
+        output: &mut Written,
         errors: &mut ErrorLines,
     ) -> impl Future<Output = Result<Read, Trouble>> + Send;
+
+    /// Whether what was read ends amid something that the program has begun to write, so that more is about to come.
+    fn is_amid(&self) -> bool;
 }
 
 /// What reading came to.

@@ -1,11 +1,12 @@
 //! One exchange with a program: its content goes in while its answer comes out, and the client gets it as it comes.
 //!
 //! The answer's head waits for the first pause in the program's output: a short answer is then known whole, and gets a
-//! length. From there on what comes is sent before more is read, so a client that takes slowly slows the program down,
-//! not the memory up. While the program is silent the client is watched: when it goes, so does the answer.
+//! length. Amid something that the program has begun to write is no pause. From there on what comes is sent before more is
+//! read, so a client that takes slowly slows the program down, not the memory up. While the program is silent the client is watched: when it goes, so does the answer.
 
 use super::{
-    Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble, Writer,
+    Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble,
+    Writer, Written,
 };
 use crate::{
     answer::{COPY_BYTES_MAX, Sent},
@@ -16,7 +17,7 @@ use crate::{
 use bytes::Bytes;
 use std::{
     future::poll_fn,
-    io, mem,
+    io,
     pin::pin,
     sync::atomic::{AtomicU64, Ordering},
     task::Poll,
@@ -80,7 +81,7 @@ pub(crate) async fn relay(
         errors,
         fed_bytes: &fed_bytes,
         limit,
-        output: Vec::new(),
+        output: Written::default(),
         ended: false,
         heard: false,
         sent: None,
@@ -124,7 +125,7 @@ struct Pump<'a, R> {
     fed_bytes: &'a AtomicU64,
     limit: Sleep,
     /// Read and not handed on.
-    output: Vec<u8>,
+    output: Written,
     /// Whether the program has said its last.
     ended: bool,
     /// Whether it has said anything.
@@ -137,13 +138,13 @@ impl<R: Reader> Pump<'_, R> {
         let mut head_reader = HeadReader::new(self.exchange.head_limits);
         let (answer, head_bytes) = loop {
             self.read().await?;
-            match head_reader.read(&self.output)? {
+            match head_reader.read(self.output.as_slice())? {
                 Some(found) => break found,
                 None if self.ended => return Err(BadHead::Truncated.into()),
                 None => {}
             }
         };
-        self.output.drain(..head_bytes);
+        self.output.skip(head_bytes);
         match answer {
             Answer::Document(head) => self.document(head).await,
             Answer::LocalRedirect(location) => self.drop_rest(Relayed::LocalRedirect(location)).await,
@@ -180,7 +181,7 @@ impl<R: Reader> Pump<'_, R> {
         Ok(())
     }
 
-    /// Reads what is there already, up to a piece.
+    /// Reads what is there already and what is about to come, up to a piece.
     async fn gather(&mut self) -> Result<(), Failure> {
         while !self.ended && self.output.len() < PIECE_BYTES {
             let ready = {
@@ -194,6 +195,7 @@ impl<R: Reader> Pump<'_, R> {
                 .await
             };
             match ready {
+                None if self.reader.is_amid() => self.read().await?,
                 None => break,
                 Some(read) => self.ended = read? == Read::End,
             }
@@ -217,10 +219,10 @@ impl<R: Reader> Pump<'_, R> {
         loop {
             let mut long = Bytes::new();
             if self.ended || self.output.len() <= COPY_BYTES_MAX {
-                write_piece(&mut body, &self.output, &mut self.connection.output);
+                write_piece(&mut body, self.output.as_slice(), &mut self.connection.output);
                 self.output.clear();
             } else {
-                long = long_piece(&mut body, mem::take(&mut self.output), &mut self.connection.output);
+                long = long_piece(&mut body, &mut self.output, &mut self.connection.output);
             }
             if self.ended {
                 break;
@@ -284,16 +286,15 @@ impl<R: Reader> Pump<'_, R> {
 }
 
 /// As [`write_piece`], of a piece that is not copied: gives what follows.
-fn long_piece(body: &mut Body, mut piece: Vec<u8>, out: &mut Vec<u8>) -> Bytes {
+fn long_piece(body: &mut Body, piece: &mut Written, out: &mut Vec<u8>) -> Bytes {
     match body.piece(piece.len()) {
-        Piece::Dropped => piece.clear(),
-        Piece::Plain(bytes) => piece.truncate(bytes),
+        Piece::Dropped => piece.take(0, b""),
+        Piece::Plain(bytes) => piece.take(bytes, b""),
         Piece::Chunk => {
             chunk_header(out, piece.len());
-            piece.extend_from_slice(CHUNK_END);
+            piece.take(usize::MAX, CHUNK_END)
         }
     }
-    piece.into()
 }
 
 /// Appends a piece of content as the answer's framing has it.

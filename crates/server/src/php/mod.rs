@@ -1,7 +1,7 @@
 //! PHP over FastCGI: a pool of our own or of others, connections that all cores share fairly, and one request's way.
 //!
 //! Reading order: [`PhpOptions`], `run` (one request), `pool` (whose turn it is), `idle` (connections that are kept),
-//! `stream` (one connection), `own` (finding, starting and supervising PHP; pools on demand). What PHP shares with other programs is in
+//! `stream` (one connection), `unframe` (its answers), `own` (finding, starting and supervising PHP; pools on demand). What PHP shares with other programs is in
 //! `gateway`. Tested with real PHP through the binary (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
 
 mod idle;
@@ -11,6 +11,7 @@ mod pool;
 mod run;
 mod snapshot;
 mod stream;
+mod unframe;
 
 pub(crate) use idle::{Idle, watch};
 pub use options::{

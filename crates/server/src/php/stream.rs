@@ -5,9 +5,10 @@
 //! answer ended cleanly and nothing came behind it; each request has another number, so that late output is not taken
 //! for an answer.
 
+use super::unframe::{ROOM_BYTES, unframe};
 use crate::{
     answer::COPY_BYTES_MAX,
-    gateway::{ErrorLines, Last, PIECE_BYTES, Read, Reader, Trouble, Writer},
+    gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer, Written},
 };
 use bytes::Bytes;
 use std::{
@@ -19,7 +20,7 @@ use std::{
 };
 use vermeil::{DriverOptions, More, TcpStream};
 use vermeil_fastcgi::{
-    Event, ProtocolStatus, RequestId, Response, Step,
+    RequestId, Response,
     limits::CONTENT_BYTES_MAX,
     request::{self, Params, Persistence},
 };
@@ -163,46 +164,23 @@ pub(crate) struct ResponseReader<'a> {
     is_clean: &'a mut bool,
 }
 
-impl ResponseReader<'_> {
-    /// Reads what was received.
-    fn take(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Option<Read>, Trouble> {
-        let (mut at, mut found) = (0, None);
-        // At once, instead of by and by.
-        output.reserve(self.buffer.len());
-        while let Some(Step { consumed, event }) = self.response.read(&self.buffer[at..])? {
-            let unread = &self.buffer[at..];
-            match event {
-                Some(Event::Stdout(place)) => {
-                    output.extend_from_slice(&unread[place]);
-                    found = Some(Read::Some);
-                }
-                Some(Event::Stderr(place)) => {
-                    errors.push(&unread[place]);
-                    found = Some(Read::Some);
-                }
-                Some(Event::End { protocol_status: ProtocolStatus::Complete, .. }) => found = Some(Read::End),
-                Some(Event::End { protocol_status, .. }) => return Err(Trouble::Refused(protocol_status)),
-                Some(Event::Values(_) | Event::UnknownKind(_)) | None => {}
-            }
-            at += consumed;
-        }
-        self.buffer.drain(..at);
-        *self.is_clean = self.response.is_over();
-        Ok(found)
-    }
-}
-
 impl Reader for ResponseReader<'_> {
-    async fn read(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> Result<Read, Trouble> {
+    async fn read(&mut self, output: &mut Written, errors: &mut ErrorLines) -> Result<Read, Trouble> {
         loop {
-            if let Some(read) = self.take(output, errors)? {
+            let read = unframe(&mut self.response, self.buffer, output, errors)?;
+            *self.is_clean = self.response.is_over();
+            if let Some(read) = read {
                 return Ok(read);
             }
             match self.stream.recv(self.buffer).await? {
                 0 => return Err(Trouble::Ended),
-                LONG_BYTES.. => self.buffer.reserve(PIECE_BYTES),
+                LONG_BYTES.. => self.buffer.reserve(ROOM_BYTES),
                 _ => {}
             }
         }
+    }
+
+    fn is_amid(&self) -> bool {
+        !(self.response.is_between_records() && self.buffer.is_empty())
     }
 }

@@ -1,0 +1,132 @@
+//! An answer taken out of its records.
+//!
+//! What of it is short is copied. Long output stays where it was received, and the relay gets that memory: of several records
+//! all but the first are moved together. Tested below.
+
+use crate::gateway::{ErrorLines, PIECE_BYTES, Read, Trouble, Written};
+use std::{mem, ops::Range};
+use vermeil_fastcgi::{Event, ProtocolStatus, Response, Step};
+
+/// Room for what is received of a long answer at once: a piece as it is sent, and as much again, since PHP writes in one go
+/// whatever its script does.
+pub(super) const ROOM_BYTES: usize = 2 * PIECE_BYTES;
+
+/// Bytes from which on output stays where it was received: a quarter of the room, so that what waits for a client holds at
+/// most four times its memory.
+const STAYS_BYTES: usize = ROOM_BYTES / 4;
+
+/// Reads what was `received`, and leaves there what more is needed for; nothing if it was not enough for anything.
+///
+/// # Errors
+/// It is not what an application may answer, or not this request's answer.
+pub(super) fn unframe(
+    response: &mut Response,
+    received: &mut Vec<u8>,
+    output: &mut Written,
+    errors: &mut ErrorLines,
+) -> Result<Option<Read>, Trouble> {
+    let (mut at, mut found) = (0, None);
+    let stays = output.is_empty() && received.len() >= STAYS_BYTES;
+    let mut staying = 0..0;
+    if !stays {
+        // At once, instead of by and by.
+        output.end().reserve(received.len());
+    }
+    while let Some(Step { consumed, event }) = response.read(&received[at..])? {
+        let place = |Range { start, end }| at + start..at + end;
+        match event {
+            Some(Event::Stdout(data)) => {
+                if stays {
+                    staying = joined(received, staying, place(data));
+                } else {
+                    output.end().extend_from_slice(&received[place(data)]);
+                }
+                found = Some(Read::Some);
+            }
+            Some(Event::Stderr(data)) => {
+                errors.push(&received[place(data)]);
+                found = Some(Read::Some);
+            }
+            Some(Event::End { protocol_status: ProtocolStatus::Complete, .. }) => found = Some(Read::End),
+            Some(Event::End { protocol_status, .. }) => return Err(Trouble::Refused(protocol_status)),
+            Some(Event::Values(_) | Event::UnknownKind(_)) | None => {}
+        }
+        at += consumed;
+    }
+    if staying.is_empty() {
+        received.drain(..at);
+    } else {
+        let mut unread = Vec::with_capacity(ROOM_BYTES);
+        unread.extend_from_slice(&received[at..]);
+        received.truncate(staying.end);
+        output.take_over(mem::replace(received, unread), staying.start);
+    }
+    Ok(found)
+}
+
+/// Moves what stands at `next` to the end of `first`, if that is anything; gives where both are.
+fn joined(bytes: &mut [u8], first: Range<usize>, next: Range<usize>) -> Range<usize> {
+    if first.is_empty() {
+        return next;
+    }
+    let end = first.end + next.len();
+    bytes.copy_within(next, first.end);
+    first.start..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        gateway::{ErrorSink, RequestName},
+        log::Notices,
+    };
+    use std::sync::Arc;
+    use vermeil_fastcgi::RequestId;
+
+    /// A record of kind `number`: 6 for output, 7 for error output, 3 for the end.
+    fn record(number: u8, content: &[u8]) -> Vec<u8> {
+        let [high, low] = u16::try_from(content.len()).expect("one record's").to_be_bytes();
+        let padding = content.len().wrapping_neg() % 8;
+        let head = [1, number, 0, 1, high, low, padding as u8, 0];
+        [&head[..], content, &[0; 8][..padding]].concat()
+    }
+
+    #[test]
+    fn however_it_comes_the_output_is_the_same_and_the_end_is_found() {
+        let text: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+        let mut answer = record(7, b"a warning\n");
+        for (piece, bytes) in [(0, 56), (56, 65_528), (65_584, 3_128), (68_712, 40_000), (108_712, 65_535)] {
+            answer.extend(record(6, &text[piece..piece + bytes]));
+        }
+        answer.extend(record(3, &[0; 8]));
+        let expected = &text[..108_712 + 65_535];
+        for at_once in [1_000, STAYS_BYTES - 1, STAYS_BYTES, 65_000, ROOM_BYTES, answer.len()] {
+            let notices = Arc::new(Notices::kept());
+            let mut errors = ErrorLines::new(ErrorSink::new(notices.clone()), "php", RequestName(1));
+            let mut response = Response::new(RequestId::FIRST);
+            let (mut received, mut all, mut last) = (Vec::new(), Vec::new(), None);
+            for bytes in answer.chunks(at_once) {
+                received.extend_from_slice(bytes);
+                let mut output = Written::default();
+                last = unframe(&mut response, &mut received, &mut output, &mut errors).expect("an answer");
+                all.extend_from_slice(&output.take(usize::MAX, b""));
+            }
+            assert!(all == expected, "{at_once} bytes at once");
+            assert!(last == Some(Read::End) && response.is_over() && received.is_empty(), "{at_once}");
+            assert_eq!(notices.lines().len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_not_empty_is_appended_to() {
+        let mut output = Written::default();
+        output.end().extend_from_slice(b"head");
+        let mut received = record(6, &[b'x'; STAYS_BYTES]);
+        let mut errors = ErrorLines::new(ErrorSink::new(Arc::new(Notices::kept())), "php", RequestName(1));
+        let mut response = Response::new(RequestId::FIRST);
+        let read = unframe(&mut response, &mut received, &mut output, &mut errors);
+        assert!(matches!(read, Ok(Some(Read::Some))));
+        assert_eq!((output.len(), &output.as_slice()[..5]), (4 + STAYS_BYTES, &b"headx"[..]));
+    }
+}
