@@ -5,6 +5,7 @@
 
 mod chrome;
 mod comparison;
+mod decisions;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -151,6 +152,7 @@ pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: 
     );
     text += &format!("{}", handlers(machine, program, results));
     text += &usage(machine, results);
+    text += &decisions::text(program, results);
     text += &format!("\ntrace hash {:016x} after {} events\n", results.hash, thousands(results.steps));
     text
 }
@@ -324,6 +326,8 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
         "cycles_stolen_per_steal": seen.per_steal_cycles(results.sum(|core| core.stolen_work_ns)),
         "moves": results.moves,
         "regret_ns": results.regret_ns,
+        "decisions": decisions::json(program, results),
+        "decided": results.decided,
         "link_use_permille": results.link_use_milli,
         "memory_use_permille": results.memory_use_milli,
         "port_use_permille": results.port_use_milli,

@@ -4,6 +4,7 @@
 //! (`report.rs`).
 
 use vermeil_sched::CoreIndex;
+use vermeil_sched::control::Decision;
 
 use crate::histogram::Histogram;
 use crate::machine::Machine;
@@ -69,8 +70,10 @@ pub struct Results {
     pub sent_bytes: u64,
     /// Colors moved by placements.
     pub moves: u64,
-    /// What the placement controller decided, oldest first.
-    pub decisions: Vec<String>,
+    /// What the placement controller decided, oldest first, as far as it is kept; handlers in the workload's order.
+    pub decisions: Vec<Decision>,
+    /// How many decisions it made.
+    pub decided: u64,
     /// Time of the whole machine that trials of plans have lost in the whole run, where the controller bounds that.
     pub regret_ns: Option<u64>,
     /// Events begun in the whole run.
@@ -117,6 +120,7 @@ impl Results {
             sent_bytes: 0,
             moves: 0,
             decisions: Vec::new(),
+            decided: 0,
             regret_ns: None,
             steps: 0,
             moments: 0,

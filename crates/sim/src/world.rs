@@ -338,8 +338,9 @@ impl<W: Watch> World<W> {
         let mut results = self.results;
         results.end(self.now_ns, self.steps, &self.memory);
         results.cores = self.cores.into_iter().map(|core| core.counts).collect();
-        results.decisions = self.control.as_ref().map(Control::decisions).unwrap_or_default();
-        results.regret_ns = self.control.as_ref().and_then(Control::regret_ns);
+        if let Some(control) = &self.control {
+            control.tell(&mut results);
+        }
         results.queued_at_end = self.colors.queued();
         results.posted = self.colors.posted();
         results.moments = self.clock.asked();

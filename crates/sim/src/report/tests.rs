@@ -2,6 +2,20 @@ use super::*;
 use crate::options::Options;
 use crate::{profile, simulate_watched, workload};
 
+/// Handlers with a color each, which controllers place.
+const ROW: &str = r#"
+name = "row"
+about = "handlers with a color of their own"
+[[handler]]
+name = "step"
+repeat = 4
+cycles = 20000
+color = "handler"
+[[source]]
+entry = "step"
+load = { start = { count = 2000 } }
+"#;
+
 fn run() -> (Machine, Program, Results, Timeline) {
     let (machine, program) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
     let options = Options { run_ns: Some(3_000_000), ..Options::new("mely".parse().unwrap()) };
@@ -24,20 +38,22 @@ fn a_run_is_told_in_text_and_json() {
 }
 
 #[test]
+fn what_was_decided_about_handlers_is_told_with_their_names() {
+    let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(ROW).unwrap());
+    let options = Options { control_ns: Some(1_000_000), ..Options::new("trial".parse().unwrap()) };
+    let results = crate::simulate(&machine, &program, &options);
+    let text = describe(&machine, &program, &results, None);
+    let json = to_json(&machine, &program, &results, None);
+    assert!(text.contains("plan 1 is tried; step-"), "{text}");
+    let decisions = json["decisions"].as_array().unwrap();
+    assert_eq!(json["decided"].as_u64(), Some(decisions.len() as u64));
+    let mut moves = decisions.iter().flat_map(|decision| decision["moves"].as_array().unwrap());
+    assert!(moves.all(|moved| moved["handler"].as_str().unwrap().starts_with("step-")), "{json}");
+}
+
+#[test]
 fn what_trials_of_plans_have_lost_is_told_where_plans_are_tried() {
-    let row = r#"
-        name = "row"
-        about = "handlers with a color of their own"
-        [[handler]]
-        name = "step"
-        repeat = 4
-        cycles = 20000
-        color = "handler"
-        [[source]]
-        entry = "step"
-        load = { start = { count = 100 } }
-        "#;
-    let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(row).unwrap());
+    let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(ROW).unwrap());
     let told = |policy: &str| {
         let options = Options::new(policy.parse().unwrap());
         let results = crate::simulate(&machine, &program, &options);

@@ -5,7 +5,9 @@
 //! two activations, and the last answer brings the decision. A unit's color goes over when its token is free, so it is
 //! never on two cores. Tested in `world/tests.rs`.
 
-use vermeil_sched::control::{Adaptive, Candidates, Controller, Fixed, Monitor, Trial, TrialOptions, Window};
+use vermeil_sched::control::{
+    Adaptive, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions, Window,
+};
 use vermeil_sched::plan::{Move, Plan, Rules};
 use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, Sample};
 
@@ -15,6 +17,7 @@ use super::colors::{NONE, Token};
 use super::core::Phase;
 use crate::machine::Machine;
 use crate::options::Options;
+use crate::results::Results;
 use crate::watch::{Note, Watch};
 use crate::workload::Program;
 
@@ -90,14 +93,18 @@ impl Control {
         self.units[usize::from(handler)].is_some()
     }
 
-    /// What was decided, as people read it.
-    pub(crate) fn decisions(&self) -> Vec<String> {
-        self.controller.decisions().iter().map(|decision| format!("{decision:?}")).collect()
-    }
-
-    /// What trials of plans have lost, where that is bounded.
-    pub(crate) fn regret_ns(&self) -> Option<u64> {
-        self.controller.regret_ns()
+    /// Puts what was decided, and what trials have lost, into the results.
+    pub(crate) fn tell(&self, results: &mut Results) {
+        let handler = |unit: HandlerIndex| HandlerIndex(self.handlers[unit.0 as usize].into());
+        let named = |moved: &Move| Move { handler: handler(moved.handler), ..*moved };
+        let decision = |decision: &Decision| Decision {
+            moves: decision.moves.iter().map(named).collect(),
+            ..decision.clone()
+        };
+        let log = self.controller.decisions();
+        results.decisions = log.iter().map(decision).collect();
+        results.decided = log.total();
+        results.regret_ns = self.controller.regret_ns();
     }
 }
 
