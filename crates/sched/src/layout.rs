@@ -42,14 +42,16 @@ impl Distance {
 
     /// An index for tables by distance: nearer is smaller, and everything from three hops on is one class.
     pub fn class(self) -> usize {
-        match self {
+        // Two steps, since this is asked for every steal and look: one match of all of it becomes a table of jumps.
+        let hops = if let Self::Hops(hops) = self { hops.clamp(1, 3) } else { 0 };
+        let near = match self {
             Self::Same => 0,
             Self::Smt => 1,
             Self::L2 => 2,
             Self::L3 => 3,
-            Self::Node => 4,
-            Self::Hops(hops) => 4 + usize::from(hops.clamp(1, 3)),
-        }
+            Self::Node | Self::Hops(_) => 4,
+        };
+        near + usize::from(hops)
     }
 
     /// The nearest distance of a class: the inverse of [`Distance::class`] up to three hops.

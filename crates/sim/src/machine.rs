@@ -32,7 +32,7 @@ pub enum Pattern {
 }
 
 /// Time per line at one level of the memory system, in picoseconds, with the overlap of accesses taken off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineTime {
     sequential_ps: u32,
     random_ps: u32,
@@ -121,12 +121,18 @@ pub(crate) struct Costs {
     pub(crate) smt_percent: u32,
     /// By [`Distance::class`].
     line_ps: [u64; Distance::CLASSES],
+    line_ns: [u64; Distance::CLASSES],
 }
 
 impl Costs {
     /// One cache line over this distance.
     pub(crate) fn line_ps(&self, distance: Distance) -> u64 {
         self.line_ps[distance.class()]
+    }
+
+    /// The same in nanoseconds.
+    pub(crate) fn line_ns(&self, distance: Distance) -> u64 {
+        self.line_ns[distance.class()]
     }
 
     /// So many thousandths of a line over this distance, in nanoseconds.

@@ -15,12 +15,13 @@ mod lru;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use vermeil_sched::{CoreIndex, Distance};
 
 use crate::fixed;
-use crate::machine::{Machine, Pattern};
+use crate::machine::{Core, LineTime, Machine, Pattern};
 use bandwidth::{Bandwidth, Delay};
 use chunk::{Chunk, Holder, NOWHERE};
 use lru::{Lru, Slot};
@@ -95,6 +96,8 @@ pub(crate) struct Memory {
     chunks: Vec<Chunk>,
     objects: Vec<Object>,
     caches: Vec<Lru>,
+    /// By core.
+    innermost: Vec<Innermost>,
     /// The outermost cache above each cache.
     domains: Vec<u16>,
     ports: Vec<Option<Bandwidth>>,
@@ -105,6 +108,14 @@ pub(crate) struct Memory {
     traffic: Vec<Traffic>,
     /// Kept between calls for its room.
     dropped: Vec<Holder>,
+}
+
+/// A core's nearest cache, in which it finds most of what it touches.
+#[derive(Clone, Copy, Debug)]
+struct Innermost {
+    /// [`NOWHERE`] without any.
+    cache: u16,
+    hit: LineTime,
 }
 
 /// Where a line comes from.
@@ -127,6 +138,7 @@ impl Memory {
             chunks: Vec::new(),
             objects: Vec::new(),
             caches: machine.caches.iter().map(|cache| Lru::new(cache.bytes)).collect(),
+            innermost: machine.cores.iter().map(|core| innermost(&machine, core)).collect(),
             domains: (0..machine.caches.len()).map(domain).collect(),
             ports: machine.caches.iter().map(|cache| cache.port_bytes_per_us.map(resource)).collect(),
             drams: (0..machine.nodes).map(|_| resource(machine.dram.bytes_per_us)).collect(),
@@ -170,26 +182,40 @@ impl Memory {
 
     /// A core touches an object, from `at_ps` on. Gives the time it waits for lines, beside the work it does meanwhile.
     pub(crate) fn touch(&mut self, core: CoreIndex, object: ObjectId, walk: Walk, at_ps: u64) -> u64 {
-        let Walk { bytes, access, pattern, work_ps } = walk;
+        let Walk { bytes, access, pattern, .. } = walk;
         let Object { first, chunks, bytes: size, .. } = self.objects[object.0 as usize];
         let all = bytes.min(u64::from(size));
-        let mut left = all;
-        let mut took_ps = 0;
-        for chunk in first..first + chunks {
+        let took_ps = if chunks == 1 {
+            let lines = self.lines(all.min(u64::from(self.chunks[first as usize].bytes)));
+            self.touch_chunk(core, first, lines, access, pattern, at_ps)
+        } else {
+            self.touch_chunks(core, first..first + chunks, Walk { bytes: all, ..walk }, at_ps)
+        };
+        self.traffic[core.0 as usize].stall_ps += took_ps;
+        took_ps
+    }
+
+    fn touch_chunks(&mut self, core: CoreIndex, chunks: Range<u32>, walk: Walk, at_ps: u64) -> u64 {
+        let Walk { bytes: all, access, pattern, work_ps } = walk;
+        let (mut left, mut took_ps) = (all, 0);
+        for chunk in chunks {
             if left == 0 {
                 break;
             }
             let part = left.min(u64::from(self.chunks[chunk as usize].bytes));
-            let lines = part.div_ceil(u64::from(self.machine.line_bytes));
             let worked_ps = match (work_ps, all - left) {
                 (0, _) | (_, 0) => 0,
                 (_, walked) => fixed::share(work_ps, walked, all),
             };
-            took_ps += self.touch_chunk(core, chunk, lines, access, pattern, at_ps + worked_ps + took_ps);
+            let begin_ps = at_ps + worked_ps + took_ps;
+            took_ps += self.touch_chunk(core, chunk, self.lines(part), access, pattern, begin_ps);
             left -= part;
         }
-        self.traffic[core.0 as usize].stall_ps += took_ps;
         took_ps
+    }
+
+    fn lines(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.machine.line_bytes))
     }
 
     /// A core reads bytes that no cache keeps (too large, used once), from the memory of `home`.
@@ -252,6 +278,15 @@ impl Memory {
         at_ps: u64,
     ) -> u64 {
         self.traffic[core.0 as usize].lines += lines;
+        let Innermost { cache, hit } = self.innermost[core.0 as usize];
+        if let Some(slot) = self.chunks[chunk as usize].slot_in(cache) {
+            self.caches[usize::from(cache)].touch(slot);
+            let asked_ps = match access {
+                Access::Read => 0,
+                Access::Write => self.own(core, chunk, true, lines, pattern),
+            };
+            return lines * hit.ps(pattern) + asked_ps;
+        }
         let hit = self.hit(core, chunk);
         let mut took_ps = match hit {
             Some((level, _)) => self.hit_ps(core, chunk, level, lines, pattern, at_ps),
@@ -268,11 +303,11 @@ impl Memory {
         took_ps
     }
 
-    /// The innermost of the core's caches that holds the chunk, and where in it.
+    /// Of the core's caches but the innermost the first that holds the chunk, and where in it.
     fn hit(&self, core: CoreIndex, chunk: u32) -> Option<(usize, Slot)> {
         let chunk = &self.chunks[chunk as usize];
         let caches = &self.machine.cores[core.0 as usize].caches;
-        caches.iter().enumerate().find_map(|(level, &cache)| Some((level, chunk.slot_in(cache)?)))
+        caches.iter().enumerate().skip(1).find_map(|(level, &cache)| Some((level, chunk.slot_in(cache)?)))
     }
 
     fn hit_ps(
@@ -288,7 +323,7 @@ impl Memory {
         let cache = machine.cores[core.0 as usize].caches[level];
         let here = &self.chunks[chunk as usize];
         // Changed by a neighbour below the same outer cache, whose own inner cache still has the newest copy.
-        if level > 0 && here.dirty != NOWHERE && here.writer != core.0 {
+        if here.dirty != NOWHERE && here.writer != core.0 {
             let inner = machine.cores[here.writer as usize].caches.first();
             if let Some(&inner) = inner.filter(|&&inner| inner != cache && here.slot_in(inner).is_some()) {
                 return self.fetch(core, Source::Cache(inner), lines, pattern, at_ps);
@@ -440,9 +475,12 @@ impl Memory {
         let path = &machine.cores[core.0 as usize].caches;
         let Some(&domain) = path.last() else { return 0 };
         let target = &mut chunks[chunk as usize];
-        target.keep_only(path, dropped);
         target.dirty = domain;
         target.writer = core.0;
+        if target.is_only_in(path) {
+            return 0;
+        }
+        target.keep_only(path, dropped);
         let farthest = dropped.iter().map(|holder| {
             caches[usize::from(holder.cache)].remove(holder.slot);
             let there = CoreIndex(machine.caches[usize::from(holder.cache)].first_core);
@@ -456,6 +494,12 @@ impl Memory {
             _ => 0,
         }
     }
+}
+
+fn innermost(machine: &Machine, core: &Core) -> Innermost {
+    let cache = core.caches.first().copied();
+    let hit = cache.map_or(LineTime::default(), |cache| machine.caches[usize::from(cache)].hit);
+    Innermost { cache: cache.unwrap_or(NOWHERE), hit }
 }
 
 /// Use of what carries bytes, in thousandths.

@@ -23,11 +23,12 @@ mod sets;
 mod step;
 #[cfg(test)]
 mod tests;
+mod victims;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use vermeil_sched::{CoreIndex, Policy, Prior, Ready, Stealing, Turn, TurnLimits};
+use vermeil_sched::{CoreIndex, Hint, Policy, Prior, Ready, Stealing, Stolen, Turn, TurnLimits};
 
 use crate::machine::{Machine, PS_PER_NS};
 use crate::memory::{Memory, ObjectId};
@@ -40,10 +41,11 @@ use accept::Accepting;
 use clock::{Clock, Moment};
 use colors::{Colors, NONE};
 use control::{Control, Counting};
-use core::{Core, Phase};
+use core::{Core, Lock, Phase};
 use learn::Learned;
 use requests::{Client, Queue, Requests};
-use sets::{CoreSet, Looks, Ranks};
+use sets::CoreSet;
+use victims::Victims;
 
 pub use core::CoreCounts;
 
@@ -77,23 +79,27 @@ struct World<W> {
     program: Program,
     options: Options,
     stealing: Stealing,
+    /// The policy keeps colors on their nodes.
+    nodes_apart: bool,
     memory: Memory,
     clock: Clock,
     now_ns: u64,
     end_ns: u64,
     cores: Vec<Core>,
-    /// By core, how many of its colors a thief may take: read for every victim of every search, so not among the rest.
-    stealable: Vec<u32>,
-    /// Cores with such colors.
+    /// By core, what it says about itself between its steps: read for every victim of every search, so not among the rest.
+    hints: Vec<Hint>,
+    /// The lock of each core's queue, which thieves try.
+    locks: Vec<Lock>,
+    /// Cores with colors that a thief may take.
     giving: CoreSet,
     /// Cores that sleep, and cores that run an event.
     asleep: CoreSet,
     busy: CoreSet,
-    ranks: Ranks,
-    /// Victims of one search by rank, kept for its room.
-    victims: Vec<u16>,
-    /// By core, what looking at its victims takes.
-    looks: Vec<Looks>,
+    everyone: CoreSet,
+    /// What one visit takes, kept for its room.
+    haul: Vec<Stolen<u32>>,
+    /// By core, whom it looks at as a thief.
+    victims: Vec<Victims>,
     colors: Colors,
     requests: Requests,
     clients: Vec<Client>,
@@ -162,17 +168,19 @@ impl<W: Watch> World<W> {
         let run_ns = options.run_ns.unwrap_or(program.run_ns);
         let mut world = Self {
             stealing,
-            clock: Clock::default(),
+            nodes_apart: options.policy.keeps_nodes_apart(),
+            clock: Clock::new(machine.cores()),
             now_ns: 0,
             end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
             cores: machine.layout().indices().map(core).collect(),
-            stealable: vec![0; machine.cores()],
+            hints: vec![Hint::default(); machine.cores()],
+            locks: vec![Lock::default(); machine.cores()],
             giving: CoreSet::none(machine.cores()),
             asleep: CoreSet::all(machine.cores()),
             busy: CoreSet::none(machine.cores()),
-            ranks: Ranks::new(machine.layout()),
+            everyone: CoreSet::all(machine.cores()),
+            haul: Vec::new(),
             victims: Vec::new(),
-            looks: Vec::new(),
             colors: Colors::default(),
             requests: Requests::default(),
             clients: Vec::new(),
@@ -215,7 +223,7 @@ impl<W: Watch> World<W> {
 
     /// Puts the first moments on the clock.
     fn begin(&mut self) {
-        self.looks = self.machine.layout().indices().map(|core| self.looks(core)).collect();
+        self.victims = self.machine.layout().indices().map(|core| self.victims_of(core)).collect();
         self.begin_sources();
         for (index, shift) in self.program.shifts.clone().into_iter().enumerate() {
             self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });
@@ -248,11 +256,10 @@ impl<W: Watch> World<W> {
             }
             self.now_ns = at_ns;
             match moment {
-                Moment::Step { core, turn } => {
-                    if self.cores[core as usize].turn_number == turn {
-                        self.step(CoreIndex(core));
-                        self.audit_if_due();
-                    }
+                Moment::Step { core } => {
+                    self.step(core);
+                    self.publish(core);
+                    self.audit_if_due();
                 }
                 Moment::Ask { client } => self.ask(client),
                 Moment::Send { source } => self.send(source),
@@ -296,18 +303,23 @@ impl<W: Watch> World<W> {
 
     /// The core goes on at this time, whatever else it was going to do.
     fn go_on(&mut self, core: CoreIndex, at_ns: u64) {
-        let state = &mut self.cores[core.0 as usize];
-        state.turn_number = state.turn_number.wrapping_add(1);
-        let turn = state.turn_number;
-        self.clock.at(at_ns, Moment::Step { core: core.0, turn });
+        self.clock.step_at(at_ns, core);
     }
 
     /// A core's ready queue has changed.
     fn gauge(&mut self, core: CoreIndex) {
+        let (hint, ready) = (&mut self.hints[core.0 as usize], &self.cores[core.0 as usize].ready);
+        (hint.waiting, hint.stealable) = Core::queued(ready);
+        match hint.stealable {
+            0 => self.giving.remove(core),
+            _ => self.giving.insert(core),
+        }
+    }
+
+    /// What a core says about itself has changed.
+    fn publish(&mut self, core: CoreIndex) {
         let at = core.0 as usize;
-        let now = self.cores[at].ready.stealable() as u32;
-        self.stealable[at] = now;
-        if now > 0 { self.giving.insert(core) } else { self.giving.remove(core) }
+        self.hints[at] = self.cores[at].hint();
     }
 
     fn core(&mut self, core: CoreIndex) -> &mut Core {

@@ -335,5 +335,6 @@ fn costs(spec: &MachineSpec) -> Costs {
         wake_tail_permille: costs.wake.tail_permille.min(1000),
         smt_percent: costs.smt_percent.clamp(1, 100),
         line_ps,
+        line_ns: line_ps.map(|ps| ps / PS_PER_NS),
     }
 }

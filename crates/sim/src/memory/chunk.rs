@@ -68,7 +68,9 @@ impl Chunk {
     }
 
     fn near_at(&self, cache: u16) -> Option<usize> {
-        self.near_caches[..usize::from(self.near_len)].iter().position(|&near| near == cache)
+        // All of them, since how many there are is known at compilation; what stands behind the last is old.
+        let at = self.near_caches.iter().position(|&near| near == cache);
+        at.filter(|&at| at < usize::from(self.near_len))
     }
 
     /// Another cache holds it.
@@ -90,6 +92,12 @@ impl Chunk {
         } else if let Ok(at) = self.far.binary_search_by_key(&cache, |holder| holder.cache) {
             self.far.remove(at);
         }
+    }
+
+    /// Whether no cache but these holds it.
+    pub(crate) fn is_only_in(&self, caches: &[u16]) -> bool {
+        let near = &self.near_caches[..usize::from(self.near_len)];
+        self.far.is_empty() && near.iter().all(|near| caches.contains(near))
     }
 
     /// Only these caches hold it from now on; gives the others.

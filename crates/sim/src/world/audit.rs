@@ -54,17 +54,16 @@ impl<W: Watch> World<W> {
         if self.options.ideal {
             return Ok(());
         }
-        for (core, &gauged) in self.cores.iter().zip(&self.stealable) {
-            if core.ready.stealable() != gauged as usize {
-                let what = format!(
-                    "{} may give {} colors, and is seen with {gauged}",
-                    core.index,
-                    core.ready.stealable()
-                );
-                return Err(("I2", what));
+        for (core, &hint) in self.cores.iter().zip(&self.hints) {
+            if core.hint() != hint {
+                return Err((
+                    "I2",
+                    format!("{} says {:?}, and is seen as {hint:?}", core.index, core.hint()),
+                ));
             }
-            let seen = (self.asleep.contains(core.index), self.busy.contains(core.index), gauged > 0);
-            let is = (core.phase != Phase::Awake, core.running.is_some(), self.giving.contains(core.index));
+            let sets = [&self.asleep, &self.busy, &self.giving];
+            let seen = sets.map(|set| set.contains(core.index));
+            let is = [core.phase != Phase::Awake, core.running.is_some(), hint.stealable > 0];
             if seen != is {
                 let what = format!(
                     "{} is seen asleep, busy, giving: {seen:?}, and the core says {is:?}",

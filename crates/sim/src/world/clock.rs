@@ -1,17 +1,18 @@
-//! What happens when: a heap of moments ordered by virtual time, then core, then order of asking.
+//! What happens when: moments ordered by virtual time, then core, then order of asking.
 //!
-//! Owns the order, which is total, so a run never depends on the heap's insides. Tested below.
+//! Two heaps: the steps of cores, of which each has at most one to come, in little room, since they come and go most; and
+//! everything else. Owns the order, which is total, so a run never depends on the heaps' insides. Tested below.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use vermeil_sched::CORES_MAX;
+use vermeil_sched::CoreIndex;
 
 /// Something to do at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// A core goes on; `turn` tells whether it still means to.
-    Step { core: u32, turn: u32 },
+    /// A core goes on.
+    Step { core: CoreIndex },
     /// A client asks.
     Ask { client: u32 },
     /// A source that does not wait for answers sends.
@@ -30,23 +31,7 @@ pub(crate) enum Moment {
     Count,
 }
 
-impl Moment {
-    /// Cores first, by index: two moments of one time have one order.
-    fn rank(self) -> u64 {
-        match self {
-            Self::Step { core, .. } => core.into(),
-            _ => RANK_MAX,
-        }
-    }
-}
-
-/// Bits of the order of asking: enough for years of simulating.
-const ASKED_BITS: u32 = 48;
-/// Behind all cores.
-const RANK_MAX: u64 = (1 << (u64::BITS - ASKED_BITS)) - 1;
-const _: () = assert!(CORES_MAX as u64 <= RANK_MAX);
-
-/// A moment and its place: time, then core, then order of asking, as one number, so that comparing two takes no branches.
+/// A moment that is no core's step, with its place: time, then order of asking.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: u128,
@@ -74,24 +59,71 @@ impl Ord for Entry {
     }
 }
 
+/// A time and what decides between equal ones, as one number, so that comparing two takes no branches.
+fn place(time_ns: u64, then: u64) -> u128 {
+    u128::from(time_ns) << 64 | u128::from(then)
+}
+
+fn time_ns(place: u128) -> u64 {
+    (place >> 64) as u64
+}
+
+/// A core has no step to come.
+const NEVER: u64 = u64::MAX;
+
 /// The moments to come.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    heap: BinaryHeap<Entry>,
+    /// Places of steps; void where the core has changed its mind.
+    steps: BinaryHeap<Reverse<u128>>,
+    /// When each core goes on, or [`NEVER`].
+    due_ns: Vec<u64>,
+    others: BinaryHeap<Entry>,
     asked: u64,
 }
 
 impl Clock {
-    /// Adds a moment.
-    pub(crate) fn at(&mut self, time_ns: u64, moment: Moment) {
-        self.asked += 1;
-        let place = u128::from(time_ns) << 64 | u128::from(moment.rank() << ASKED_BITS | self.asked);
-        self.heap.push(Entry { place, moment });
+    /// Nothing is to come, on a machine with so many cores.
+    pub(crate) fn new(cores: usize) -> Self {
+        Self { steps: BinaryHeap::new(), due_ns: vec![NEVER; cores], others: BinaryHeap::new(), asked: 0 }
     }
 
-    /// The next moment and its time.
+    /// The core goes on then, whatever else it was going to do.
+    pub(crate) fn step_at(&mut self, time_ns: u64, core: CoreIndex) {
+        self.asked += 1;
+        self.due_ns[core.0 as usize] = time_ns;
+        self.steps.push(Reverse(place(time_ns, core.0.into())));
+    }
+
+    /// The core does not go on by itself.
+    pub(crate) fn rest(&mut self, core: CoreIndex) {
+        self.due_ns[core.0 as usize] = NEVER;
+    }
+
+    /// Adds a moment that is no core's step.
+    pub(crate) fn at(&mut self, time_ns: u64, moment: Moment) {
+        self.asked += 1;
+        self.others.push(Entry { place: place(time_ns, self.asked), moment });
+    }
+
+    /// The next moment and its time: of one time cores first, by index.
     pub(crate) fn next(&mut self) -> Option<(u64, Moment)> {
-        self.heap.pop().map(|Entry { place, moment }| ((place >> 64) as u64, moment))
+        loop {
+            let step = self.steps.peek().map(|&Reverse(step)| step);
+            let other = self.others.peek();
+            match (step, other) {
+                (Some(step), other) if other.is_none_or(|other| time_ns(step) <= time_ns(other.place)) => {
+                    self.steps.pop();
+                    let (time_ns, core) = (time_ns(step), step as u32);
+                    let due_ns = &mut self.due_ns[core as usize];
+                    if *due_ns == time_ns {
+                        *due_ns = NEVER;
+                        return Some((time_ns, Moment::Step { core: CoreIndex(core) }));
+                    }
+                }
+                _ => return self.others.pop().map(|Entry { place, moment }| (time_ns(place), moment)),
+            }
+        }
     }
 
     /// How many moments have been asked for.
@@ -104,17 +136,38 @@ impl Clock {
 mod tests {
     use super::*;
 
+    fn step(core: u32) -> Moment {
+        Moment::Step { core: CoreIndex(core) }
+    }
+
+    fn all(clock: &mut Clock) -> Vec<Moment> {
+        std::iter::from_fn(|| clock.next()).map(|(_, moment)| moment).collect()
+    }
+
     #[test]
     fn time_then_core_then_order_of_asking() {
-        let mut clock = Clock::default();
-        let step = |core| Moment::Step { core, turn: 0 };
-        clock.at(5, Moment::Ask { client: 9 });
-        clock.at(5, step(2));
-        clock.at(5, Moment::Ask { client: 1 });
-        clock.at(5, step(1));
-        clock.at(4, Moment::Count);
-        let order: Vec<Moment> = std::iter::from_fn(|| clock.next()).map(|(_, moment)| moment).collect();
+        let mut clock = Clock::new(3);
         let ask = |client| Moment::Ask { client };
-        assert_eq!(order, [Moment::Count, step(1), step(2), ask(9), ask(1)]);
+        clock.at(5, ask(9));
+        clock.step_at(5, CoreIndex(2));
+        clock.at(5, ask(1));
+        clock.step_at(5, CoreIndex(1));
+        clock.at(4, Moment::Count);
+        assert_eq!(all(&mut clock), [Moment::Count, step(1), step(2), ask(9), ask(1)]);
+    }
+
+    #[test]
+    fn a_core_has_one_step_to_come() {
+        for cores in [1, 2, 5, 64] {
+            let mut clock = Clock::new(cores);
+            for core in 0..cores as u32 {
+                clock.step_at(100 + u64::from(core) % 7, CoreIndex(core));
+                clock.step_at(1_000 - u64::from(core), CoreIndex(core));
+            }
+            clock.rest(CoreIndex(0));
+            let latest_first: Vec<Moment> = (1..cores as u32).rev().map(step).collect();
+            assert_eq!(all(&mut clock), latest_first);
+            assert_eq!(clock.asked(), 2 * cores as u64);
+        }
     }
 }

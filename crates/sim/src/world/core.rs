@@ -47,8 +47,6 @@ pub(crate) struct Lock {
 pub(crate) struct Core {
     pub(crate) index: CoreIndex,
     pub(crate) phase: Phase,
-    /// Counts changes of mind: a step on the clock that is not of this turn is void.
-    pub(crate) turn_number: u32,
     pub(crate) running: Option<Running>,
     pub(crate) activation_started_ns: u64,
     /// What the running activation was expected to take.
@@ -74,7 +72,6 @@ pub(crate) struct Core {
     pub(crate) entries: usize,
     /// Events of the colors whose tokens wait here.
     pub(crate) waiting_events: u64,
-    pub(crate) lock: Lock,
     pub(crate) turn: Turn,
     pub(crate) sampler: Sampler,
     /// Mean time of an activation, for the hint.
@@ -105,7 +102,6 @@ impl Core {
         Self {
             index,
             phase: Phase::Parked { asleep_ns: 0 },
-            turn_number: 0,
             running: None,
             activation_started_ns: 0,
             activation_expected_ns: 0,
@@ -121,7 +117,6 @@ impl Core {
             ready,
             entries: 0,
             waiting_events: 0,
-            lock: Lock::default(),
             turn,
             sampler: Sampler::default(),
             activation_ns: 0,
@@ -147,14 +142,19 @@ impl Core {
 
     /// What the core says about itself.
     pub(crate) fn hint(&self) -> Hint {
-        let waiting = self.ready.len().max(usize::from(self.ready.has_work()));
+        let (waiting, stealable) = Self::queued(&self.ready);
         Hint {
             running_since_ns: self.running.map(|_| self.activation_started_ns),
             expected_ns: self.activation_expected_ns,
             activation_ns: self.activation_ns,
-            waiting: waiting as u32,
-            stealable: self.ready.stealable() as u32,
+            waiting,
+            stealable,
         }
+    }
+
+    /// Colors that wait in a core's queue, and those of them that a thief may take.
+    pub(crate) fn queued(ready: &Ready<u32>) -> (u32, u32) {
+        (ready.len().max(usize::from(ready.has_work())) as u32, ready.stealable() as u32)
     }
 
     /// An activation has ended.

@@ -36,6 +36,8 @@ pub(crate) struct Learned {
     known: Vec<Vec<Known>>,
     /// What steals have cost each core.
     moves: Vec<StealCost>,
+    /// What each core expects of a steal, by class of distance: asked at every visit.
+    steal_ns: Vec<[u64; Distance::CLASSES]>,
     explorations: Vec<Exploration>,
 }
 
@@ -50,12 +52,17 @@ impl Learned {
         };
         let known =
             |prior: &Prior| Known { cost: HandlerCost::new(*prior), stay: StayCost::default(), timed: 0 };
+        let unknown = StealCost::default();
         Self {
             stealing,
             published: priors.iter().map(start).collect(),
             known: vec![priors.iter().map(known).collect(); cores],
             priors,
             moves: vec![StealCost::default(); cores],
+            steal_ns: vec![
+                std::array::from_fn(|class| unknown.estimate_ns(Distance::of_class(class)));
+                cores
+            ],
             explorations: vec![Exploration::default(); cores],
         }
     }
@@ -82,12 +89,14 @@ impl Learned {
 
     /// What a core expects a steal over a distance to cost.
     pub(crate) fn steal_ns(&self, core: CoreIndex, distance: Distance) -> u64 {
-        self.moves[core.0 as usize].estimate_ns(distance)
+        self.steal_ns[core.0 as usize][distance.class()]
     }
 
-    /// What steals have cost a core.
-    pub(crate) fn moves(&mut self, core: CoreIndex) -> &mut StealCost {
-        &mut self.moves[core.0 as usize]
+    /// What a steal has cost a core.
+    pub(crate) fn observe_steal(&mut self, core: CoreIndex, distance: Distance, took_ns: u64) {
+        let moves = &mut self.moves[core.0 as usize];
+        moves.observe(distance, took_ns);
+        self.steal_ns[core.0 as usize][distance.class()] = moves.estimate_ns(distance);
     }
 
     /// A core's account of steals made to learn.

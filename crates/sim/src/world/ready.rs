@@ -11,7 +11,7 @@ use vermeil_sched::{
 use super::World;
 use super::clock::Moment;
 use super::colors::{NONE, Token};
-use super::core::Phase;
+use super::core::{Lock, Phase};
 use crate::watch::{Note, Watch};
 
 /// Who pays when nobody does: the device that reports an arrival.
@@ -37,7 +37,7 @@ impl<W: Watch> World<W> {
         });
         if let (Some(by), false) = (by, self.options.ideal) {
             let distance = self.machine.layout().distance(by, target);
-            *at_ns += self.machine.costs.post_ns + self.move_lines(by, 1_000, distance);
+            *at_ns += self.machine.costs.post_ns + self.move_line(by, distance);
         }
         if self.stealing.order() == Order::Events {
             self.enqueue(target, number, 1, by, at_ns);
@@ -91,7 +91,7 @@ impl<W: Watch> World<W> {
         }
         let hint = self.hint_of(here, at_ns);
         let distance = self.machine.layout().distance(home, here);
-        let candidate = self.candidate(color, &hint, distance, at_ns);
+        let candidate = self.candidate(color, hint.wait_ns(at_ns), distance, at_ns);
         if self.stealing.comes_to_poster(&candidate, StealCost::default().wake_ns()) {
             self.colors.color_mut(color).core = here;
             self.note_moved(color, home, here);
@@ -253,7 +253,7 @@ impl<W: Watch> World<W> {
         let Some(thief) = self.nearest_asleep(owner, color) else { return };
         let hint = self.hint_of(owner, *at_ns);
         let distance = self.machine.layout().distance(owner, thief);
-        let candidate = self.candidate(color, &hint, distance, *at_ns);
+        let candidate = self.candidate(color, hint.wait_ns(*at_ns), distance, *at_ns);
         // Who does not steal itself takes the usual costs; the thief, who has timed its own, asks again.
         let assumed = StealCost::default();
         let (steal_ns, wake_ns) = (assumed.estimate_ns(distance), assumed.wake_ns());
@@ -293,16 +293,16 @@ impl<W: Watch> World<W> {
     pub(super) fn may_run(&self, color: u32, core: CoreIndex) -> bool {
         let color = self.colors.color(color);
         let layout = self.machine.layout();
-        let apart = self.options.policy.keeps_nodes_apart() && layout.node(color.core) != layout.node(core);
+        let apart = self.nodes_apart && layout.node(color.core) != layout.node(core);
         !apart && color.placement.allows(core)
     }
 
-    /// A color as the scheduler weighs it for whoever would take it over `distance`.
-    pub(super) fn candidate(&self, color: u32, owner: &Hint, distance: Distance, at_ns: u64) -> Candidate {
+    /// A color that will wait for so long, as the scheduler weighs it for whoever would take it over `distance`.
+    pub(super) fn candidate(&self, color: u32, wait_ns: u64, distance: Distance, at_ns: u64) -> Candidate {
         let waiting = self.colors.color(color);
         Candidate {
             worth_ns: waiting.worth_ns,
-            wait_ns: owner.wait_ns(at_ns),
+            wait_ns,
             penalty_ns: self.learned.penalty_ns(self.colors.last_handler(color), distance),
             since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
         }
@@ -355,23 +355,25 @@ impl<W: Watch> World<W> {
         if self.options.ideal {
             return;
         }
-        let lock = self.cores[of.0 as usize].lock;
+        let lock = self.locks[of.0 as usize];
         let from = lock.holder.unwrap_or(of);
-        let costs = &self.machine.costs;
-        let lock_ns = costs.lock_ns;
-        let transfer_ns = self.move_lines(by, 1_000, self.machine.layout().distance(by, from));
+        let transfer_ns = self.move_line(by, self.machine.layout().distance(by, from));
         let starts_ns = (*at_ns).max(lock.free_ns);
-        let waited_ns = starts_ns - *at_ns;
-        *at_ns = starts_ns + transfer_ns + lock_ns + hold_ns;
-        let free_ns = *at_ns;
-        self.core(by).counts.lock_ns += waited_ns;
-        let lock = &mut self.core(of).lock;
-        lock.free_ns = free_ns;
-        lock.holder = Some(by);
+        self.core(by).counts.lock_ns += starts_ns - *at_ns;
+        *at_ns = starts_ns + transfer_ns + self.machine.costs.lock_ns + hold_ns;
+        self.locks[of.0 as usize] = Lock { free_ns: *at_ns, holder: Some(by) };
     }
 
-    /// The runtime's own cache lines come to a core over this distance; gives the time, and counts those that no shared
-    /// cache has.
+    /// One of the runtime's own cache lines comes to a core over this distance; gives the time, and counts it unless a shared
+    /// cache has it.
+    pub(super) fn move_line(&mut self, core: CoreIndex, distance: Distance) -> u64 {
+        if distance > Distance::L3 {
+            self.core(core).counts.runtime_lines_milli += 1_000;
+        }
+        self.machine.costs.line_ns(distance)
+    }
+
+    /// As [`Self::move_line`], of so many thousandths of a line.
     pub(super) fn move_lines(&mut self, core: CoreIndex, lines_milli: u64, distance: Distance) -> u64 {
         if distance > Distance::L3 {
             self.core(core).counts.runtime_lines_milli += lines_milli;

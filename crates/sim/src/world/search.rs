@@ -10,7 +10,7 @@ use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Steal
 use super::World;
 use super::colors::Token;
 use super::core::Phase;
-use super::sets::Looks;
+use super::victims::Victims;
 use crate::watch::{Note, Watch};
 
 /// Between two looks of a core that goes on looking, at least and at most; in between, 64 looks in all.
@@ -71,90 +71,111 @@ impl<W: Watch> World<W> {
         if self.stealing.prefers_near() {
             return self.visit_nearest(thief, at_ns);
         }
-        let busiest = self.victims(thief).max_by_key(|victim| self.stealable[victim.0 as usize]);
+        let busiest = self.victims(thief).max_by_key(|victim| self.hints[victim.0 as usize].stealable);
         // Finding out which is busiest reads every other core's word once.
-        let count = self.machine.layout().neighbours(thief).len();
-        *at_ns += self.looks[thief.0 as usize].upto_ns(count);
-        busiest.is_some_and(|victim| self.visit(thief, victim, at_ns))
+        *at_ns += self.victims[thief.0 as usize].all_ns;
+        let Some(victim) = busiest else { return false };
+        let distance = self.machine.layout().distance(thief, victim);
+        let steal_ns = self.learned.steal_ns(thief, distance);
+        self.tries(thief, victim, (distance, steal_ns), at_ns)
+            && self.visit(thief, victim, (distance, steal_ns), at_ns)
     }
 
     fn visit_nearest(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
-        let count = self.machine.layout().neighbours(thief).len();
-        let mut victims = std::mem::take(&mut self.victims);
-        if self.stale_ns == 0 {
-            // Who has nothing to give is looked at, and no more.
-            self.ranks.sort(thief, &self.giving, &mut victims);
-        } else {
-            // What was said long ago must be looked up.
-            victims.clear();
-            victims.extend(0..count as u16);
-        }
-        let mut looked = 0;
-        let found = victims.iter().any(|&rank| {
-            let (rank, victim) =
-                (usize::from(rank), self.machine.layout().neighbours(thief)[usize::from(rank)]);
-            let looks = &self.looks[thief.0 as usize];
-            *at_ns += looks.upto_ns(rank) - looks.upto_ns(looked);
-            looked = rank + 1;
-            self.is_victim(thief, victim) && self.visit(thief, victim, at_ns)
-        });
-        self.victims = victims;
-        if !found {
-            let looks = &self.looks[thief.0 as usize];
-            *at_ns += looks.upto_ns(count) - looks.upto_ns(looked);
-        }
+        // Out of the world, since a visit changes it.
+        let victims = std::mem::take(&mut self.victims[thief.0 as usize]);
+        let found = self.visit_in_order(thief, &victims, at_ns);
+        self.victims[thief.0 as usize] = victims;
         found
     }
 
-    /// What a thief's looks at its neighbours take.
-    pub(super) fn looks(&self, thief: CoreIndex) -> Looks {
-        let groups = self.machine.layout().groups(thief).map(|(distance, group)| {
-            let each_ns = if self.is_victim(thief, group[0]) { self.look_ns(distance) } else { 0 };
-            (group.len(), each_ns)
-        });
-        Looks::new(groups)
-    }
-
-    fn look_ns(&self, distance: Distance) -> u64 {
-        self.machine.costs.search_ns + self.machine.costs.lines_ns(1_000, distance)
-    }
-
-    /// Takes what pays from one victim; whether anything did.
-    fn visit(&mut self, thief: CoreIndex, victim: CoreIndex, at_ns: &mut u64) -> bool {
-        let distance = self.machine.layout().distance(thief, victim);
-        if self.stealing.prefers_near() {
-            *at_ns += self.look_ns(distance);
+    fn visit_in_order(&mut self, thief: CoreIndex, victims: &Victims, at_ns: &mut u64) -> bool {
+        let mut looked_ns = 0;
+        for run in victims.runs() {
+            // Who has nothing to give is looked at, and no more; but what was said long ago must be looked up.
+            let mut members = run.members(if self.stale_ns == 0 { &self.giving } else { &self.everyone });
+            if members == 0 {
+                continue;
+            }
+            let steal_ns = self.learned.steal_ns(thief, run.distance);
+            while let Some((victim, upto_ns)) = run.next(&mut members) {
+                *at_ns += upto_ns - std::mem::replace(&mut looked_ns, upto_ns);
+                if self.tries(thief, victim, (run.distance, steal_ns), at_ns)
+                    && self.visit(thief, victim, (run.distance, steal_ns), at_ns)
+                {
+                    return true;
+                }
+            }
         }
+        *at_ns += victims.all_ns - looked_ns;
+        false
+    }
+
+    /// What another core said about itself when its last step ended, or some time ago.
+    fn seen(&self, victim: CoreIndex, at_ns: u64) -> Hint {
+        if self.stale_ns == 0 { self.hints[victim.0 as usize] } else { self.hint_of(victim, at_ns) }
+    }
+
+    /// Whether what a victim says of itself lets hope, and its lock is free: a thief does not wait for one that is taken.
+    fn tries(
+        &mut self,
+        thief: CoreIndex,
+        victim: CoreIndex,
+        (distance, steal_ns): (Distance, u64),
+        at_ns: &mut u64,
+    ) -> bool {
+        if !self.is_victim(thief, victim)
+            || !self.stealing.may_pay(&self.seen(victim, *at_ns), *at_ns, steal_ns)
+        {
+            return false;
+        }
+        let is_taken = self.locks[victim.0 as usize].free_ns > *at_ns && !self.options.waits_for_locks;
+        if is_taken {
+            *at_ns += self.move_line(thief, distance);
+        }
+        !is_taken
+    }
+
+    /// Whom a thief looks at, and what that takes.
+    pub(super) fn victims_of(&self, thief: CoreIndex) -> Victims {
+        let costs = &self.machine.costs;
+        Victims::new(self.machine.layout(), thief, |victim, distance| {
+            let is_victim = self.is_victim(thief, victim);
+            if is_victim { costs.search_ns + costs.lines_ns(1_000, distance) } else { 0 }
+        })
+    }
+
+    /// Takes what pays from one victim, whose hint says that something may; whether anything did.
+    fn visit(
+        &mut self,
+        thief: CoreIndex,
+        victim: CoreIndex,
+        (distance, steal_ns): (Distance, u64),
+        at_ns: &mut u64,
+    ) -> bool {
         let began_ns = *at_ns;
-        let hint = self.hint_of(victim, began_ns);
-        let steal_ns = self.learned.steal_ns(thief, distance);
-        if !self.stealing.may_pay(&hint, began_ns, steal_ns) {
+        let hint = self.seen(victim, began_ns);
+        self.take(thief, victim, (distance, steal_ns), &hint, at_ns);
+        if self.haul.is_empty() {
             return false;
         }
-        let is_busy = self.cores[victim.0 as usize].lock.free_ns > began_ns;
-        if is_busy && !self.options.waits_for_locks {
-            *at_ns += self.move_lines(thief, 1_000, distance);
-            return false;
-        }
-        let haul = self.take(thief, victim, (distance, steal_ns), &hint, at_ns);
-        if haul.is_empty() {
-            return false;
-        }
-        let colors = haul.len() as u64;
+        let colors = self.haul.len() as u64;
         self.lock(thief, thief, 0, at_ns);
-        for Stolen { token: color, entries } in haul {
+        let mut haul = std::mem::take(&mut self.haul);
+        for Stolen { token: color, entries } in haul.drain(..) {
             self.receive(thief, victim, color, entries, began_ns, *at_ns);
         }
+        self.haul = haul;
         self.gauge(thief);
         let took_ns = *at_ns - began_ns;
         let counts = &mut self.core(thief).counts;
         counts.steals += colors;
         counts.steal_ns += took_ns;
-        self.learned.moves(thief).observe(distance, took_ns / colors);
+        self.learned.observe_steal(thief, distance, took_ns / colors);
         true
     }
 
-    /// Takes the victim's best colors that pay, as many as are due, under one lock.
+    /// Takes the victim's best colors that pay, as many as are due, under one lock, into the haul.
     fn take(
         &mut self,
         thief: CoreIndex,
@@ -162,33 +183,33 @@ impl<W: Watch> World<W> {
         (distance, steal_ns): (Distance, u64),
         hint: &Hint,
         at_ns: &mut u64,
-    ) -> Vec<Stolen<u32>> {
+    ) {
         let began_ns = *at_ns;
         let scanned = self.cores[victim.0 as usize].entries as u64;
-        let (mut haul, mut worth_ns) = (Vec::new(), 0u64);
-        while haul.len() < HAUL_MAX
-            && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), hint, began_ns)
+        let wait_ns = hint.wait_ns(began_ns);
+        let mut worth_ns = 0u64;
+        while self.haul.len() < HAUL_MAX
+            && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), wait_ns, began_ns)
         {
             self.core(victim).entries -= stolen.entries;
             worth_ns += self.colors.color(stolen.token).worth_ns;
-            haul.push(stolen);
+            self.haul.push(stolen);
             if worth_ns >= self.stealing.amount_ns(hint.backlog_ns(), worth_ns) {
                 break;
             }
         }
-        if !haul.is_empty() {
+        if !self.haul.is_empty() {
             self.gauge(victim);
         }
         let costs = &self.machine.costs;
         let looked =
             if self.stealing.order() == Order::Events { scanned * costs.scan_lines_milli } else { 1_000 };
-        let moved = match haul.len() as u64 {
+        let moved = match self.haul.len() as u64 {
             0 => 0,
             colors => costs.steal_lines_milli + (colors - 1) * FURTHER_LINES_MILLI,
         };
         let held_ns = self.move_lines(thief, looked + moved, distance);
         self.lock(thief, victim, held_ns, at_ns);
-        haul
     }
 
     /// The victim's best color that pays.
@@ -197,7 +218,7 @@ impl<W: Watch> World<W> {
         thief: CoreIndex,
         victim: CoreIndex,
         (distance, steal_ns): (Distance, u64),
-        owner: &Hint,
+        wait_ns: u64,
         at_ns: u64,
     ) -> Option<Stolen<u32>> {
         let stealing: Stealing = self.stealing;
@@ -205,7 +226,7 @@ impl<W: Watch> World<W> {
         // The cores are taken out of the world so that their queue may ask the world about its colors.
         let mut cores = std::mem::take(&mut self.cores);
         let stolen = cores[victim.0 as usize].ready.steal(|&color| {
-            let candidate = self.candidate(color, owner, distance, at_ns);
+            let candidate = self.candidate(color, wait_ns, distance, at_ns);
             self.may_run(color, thief)
                 && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
@@ -278,8 +299,8 @@ impl<W: Watch> World<W> {
         let asleep_ns = at_ns + park_ns;
         let state = self.core(core);
         state.phase = Phase::Parked { asleep_ns };
-        state.turn_number = state.turn_number.wrapping_add(1);
         state.counts.parks += 1;
+        self.clock.rest(core);
         self.asleep.insert(core);
         self.watch.note(Note::Parked { at_ns, core });
         self.watch_over(core, asleep_ns);
