@@ -252,6 +252,9 @@ impl Connection {
             Event::Request { request, consumed } => {
                 local.server.count_request();
                 let refused = self.admission != Admission::Serve;
+                if !refused && self.conversation.requests() == 1 {
+                    local.door.on_begun();
+                }
                 let head = Head::of(&request, refused || local.server.is_draining());
                 let bytes = &unread[..consumed];
                 let answered = match self.admission {

@@ -5,6 +5,7 @@
 use crate::{
     balance::{Balancing, Steering},
     holder::{Holder, who_listens},
+    overload::QUEUE_MAX,
 };
 use std::{
     fmt, io,
@@ -101,7 +102,7 @@ fn open(addr: SocketAddr, cpus: &[CpuId], balancing: &Balancing, probe: Probe) -
     let mut sockets = Vec::with_capacity(cpus.len());
     for cpu in cpus {
         let incoming_cpu = (balancing.steering == Steering::PacketsCpu).then_some(cpu.0 as usize);
-        let options = ListenOptions { incoming_cpu, ..ListenOptions::default() };
+        let options = ListenOptions { backlog: QUEUE_MAX, incoming_cpu };
         let socket = TcpListener::from(listen(bound, &options)?);
         bound = socket.local_addr()?;
         sockets.push(socket.into());
