@@ -34,12 +34,15 @@ const PARTS: [u32; 2] = [90, 30];
 /// used up, or all would come to wait for it.
 const CONNECTIONS: &str = "256";
 
+/// What it is called in rows.
+const PROGRAM: &str = "two servers";
+
 /// What is asked for.
 const FILE: (&str, usize) = ("1k.txt", 1024);
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`; a closed loop asks for a small file through it. The first rows are what each does alone. *By turns* both have \
+`balance roundrobin`; a closed loop asks for a small file through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
 the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
 answers, asked for twice a second. *Possible* is what both do alone, added, compared with twice the slow one. *Predicted* is what \
 the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
@@ -103,20 +106,26 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     for round in 0..options.rounds {
         let mut order = By::ALL;
         order.rotate_left(round % By::ALL.len());
+        let mut rates = Vec::new();
         for by in order {
             stop.check()?;
             let rate = one(options, by)?;
             eprintln!("{:<16} {rate:>8.0} requests/s", by.name());
-            let key = Key {
-                program: "two servers".into(),
-                variant: by.name().into(),
-                metric: "per_s",
-                unit: "req/s",
-            };
-            points.push(key, rate);
+            rates.push((by, rate));
         }
+        keep(&rates, &mut points);
     }
     Ok(report(options, &points))
+}
+
+/// What a round came to: rates, and each compared with that by turns of the same round.
+fn keep(rates: &[(By, f64)], points: &mut Points) {
+    let turns = rates.iter().find(|(by, _)| *by == By::Turns).map_or(0.0, |(_, rate)| *rate);
+    for &(by, rate) in rates {
+        let key = |metric, unit| Key { program: PROGRAM.into(), variant: by.name().into(), metric, unit };
+        points.push(key("per_s", "req/s"), rate);
+        points.push(key("of_turns", ""), rate / turns.max(f64::MIN_POSITIVE));
+    }
 }
 
 /// Runs the smoke size and checks its shape; asserts nothing about time. Nothing, after a line, where something is missing.
@@ -133,7 +142,9 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
         return Ok(None);
     }
     let report = run(options, stop)?;
-    report.check(&By::ALL.map(|by| (by.name(), "per_s")))?;
+    for metric in ["per_s", "of_turns"] {
+        report.check(&By::ALL.map(|by| (by.name(), metric)))?;
+    }
     Ok(Some(report))
 }
 
@@ -234,16 +245,15 @@ fn report(options: &Options, points: &Points) -> Report {
         ("load", format!("vermeil load, {CONNECTIONS} connections{}", options.size.note())),
         ("rounds", options.rounds.to_string()),
     ];
-    let rate = |by: By| points.summary("two servers", by.name(), "per_s").map_or(0.0, |rate| rate.median);
+    let rate = |by: By| points.summary(PROGRAM, by.name(), "per_s").map_or(0.0, |rate| rate.median);
     let mut table = Table::new(
         1,
-        &["HAProxy goes", "requests per second", "spread", "of by turns", "predicted", "possible"],
+        &["HAProxy goes", "requests per second", "spread", "of by turns", "spread", "predicted", "possible"],
     );
     let known = |share: Option<f64>| {
         share.filter(|share| share.is_finite()).map_or(String::new(), |share| format!("{share:.2}"))
     };
     for by in By::ALL {
-        let share = rate(by) / rate(By::Turns).max(f64::MIN_POSITIVE);
         let together = |idle: f64| together(rate(By::Fast) * (1.0 - idle), rate(By::Slow));
         let (predicted, possible) = match by {
             By::Fast | By::Slow => (None, None),
@@ -252,9 +262,10 @@ fn report(options: &Options, points: &Points) -> Report {
         };
         table.push([
             by.name().into(),
-            points.median("two servers", by.name(), "per_s"),
-            points.spread("two servers", by.name(), "per_s"),
-            format!("{share:.2}"),
+            points.median(PROGRAM, by.name(), "per_s"),
+            points.spread(PROGRAM, by.name(), "per_s"),
+            points.median(PROGRAM, by.name(), "of_turns"),
+            points.spread(PROGRAM, by.name(), "of_turns"),
             known(predicted),
             known(possible),
         ]);

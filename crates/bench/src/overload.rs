@@ -87,7 +87,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let report = run(options, stop)?;
-    let metrics = ["capacity_per_s", "good_per_s", "of_peak", "cpu_us", "p99_ms", "recovery_s"];
+    let metrics = ["capacity_per_s", "good_per_s", "of_peak", "of_floor", "cpu_us", "p99_ms", "recovery_s"];
     report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
     report.check(&metrics.map(|metric| (Subject::Floor.name(), metric)))?;
     Ok(report)

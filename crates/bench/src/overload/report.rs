@@ -15,8 +15,10 @@ Each request has a connection of its own, and its client gives up after a second
 answers with a status below 400 in that time; *of its peak* compares them with the most that the same server gave at any \
 level of the same round; the lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
 included. The *floor* is a loop that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections: it refuses \
-nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
-tenth of a second. The first second of an overload is not counted. *Recovered* is how long after the overload half of the \
+nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine; *of the floor's* compares the part of the peak with the \
+floor's in the same round. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
+tenth of a second. The first second of an overload is not counted. Each server has answered one request before. A run in \
+which one request in a hundred began 100 ms late or more, or the hypervisor took more than 2 % of the machine's time, is repeated, twice at most. *Recovered* is how long after the overload half of the \
 capacity, which is offered then, is served again. Every number is the median of interleaved rounds.
 
 **What it does not show.** A server that has a whole machine: this one is held to a part of a cpu, so that the load can offer \
@@ -46,6 +48,7 @@ fn table(points: &Points) -> Table {
         "good/s",
         "of its peak",
         "spread",
+        "of the floor's",
         "µs each",
         "p99 ms",
         "recovered s",
@@ -65,6 +68,7 @@ fn table(points: &Points) -> Table {
             of_peak
                 .map(|share| format!("{} – {}", percent(share.low), percent(share.high)))
                 .unwrap_or_default(),
+            median("of_floor").map(percent).unwrap_or_default(),
             text("cpu_us"),
             text("p99_ms"),
             text("recovery_s"),

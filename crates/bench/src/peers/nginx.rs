@@ -15,6 +15,9 @@ use crate::{Error, Result};
 /// Which content type an extension has.
 const TYPES: &str = "/etc/nginx/mime.types";
 
+/// Connections that its listeners queue: as many as one core's listener of Vermeil.
+const BACKLOG: u32 = 1024;
+
 /// How nginx sends the body of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sending {
@@ -55,8 +58,8 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
 /// # Errors
 /// As for [`command`].
 pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: Sending) -> Result<Command> {
-    let listen = format!("listen {} backlog=4096;", setting.address);
-    let both = format!("{listen}\n        listen {http2} http2 backlog=4096;");
+    let listen = format!("listen {} backlog={BACKLOG};", setting.address);
+    let both = format!("{listen}\n        listen {http2} http2 backlog={BACKLOG};");
     start(setting, configuration(setting, sending).replace(&listen, &both))
 }
 
@@ -92,7 +95,7 @@ http {{
     {temporary}
     upstream php {{ server unix:{socket}; {keepalive} }}
     server {{
-        listen {address} backlog=4096;
+        listen {address} backlog={BACKLOG};
         root {root};
         index index.html index.php;
         location ~ \\.php$ {{
@@ -211,7 +214,7 @@ http {{
     open_file_cache_errors on;
     {temporary}
     server {{
-        listen {address} backlog=4096;
+        listen {address} backlog={BACKLOG};
         root {root};
     }}
 }}
