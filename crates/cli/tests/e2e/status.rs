@@ -57,6 +57,8 @@ fn the_status_tells_what_was_done(io: Io) {
         instance["cores"].as_array().unwrap().iter().map(|core| core[field].as_u64().unwrap()).sum()
     };
     assert_eq!((sum("requests"), sum("connections")), (18, 3));
+    assert_eq!((sum("accepted"), sum("sent_away")), (3, 0));
+    assert!((1..=3).contains(&sum("sampled")) && sum("sampled_here") <= sum("sampled"), "{instance}");
     assert!(sum("looked_up") >= 2 && sum("looked_up") < 18, "most were hits: {instance}");
     assert!(instance["cores"].as_array().unwrap().iter().all(|core| core["answered"] == true));
     // The page, what is not there, and the site's own page for that, which is not there either.
@@ -70,9 +72,12 @@ fn the_status_tells_what_was_done(io: Io) {
     assert_eq!((&instance["log"]["target"], &instance["php"]), (&"off".into(), &Value::Null));
     let text = ask("status", &control, &[]);
     let text = String::from_utf8(text.stdout).unwrap();
-    for words in
-        [&format!("pid {}: serving for ", server.pid()), "requests: 18, 0 answers cut", "page tables"]
-    {
+    for words in [
+        &format!("pid {}: serving for ", server.pid()),
+        "requests: 18, 0 answers cut",
+        "accepted: 3 ",
+        "page tables",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     server.stops_clean();

@@ -23,15 +23,15 @@ pub(crate) enum Accepted {
 
 /// What one core accepted. Counts are since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AcceptCounts {
+pub(crate) struct AcceptCounts {
     /// Connections, all of them.
-    pub(super) accepted: u64,
+    pub(crate) accepted: u64,
     /// Those of them that a neighbour did not come to take.
-    pub(super) taken_over: u64,
+    pub(crate) taken_over: u64,
     /// Those of them that were asked for their cpu.
-    pub(super) sampled: u64,
+    pub(crate) sampled: u64,
     /// Those of the sample whose packets are handled on this core's cpu.
-    pub(super) sampled_here: u64,
+    pub(crate) sampled_here: u64,
 }
 
 #[derive(Debug, Default)]
@@ -73,14 +73,18 @@ impl Counters {
     }
 
     pub(super) fn all(&self) -> Vec<AcceptCounts> {
+        (0..self.cores.len()).map(|core| self.of(core)).collect()
+    }
+
+    pub(super) fn of(&self, core: usize) -> AcceptCounts {
         let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let counts = self.cores.iter().map(|words| AcceptCounts {
+        let words = &self.cores[core];
+        AcceptCounts {
             accepted: get(&words.accepted),
             taken_over: get(&words.taken_over),
             sampled: get(&words.sampled),
             sampled_here: get(&words.sampled_here),
-        });
-        counts.collect()
+        }
     }
 }
 

@@ -241,6 +241,12 @@ impl Balancing {
         self.counters.is_sample(core)
     }
 
+    /// What `core` has accepted, and how many connections for it the kernel has given to others.
+    pub(crate) fn of_core(&self, core: usize) -> (AcceptCounts, u64) {
+        let sent_away = self.board.as_deref().map_or(0, |board| board.core(core).sent_away());
+        (self.counters.of(core), sent_away)
+    }
+
     /// What was counted, in one line for people.
     pub(crate) fn summary(&self) -> String {
         let sum = |of: fn(&AcceptCounts) -> u64| self.counters.all().iter().map(of).sum::<u64>();

@@ -170,6 +170,7 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
         };
         let CoreAnswer { connections, door, polling, paths, looked_up } = answer.copied().unwrap_or_default();
+        let (accepts, sent_away) = server.balancing.of_core(index as usize);
         CoreStatus {
             core: index,
             cpu: known.cpu as u64,
@@ -186,6 +187,11 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             looked_up,
             requests: server.requests_of(index as usize),
             ready_colors: known.ready_colors as u64,
+            accepted: accepts.accepted,
+            taken_over: accepts.taken_over,
+            sent_away,
+            sampled: accepts.sampled,
+            sampled_here: accepts.sampled_here,
         }
     };
     (0..).zip(&snapshot.cores).map(core).collect()

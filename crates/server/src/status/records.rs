@@ -141,6 +141,16 @@ record! {
         requests: u64,
         /// Colors waiting for it.
         ready_colors: u64,
+        /// Connections accepted.
+        accepted: u64,
+        /// Of these, those taken over from a neighbour that did not come to take them.
+        taken_over: u64,
+        /// Connections for this core that the kernel has given to another, since too much work waited here (`--balance load-aware`).
+        sent_away: u64,
+        /// Of those accepted, those that were asked which cpu handles their packets: one in 16.
+        sampled: u64,
+        /// Of these, those whose packets its own cpu handles.
+        sampled_here: u64,
     }
 }
 

@@ -50,6 +50,7 @@ impl Display for InstanceStatus {
         )?;
         self.cores.iter().try_for_each(|core| core.fmt(f))?;
         writeln!(f, "\nrequests: {}, {} answers cut", self.requests, self.answers_cut)?;
+        accepted(&self.cores, f)?;
         let hosts = &self.hosts;
         writeln!(
             f,
@@ -83,6 +84,24 @@ impl Display for InstanceStatus {
         }
         Ok(())
     }
+}
+
+/// What came to the cores of an instance, and how.
+fn accepted(cores: &[CoreStatus], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let sum = |of: fn(&CoreStatus) -> u64| cores.iter().map(of).sum::<u64>();
+    write!(
+        f,
+        "accepted: {} connections, {} taken over from a core that did not come, {} sent elsewhere by the kernel",
+        sum(|core| core.accepted),
+        sum(|core| core.taken_over),
+        sum(|core| core.sent_away)
+    )?;
+    let (sampled, here) = (sum(|core| core.sampled), sum(|core| core.sampled_here));
+    if sampled > 0 {
+        let share = here as f64 * 100.0 / sampled as f64;
+        write!(f, ", {share:.0} % of a sample of {sampled} on the cpu of their packets")?;
+    }
+    writeln!(f)
 }
 
 impl Display for CoreStatus {
