@@ -8,6 +8,7 @@
 use crate::{
     ColorId,
     canary::{Bug, planted},
+    memory,
     resident::Resident,
     sync::{AtomicBool, Ordering},
 };
@@ -87,9 +88,22 @@ unsafe impl Send for Event {}
 impl Event {
     /// An event that runs `body` once.
     pub fn once<T: Run>(body: T) -> Self {
-        let node = Box::new(Once { header: Header::new(&Once::<T>::VTABLE), body });
-        // SAFETY: `Box::into_raw` is never null.
-        Self(unsafe { NonNull::new_unchecked(Box::into_raw(node).cast()) })
+        Self::once_with(|| body)
+    }
+
+    /// An event that runs once what `make` makes. It is made where it will stand: what is copied there by halves has to be
+    /// waited for. Should `make` panic, the memory for it is lost.
+    // Inlined, or it is copied nevertheless.
+    #[inline(always)]
+    pub fn once_with<T: Run>(make: impl FnOnce() -> T) -> Self {
+        let node = memory::get::<Once<T>>();
+        let body = make();
+        // SAFETY: the memory is ours and large enough; nothing stands there that could be lost.
+        unsafe {
+            (&raw mut (*node.as_ptr()).header).write(Header::new(&Once::<T>::VTABLE));
+            (&raw mut (*node.as_ptr()).body).write(body);
+        }
+        Self(node.cast())
     }
 
     /// Writes `label` on the event.
@@ -143,15 +157,29 @@ impl<T: Run> Once<T> {
     const VTABLE: Vtable = Vtable { run: Self::run, discard: Self::discard };
 
     unsafe fn run(header: NonNull<Header>) {
-        // SAFETY: the vtable is only installed by `Event::once::<T>`, whose box this pointer is.
-        let node = unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) };
-        let Once { body, .. } = *node;
-        body.run();
+        // SAFETY: as `take` asks: an event is run or discarded, once.
+        unsafe { Self::take(header) }.run();
     }
 
     unsafe fn discard(header: NonNull<Header>) {
         // SAFETY: as above.
-        drop(unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) });
+        drop(unsafe { Self::take(header) });
+    }
+
+    /// Takes the body out and gives the memory back.
+    ///
+    /// # Safety
+    /// `header` is that of an event of this type, which nobody makes use of from now on.
+    #[inline(always)]
+    unsafe fn take(header: NonNull<Header>) -> T {
+        let node = header.cast::<Self>();
+        // SAFETY: the vtable is only installed by `Event::once_with::<T>`, which wrote a body there. Nothing in the header
+        // has to be dropped.
+        unsafe {
+            let body = (&raw const (*node.as_ptr()).body).read();
+            memory::give_back(node);
+            body
+        }
     }
 }
 

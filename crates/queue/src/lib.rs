@@ -5,7 +5,7 @@
 //! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
 //! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
-//! Read in this order: `event`, `color` (the count-token protocol), `colored`, `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
+//! Read in this order: `event` (and `memory`), `color` (the count-token protocol), `colored`, `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
 #![allow(
@@ -17,6 +17,7 @@ mod canary;
 mod color;
 mod colored;
 mod event;
+mod memory;
 mod parking;
 mod ready;
 mod resident;

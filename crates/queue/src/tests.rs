@@ -320,3 +320,41 @@ fn a_ring_keeps_the_last_and_says_how_many_there_were() {
     // One place is always taken to be the one that is being written.
     assert_eq!(ring.recent(), (6, vec![[6, 60], [7, 70], [8, 80]]));
 }
+
+/// A body of some size.
+struct Sized<const BYTES: usize>([u8; BYTES], Arc<Mutex<usize>>);
+
+impl<const BYTES: usize> Run for Sized<BYTES> {
+    fn run(self) {
+        *self.1.lock().unwrap() += self.0.iter().filter(|byte| **byte == 7).count();
+    }
+}
+
+/// More than a thread and the depot keep, of sizes that are kept and of one that is not, from a thread that ends to another.
+#[test]
+fn events_of_any_size_go_through_threads_that_end() {
+    const EVENTS: usize = 20_000;
+    let sum = Arc::new(Mutex::new(0));
+    let mut bytes = 0;
+    for _ in 0..2 {
+        let poster = std::thread::spawn({
+            let sum = sum.clone();
+            move || {
+                let events = (0..EVENTS).flat_map(|_| {
+                    [
+                        Event::once(Sized([7; 1], sum.clone())),
+                        Event::once(Sized([7; 100], sum.clone())),
+                        Event::once(Sized([7; 1_000], sum.clone())),
+                    ]
+                });
+                events.collect::<Vec<_>>()
+            }
+        });
+        let mut events = poster.join().unwrap();
+        drop(events.split_off(2 * EVENTS));
+        bytes += events.len() / 3 * 1_101 + [0, 1, 101][events.len() % 3];
+        std::thread::spawn(move || events.into_iter().for_each(Event::run)).join().unwrap();
+    }
+    assert_eq!(*sum.lock().unwrap(), bytes);
+    assert_eq!(Arc::strong_count(&sum), 1, "what was not run was dropped");
+}

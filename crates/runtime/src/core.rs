@@ -12,6 +12,7 @@ use crate::{
     observed::Stamping,
     pace::Pace,
     shared::{CoreShared, Shared, add},
+    steal::Haul,
     timers::Timers,
     when::Meeting,
 };
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) hop: RefCell<Option<Color>>,
     /// Searches since one found something.
     pub(crate) looked_in_vain: Cell<u32>,
+    pub(crate) haul: RefCell<Haul>,
     /// The last moment the measuring clock was read at.
     measured_ns: Cell<u64>,
     /// How long the last activation took, where that is measured of each.
@@ -142,6 +144,7 @@ impl Core {
             meeting: RefCell::default(),
             hop: RefCell::default(),
             looked_in_vain: Cell::new(0),
+            haul: RefCell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),
             shared,

@@ -308,7 +308,7 @@ impl<E: Send + 'static> Handler<E> {
         }
         color.push(
             self.code.index,
-            Event::once(Posted { code: self.code, counted: Counted { shared, core }, event }),
+            Event::once_with(|| Posted { code: self.code, counted: Counted { shared, core }, event }),
         );
         Ok(())
     }

@@ -17,11 +17,16 @@ use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Stealing, St
 /// lines to themselves. Guess.
 const LINGER_PAUSES: usize = 8;
 
-/// What one visit to a victim brought.
-#[derive(Default)]
-struct Haul {
+/// What one visit to a victim brought. A core has one, and uses it again.
+pub(crate) struct Haul {
     colors: Vec<Stolen<Token>>,
     worth_ns: u64,
+}
+
+impl Default for Haul {
+    fn default() -> Self {
+        Self { colors: Vec::with_capacity(HAUL_MAX), worth_ns: 0 }
+    }
 }
 
 impl Core {
@@ -108,14 +113,15 @@ impl Core {
         if !self.shared.stealing.may_pay(&hint, start_ns, steal_ns) {
             return false;
         }
-        let haul = self.take(victim, &hint, (distance, steal_ns), start_ns);
+        let mut haul = self.haul.borrow_mut();
+        self.take(&mut haul, victim, &hint, (distance, steal_ns), start_ns);
         if haul.colors.is_empty() {
             return false;
         }
         let (shared, mine) = (&self.shared, self.mine());
         let colors = haul.colors.len() as u64;
         mine.ready.with(|ready| {
-            for Stolen { token, entries } in haul.colors {
+            for Stolen { token, entries } in haul.colors.drain(..) {
                 shared.put(ready, token, entries);
             }
         });
@@ -130,11 +136,12 @@ impl Core {
     /// Takes the best colors of `victim` that pay, as many as are due, unless somebody else is at its queue.
     fn take(
         &self,
+        haul: &mut Haul,
         victim: CoreIndex,
         hint: &Hint,
         (distance, steal_ns): (Distance, u64),
         now_ns: u64,
-    ) -> Haul {
+    ) {
         let mut learner = self.learner.borrow_mut();
         let shared = &self.shared;
         let mut pays = |token: &Token| {
@@ -143,7 +150,7 @@ impl Core {
             shared.may_go(color, self.index)
                 && (shared.stealing.pays(&candidate, steal_ns) || learner.explores(&candidate, steal_ns))
         };
-        let mut haul = Haul::default();
+        haul.worth_ns = 0;
         shared.core(victim.0).ready.try_with(|ready| {
             while haul.colors.len() < HAUL_MAX
                 && let Some(stolen) = ready.steal(&mut pays)
@@ -159,7 +166,6 @@ impl Core {
                 }
             }
         });
-        haul
     }
 
     /// How long this core may sleep before it must look at the busy ones: it becomes the sentinel, unless another is or

@@ -10,6 +10,9 @@ use slab::Slab;
 /// others hardly are. Guess.
 const CANDIDATES_MAX: usize = 8;
 
+/// Colors that there is room for from the start, so that a thief that takes more than ever before allocates nothing. 12 KiB a core.
+const COLORS_AT_ONCE: usize = 256;
+
 /// No node.
 const NONE: u32 = u32::MAX;
 
@@ -58,7 +61,7 @@ impl<T> Colors<T> {
     pub(super) fn new(shares: Option<Shares>) -> Self {
         let empty = Ends { first: NONE, last: NONE };
         Self {
-            nodes: Slab::new(),
+            nodes: Slab::with_capacity(COLORS_AT_ONCE),
             core_queues: [empty; CLASSES_MAX],
             shares: shares.map(Box::new),
             running: ClassIndex::default(),
