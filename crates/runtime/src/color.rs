@@ -9,7 +9,7 @@ use std::{
     },
 };
 use vermeil_queue::{ColorId, ColorQueue, Event};
-use vermeil_sched::{CoreIndex, HandlerIndex, Leader, Placement};
+use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Leader, Placement};
 
 /// A color's queue, as the cores share it.
 pub(crate) type Queue = ColorQueue<About>;
@@ -34,6 +34,8 @@ pub(crate) struct About {
     /// The core that a plan wants it on, `NOWHERE` if it is there or no plan says: written by the controller, taken by
     /// whoever queues the token.
     wanted: AtomicU32,
+    /// Who has called it how often, as [`Calls`] has it. Written by whoever makes its token.
+    calls: AtomicU32,
     /// When it was moved last, on the measuring clock; zero if never.
     pub(crate) moved_ns: AtomicU64,
 }
@@ -51,6 +53,7 @@ impl About {
             bound_to_driver: AtomicBool::new(false),
             ran_on: AtomicU32::new(NOWHERE),
             wanted: AtomicU32::new(NOWHERE),
+            calls: AtomicU32::new(Calls::default().0),
             moved_ns: AtomicU64::new(0),
         }
     }
@@ -91,6 +94,17 @@ impl About {
         }
         let wanted = self.wanted.swap(NOWHERE, Ordering::Relaxed);
         (wanted != NOWHERE).then_some(CoreIndex(wanted))
+    }
+
+    /// Core `caller` has made its token while it lived on `home`; how often in a row.
+    #[inline]
+    pub(crate) fn called(&self, caller: CoreIndex, home: CoreIndex) -> u32 {
+        let before = Calls(self.calls.load(Ordering::Relaxed));
+        let calls = before.and(caller, home);
+        if calls != before {
+            self.calls.store(calls.0, Ordering::Relaxed);
+        }
+        calls.number()
     }
 
     pub(crate) fn handler(&self) -> HandlerIndex {

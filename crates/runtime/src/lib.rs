@@ -42,6 +42,7 @@
 
 mod blocking;
 mod builder;
+mod calls;
 mod color;
 mod control;
 mod core;

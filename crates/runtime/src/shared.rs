@@ -208,25 +208,6 @@ impl Shared {
         }
     }
 
-    /// Moves a color to core `here`, which has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
-    pub(crate) fn bring_to_poster(&self, token: &Token, here: CoreIndex) {
-        let color = token.color();
-        let home = CoreIndex(color.core());
-        if self.stealing != Stealing::Learned || here == home || !self.core(home.0).parking.is_asleep() {
-            return;
-        }
-        let unit = self.control.as_ref().and_then(|control| control.unit(color.about.handler()));
-        if unit.is_some() || !self.may_go(color, here) {
-            return;
-        }
-        let distance = self.layout.distance(home, here);
-        let candidate = self.candidate(color, &self.hint(here), distance, self.clock.now_ns());
-        let (_, wake_ns) = move_costs(distance);
-        if self.stealing.comes_to_poster(&candidate, wake_ns) {
-            token.move_to(here.0);
-        }
-    }
-
     /// Something was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
     pub(crate) fn ring(&self, index: u32) -> bool {
         let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
@@ -518,7 +499,7 @@ impl CoreShared {
 
 /// What a move over `distance` and the wake before it are taken to cost by whoever does not steal: the thief, who has
 /// timed its own, asks again.
-fn move_costs(distance: Distance) -> (u64, u64) {
+pub(crate) fn move_costs(distance: Distance) -> (u64, u64) {
     let assumed = StealCost::default();
     (assumed.estimate_ns(distance), assumed.wake_ns())
 }

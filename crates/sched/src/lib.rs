@@ -1,12 +1,13 @@
 //! What a core does next and where a color goes, without threads or clocks.
 //!
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on pinned threads in the
-//! runtime. Owns the turn (`turn`), what waits for a core (`ready`), how its time is divided (`share`), when it is stolen (`steal`), when it goes on although others wait (`stay`), the policies by name
+//! runtime. Owns the turn (`turn`), what waits for a core (`ready`), how its time is divided (`share`), when it is stolen (`steal`), when it comes to who calls it (`calls`), when it goes on although others wait (`stay`), the policies by name
 //! (`policy`), the cores as policies see them (`layout`), what handlers cost (`cost`) and post (`flow`), where they stand
 //! (`plan`) and what moves them (`control`), and the form of what was recorded of a run (`recording`). Knows no time, no I/O,
 //! no lock.
 
 mod budget;
+mod calls;
 pub mod control;
 pub mod cost;
 mod error;
@@ -26,6 +27,7 @@ mod steal;
 mod turn;
 
 pub use budget::{Budget, Exploration, Sampler};
+pub use calls::{CALLS_TO_COME, Calls};
 pub use cost::{HandlerCost, Prior, Sample, StealCost};
 pub use error::Error;
 pub use hint::Hint;

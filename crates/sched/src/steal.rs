@@ -48,6 +48,13 @@ const PATIENCE: u64 = 16;
 /// How many times the cost of a move must pass between two moves of a color: it must not bounce. Guess.
 const COOLDOWN: u64 = 4;
 
+impl Candidate {
+    /// Whether its last move, like one that costs `steal_ns` now, was long enough ago.
+    pub(crate) fn has_rested(&self, steal_ns: u64) -> bool {
+        self.since_move_ns > COOLDOWN.saturating_mul(steal_ns.saturating_add(self.penalty_ns))
+    }
+}
+
 impl Stealing {
     /// How the queues are kept.
     pub fn order(self) -> Order {
@@ -92,7 +99,7 @@ impl Stealing {
                 color.wait_ns > move_ns
                     && (color.worth_ns > REPAID.saturating_mul(move_ns)
                         || color.wait_ns > PATIENCE.saturating_mul(move_ns))
-                    && color.since_move_ns > COOLDOWN.saturating_mul(move_ns)
+                    && color.has_rested(steal_ns)
             }
         }
     }

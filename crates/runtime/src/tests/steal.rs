@@ -2,10 +2,10 @@
 //! caught behind a long event.
 
 use super::{PATIENCE, eventually};
-use crate::{Colored, Handle, Policy, Runtime, TcpListener, core_index};
+use crate::{Colored, CoreIndex, Handle, Handler, Policy, Runtime, TcpListener, core_index};
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -181,4 +181,44 @@ fn tasks_and_their_timers_follow_their_color() {
         assert_eq!(all.wait().expect("ends"), (0..30).sum::<i32>(), "{policy}");
         assert_eq!(runtime.shutdown(PATIENCE).tasks_cancelled, 0);
     }
+}
+
+/// A color that one other core calls, and nobody else, goes to live there, though its own core does not sleep.
+#[test]
+fn a_color_comes_to_who_calls_it_again_and_again() {
+    let runtime = runtime(Policy::Adaptive);
+    let handle = runtime.handle();
+    let (first, last) = (CoreIndex(0), CoreIndex(1));
+    let over = Arc::new(AtomicBool::new(false));
+    let busy = handle.spawn_on(&handle.color_on(first), {
+        let over = over.clone();
+        async move {
+            while !over.load(Ordering::Acquire) {
+                crate::yield_now().await;
+            }
+        }
+    });
+    let maker = handle.clone();
+    let made = handle.spawn_on(&handle.color_on(first), async move { maker.color() });
+    let called = made.wait().expect("ends");
+    assert_eq!(called.core(), first);
+    let call: Arc<OnceLock<Handler<()>>> = Arc::default();
+    let answer = handle.handler("answer", {
+        let (call, caller) = (call.clone(), handle.color_on(last));
+        move |()| call.get().expect("set before").post(&caller, ()).expect("below the bound")
+    });
+    let calls = handle.handler("call", {
+        let (called, over) = (called.clone(), over.clone());
+        move |()| {
+            if !over.load(Ordering::Acquire) {
+                answer.post(&called, ()).expect("below the bound");
+            }
+        }
+    });
+    assert!(call.set(calls).is_ok(), "set once");
+    calls.post(&handle.color_on(last), ()).expect("below the bound");
+    eventually("the color comes to its caller", || called.core() == last);
+    over.store(true, Ordering::Release);
+    busy.wait().expect("ends");
+    runtime.shutdown(PATIENCE);
 }

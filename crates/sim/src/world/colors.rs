@@ -4,7 +4,7 @@
 //! exist. Owns both stores and the sums kept with them. Leaves out where tokens go (`ready.rs`). Checked from outside by
 //! `check.rs`.
 
-use vermeil_sched::{CoreIndex, Leader, Placement, Slot};
+use vermeil_sched::{Calls, CoreIndex, Leader, Placement, Slot};
 
 /// Nothing: no event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -59,6 +59,8 @@ pub(crate) struct Color {
     pub(crate) leader: Option<Leader>,
     pub(crate) slot: Slot,
     pub(crate) moved_ns: Option<u64>,
+    /// Who has called it how often.
+    pub(crate) calls: Calls,
     /// Sum over the queued events.
     pub(crate) worth_ns: u64,
     /// Queued events that came with a steal, whose run time counts as stolen.
@@ -105,6 +107,7 @@ impl Colors {
             leader: None,
             slot: Slot(NONE),
             moved_ns: None,
+            calls: Calls::default(),
             worth_ns: 0,
             stolen: 0,
             len: 0,

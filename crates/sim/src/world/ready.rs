@@ -4,8 +4,8 @@
 //! that wakes. Whether somebody is woken is the scheduler's decision.
 
 use vermeil_sched::{
-    Candidate, ClassIndex, CoreIndex, Distance, Gather, HandlerIndex, Hint, Leader, Order, Placement,
-    StealCost, Stealing, WATCH_NS, WorthClass,
+    CALLS_TO_COME, Candidate, ClassIndex, CoreIndex, Distance, Gather, HandlerIndex, Hint, Leader, Order,
+    Placement, StealCost, Stealing, WATCH_NS, WorthClass,
 };
 
 use super::World;
@@ -80,20 +80,33 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Moves a color to the core that has just posted to it, if its own sleeps and that pays. Not one that a plan has placed.
+    /// Moves a color to the core that has just posted to it, if that pays. Not one that a plan has placed.
     fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
-        let waiting = self.colors.color(color);
-        let (home, may_go) = (waiting.core, !waiting.is_fixed());
-        let Some(here) = by.filter(|by| *by != home) else { return };
-        let stays = self.options.ideal || self.stealing != Stealing::Learned || !may_go;
-        if stays || self.core(home).phase == Phase::Awake || self.wanted_core(color).is_some() {
+        let Some(here) = by.filter(|_| self.stealing == Stealing::Learned) else { return };
+        let called = self.colors.color_mut(color);
+        let (home, may_go) = (called.core, !called.is_fixed());
+        called.calls = called.calls.and(here, home);
+        let calls = called.calls.number();
+        let asleep = self.core(home).phase != Phase::Awake;
+        let stays = self.options.ideal || here == home || !asleep && calls < CALLS_TO_COME;
+        if stays || !may_go || self.wanted_core(color).is_some() {
             return;
         }
-        let hint = self.hint_of(here, at_ns);
         let distance = self.machine.layout().distance(home, here);
-        let candidate = self.candidate(color, hint.wait_ns(at_ns), distance, at_ns);
-        if self.stealing.comes_to_poster(&candidate, StealCost::default().wake_ns()) {
-            self.colors.color_mut(color).core = here;
+        let candidate = self.candidate(color, self.hint_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
+        let assumed = StealCost::default();
+        let comes = if asleep {
+            self.stealing.comes_to_poster(&candidate, assumed.wake_ns())
+        } else {
+            let wait_at_home_ns = self.hint_of(home, at_ns).wait_ns(at_ns);
+            self.stealing.comes_to_caller(&candidate, wait_at_home_ns, assumed.estimate_ns(distance))
+        };
+        if comes {
+            let coming = self.colors.color_mut(color);
+            coming.core = here;
+            if !asleep {
+                coming.moved_ns = Some(at_ns);
+            }
             self.note_moved(color, home, here);
         }
     }
