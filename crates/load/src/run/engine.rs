@@ -227,6 +227,8 @@ impl<'a> Course<'a> {
             let next = begins + self.interval;
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
+            // Before what they have counted is collected: the last of them may count and go meanwhile.
+            let over = self.field.users() == 0;
             self.field.ledger.collect(&mut self.last);
             let now = Instant::now();
             if phase == Phase::Window && now >= phase_ends {
@@ -250,7 +252,7 @@ impl<'a> Course<'a> {
                 self.interrupted = true;
                 return ControlFlow::Break(());
             }
-            if self.field.users() == 0 {
+            if over {
                 return ControlFlow::Break(());
             }
             if now >= phase_ends {

@@ -67,11 +67,11 @@ struct Args {
     #[arg(long, default_value_t = 4096)]
     queue: u16,
     /// With --io php: where PHP listens.
-    #[arg(long, required_if_eq("io", "php"), default_value = "")]
-    socket: PathBuf,
+    #[arg(long, required_if_eq("io", "php"))]
+    socket: Option<PathBuf>,
     /// With --io php: the program that is asked for.
-    #[arg(long, required_if_eq("io", "php"), default_value = "")]
-    script: PathBuf,
+    #[arg(long, required_if_eq("io", "php"))]
+    script: Option<PathBuf>,
     /// With --io php: connections to PHP, as many as it has children.
     #[arg(long, default_value_t = 1)]
     children: usize,
@@ -90,7 +90,11 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> io::Result<()> {
     let head = if args.head_apart { Head::Apart } else { Head::Joined };
     let file = args.file.as_deref().map(|path| (path, head));
-    let php = Php { socket: args.socket.clone(), script: args.script.clone(), children: args.children };
+    let php = Php {
+        socket: args.socket.clone().unwrap_or_default(),
+        script: args.script.clone().unwrap_or_default(),
+        children: args.children,
+    };
     let body = match args.io {
         Io::Php => php.body_bytes()?,
         Io::Epoll | Io::Uring | Io::Once => args.body,
