@@ -1,7 +1,7 @@
 //! One event: a type-erased, owning pointer to something that can be run, with the link of the queue it stands in.
 //!
-//! Two kinds. An [`Event::once`] is allocated for one run and freed by it. A [`Repeating`] event is shared (a task is
-//! one): it can be posted again and again without allocation, and its `posted` bit keeps it from standing in a queue
+//! Two kinds. An [`Event::once`] is made for one run, in memory that is used again (`memory.rs`). A [`Repeating`] event is
+//! shared (a task is one): it can be posted again and again without allocation, and its `posted` bit keeps it from standing in a queue
 //! twice. Leaves out colors and order: `color.rs`. Checked in `model/repeat.rs` (no lost post) and `tests.rs` (drops).
 #![allow(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Memory of events that run once: once as many have stood in queues as ever stand there, none is allocated (I16).
 //!
-//! Bonwick's magazines ("Magazines and Vmem", 2001): who runs an event keeps its memory, in chains of [`CHAIN`] pieces of one size;
-//! full chains go through a depot to whoever posts more than it runs, with one lock for as many events. Memory stays in the process,
-//! and so on its node. What is larger than [`BYTES_MAX`] is the allocator's, as is what a full depot does not take. Leaves out what an event is.
-//! Checked in `tests.rs` (sizes, drops, threads that end) and, with the whole runtime, by its test `allocations`.
+//! Bonwick's magazines ("Magazines and Vmem", 2001): who runs an event keeps its memory, in chains of [`CHAIN`] pieces of one
+//! size; full chains go through a depot to whoever posts more than it runs, with one lock for as many events. Memory stays in
+//! the process, and so on its node. What is larger than [`BYTES_MAX`] is the allocator's, as is what a full depot does not take.
+//! Leaves out what an event is. Checked in `tests.rs` (sizes, drops, threads that end) and, with the whole runtime, by its test `allocations`.
 #![allow(unsafe_code)]
 
 use std::{
