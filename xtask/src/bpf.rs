@@ -22,9 +22,10 @@ const COMPILER: &str = "clang-14";
 const FLAGS: [&str; 6] = ["-O2", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"];
 
 /// Programs, and what each is for.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("accept", "Chooses the socket of a new connection."),
     ("classify", "Chooses the cpu of a packet in front of the stack."),
+    ("drops", "Counts packets that a cpu was to handle and that were dropped."),
     ("meter", "Counts reads on the cpu that handled the packets, and elsewhere."),
 ];
 

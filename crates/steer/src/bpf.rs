@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-pub(crate) use programs::{ACCEPT, CLASSIFY, METER};
+pub(crate) use programs::{ACCEPT, CLASSIFY, DROPS, METER};
 
 /// Of `linux/bpf.h`.
 mod number {
@@ -21,6 +21,7 @@ mod number {
     pub(super) const MAP_LOOKUP: u32 = 1;
     pub(super) const MAP_UPDATE: u32 = 2;
     pub(super) const PROG_LOAD: u32 = 5;
+    pub(super) const INFO_BY_FD: u32 = 15;
     pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
     pub(super) const LINK_CREATE: u32 = 28;
     /// `BPF_XDP` of `enum bpf_attach_type`.
@@ -131,6 +132,26 @@ pub(crate) fn lookup(map: BorrowedFd<'_>, key: u32, value: &mut [u8]) -> io::Res
     let attributes = entry(map, &key, value.as_mut_ptr() as u64);
     // SAFETY: as for `update`, with the kernel writing.
     unsafe { bpf(number::MAP_LOOKUP, &attributes).map(drop) }
+}
+
+/// A count for each of the `possible` cpus, added up.
+pub(crate) fn sum(counts: BorrowedFd<'_>, key: u32, possible: usize) -> u64 {
+    let mut bytes = vec![0; possible * 8];
+    // The map exists as long as its descriptor.
+    lookup(counts, key, &mut bytes).expect("an array of counts with that key");
+    bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).sum()
+}
+
+/// The number by which the kernel names a map.
+pub(crate) fn map_id(map: BorrowedFd<'_>) -> io::Result<u32> {
+    // The beginning of `struct bpf_map_info`: type and id. The kernel tells as much as there is room for.
+    let mut info = [0u32; 2];
+    let mut attributes = [0; 16];
+    attributes[0] = pair(handle(map), size_of_val(&info) as u32);
+    attributes[1] = info.as_mut_ptr() as u64;
+    // SAFETY: `info` lives for the call and is as long as said.
+    unsafe { bpf(number::INFO_BY_FD, &attributes)? };
+    Ok(info[1])
 }
 
 fn entry(map: BorrowedFd<'_>, key: &u32, value: u64) -> Attributes {

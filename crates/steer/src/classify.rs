@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use vermeil_topology::{CpuId, CpuSet};
 
 use crate::bpf::{self, MapKind, Mappable, ProgramKind, XdpPlace};
+use crate::drops::{Dropped, Drops};
 use crate::meter::possible_cpus;
 use crate::{Error, Nic};
 
@@ -48,6 +49,10 @@ pub struct Classified {
     pub unsteered: u64,
     /// Handed to a cpu, by cpu.
     pub steered: Vec<(CpuId, u64)>,
+    /// And dropped on the way there; `None` where that cannot be counted.
+    pub dropped: Option<Dropped>,
+    /// Why it cannot.
+    pub not_measurable: Option<String>,
 }
 
 impl Classified {
@@ -63,8 +68,17 @@ pub struct Classifier {
     cpus: Vec<CpuId>,
     place: Place,
     counts: OwnedFd,
+    drops: Result<Drops, String>,
     possible: usize,
     _link: OwnedFd,
+}
+
+/// A program that is loaded but not attached.
+#[derive(Debug)]
+struct Loaded {
+    program: OwnedFd,
+    queues: OwnedFd,
+    counts: OwnedFd,
 }
 
 impl Classifier {
@@ -74,7 +88,10 @@ impl Classifier {
     /// [`Error::Classify`], with the reason; nothing is changed then.
     pub fn attach(nic: &Nic, cpus: &CpuSet, choice: PlaceChoice) -> Result<Self, Error> {
         let cpus: Vec<CpuId> = cpus.iter().collect();
-        let made = Self::load(&cpus, &bpf::CLASSIFY).and_then(|(program, counts)| {
+        let possible = possible_cpus().unwrap_or(1);
+        let made = Self::load(&cpus, &bpf::CLASSIFY).and_then(|Loaded { program, queues, counts }| {
+            // From the first packet on.
+            let drops = Drops::start(queues.as_fd(), possible);
             let attach = |place| {
                 let flag = if place == Place::Native { XdpPlace::Native } else { XdpPlace::Generic };
                 bpf::attach_xdp(nic.index, flag, program.as_fd()).map(|link| (link, place))
@@ -88,17 +105,13 @@ impl Classifier {
                     _ => attach(Place::Generic),
                 }),
             };
-            attached.map(|(link, place)| (link, place, counts))
+            attached.map(|(link, place)| Self { cpus, place, counts, drops, possible, _link: link })
         });
-        let possible = possible_cpus().unwrap_or(1);
-        match made {
-            Ok((link, place, counts)) => Ok(Self { cpus, place, counts, possible, _link: link }),
-            Err(source) => Err(Error::Classify { nic: nic.name.clone(), source }),
-        }
+        made.map_err(|source| Error::Classify { nic: nic.name.clone(), source })
     }
 
-    /// The program, and its counts.
-    fn load(cpus: &[CpuId], instructions: &[u64]) -> io::Result<(OwnedFd, OwnedFd)> {
+    /// The program and its maps.
+    fn load(cpus: &[CpuId], instructions: &[u64]) -> io::Result<Loaded> {
         let count = cpus.len() as u32;
         let entries = cpus.iter().map(|cpu| cpu.0 + 1).max().unwrap_or(1);
         let queues = bpf::create_map(MapKind::Cpus, 4, entries, Mappable::No)?;
@@ -111,7 +124,7 @@ impl Classifier {
         let seed = RandomState::new().hash_one(count) as u32;
         let maps = [queues.as_fd(), choices.as_fd(), counts.as_fd()];
         let program = bpf::load(ProgramKind::Xdp, instructions, &maps, &[count, seed])?;
-        Ok((program, counts))
+        Ok(Loaded { program, queues, counts })
     }
 
     /// Where it runs.
@@ -121,18 +134,15 @@ impl Classifier {
 
     /// What it has done.
     pub fn counts(&self) -> Classified {
-        let count = |which| counted(&self.counts, self.possible, which);
+        let count = |which| bpf::sum(self.counts.as_fd(), which, self.possible);
         let steered = self.cpus.iter().zip(1..).map(|(&cpu, which)| (cpu, count(which))).collect();
-        Classified { unsteered: count(0), steered }
+        Classified {
+            unsteered: count(0),
+            steered,
+            dropped: self.drops.as_ref().ok().map(Drops::counts),
+            not_measurable: self.drops.as_ref().err().cloned(),
+        }
     }
-}
-
-/// A count of the program, of all cpus.
-fn counted(counts: &OwnedFd, possible: usize, which: u32) -> u64 {
-    let mut bytes = vec![0; possible * 8];
-    // The map exists as long as its descriptor.
-    bpf::lookup(counts.as_fd(), which, &mut bytes).expect("a map of one count more than cpus");
-    bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).sum()
 }
 
 /// How many TCP and UDP packets this network namespace has dropped because their checksums were wrong.
@@ -222,7 +232,7 @@ mod tests {
     fn flows_are_handed_on_and_everything_else_is_not() {
         const PASS: u32 = 2;
         const REDIRECT: u32 = 4;
-        let Ok((program, counts)) = Classifier::load(&[CpuId(0)], &bpf::CLASSIFY) else {
+        let Ok(Loaded { program, counts, .. }) = Classifier::load(&[CpuId(0)], &bpf::CLASSIFY) else {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
         };
         let said = |packet: &[u8]| bpf::try_xdp(program.as_fd(), packet).expect("it runs");
@@ -253,7 +263,7 @@ mod tests {
         for other in &others {
             assert_eq!(said(other), PASS, "{other:02x?}");
         }
-        assert_eq!(counted(&counts, possible_cpus().unwrap(), 0), (passed + others.len()) as u64);
+        assert_eq!(bpf::sum(counts.as_fd(), 0, possible_cpus().unwrap()), (passed + others.len()) as u64);
     }
 
     /// Many flows, several cpus: every one is chosen, and a flow stays.
@@ -261,13 +271,13 @@ mod tests {
     fn flows_are_spread_evenly() {
         let count = possible_cpus().unwrap_or(1).min(2) as u32;
         let cpus: Vec<CpuId> = (0..count).map(CpuId).collect();
-        let Ok((program, counts)) = Classifier::load(&cpus, &bpf::CLASSIFY) else {
+        let Ok(Loaded { program, counts, .. }) = Classifier::load(&cpus, &bpf::CLASSIFY) else {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
         };
         let flow = |port| ethernet(0, 0x0800, &ipv4(TCP, 0, 0, [port, 80]));
         let send = |port| bpf::try_xdp(program.as_fd(), &flow(port)).expect("it runs");
         assert!((0..1000).all(|port| send(port) == 4), "XDP_REDIRECT");
-        let steered = |which: u32| counted(&counts, possible_cpus().unwrap(), which);
+        let steered = |which: u32| bpf::sum(counts.as_fd(), which, possible_cpus().unwrap());
         let shares: Vec<u64> = (1..=count).map(steered).collect();
         assert_eq!(shares.iter().sum::<u64>(), 1000);
         // Seven standard deviations of even chances.

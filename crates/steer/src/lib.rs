@@ -38,6 +38,7 @@ mod bpf;
 mod btf;
 mod classify;
 mod compare;
+mod drops;
 mod meter;
 mod verify;
 
@@ -47,6 +48,7 @@ pub use accept::{AcceptSteering, CORE_BYTES, Mode, homes, near};
 pub use apply::{Applied, Recovered, Restored, Steering};
 pub use classify::{Classified, Classifier, Place, PlaceChoice, wrong_checksums};
 pub use compare::{Compared, Comparison, ROUNDS, Row, Way, advise, compare, refuse_wrong_checksums};
+pub use drops::Dropped;
 pub use error::Error;
 pub use kernel::{Kernel, Live, Recorded};
 pub use meter::{Meter, Reads};

@@ -4,7 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Applied, Change, Classified, Comparison, NicPlan, Place, Plan, Restored, Verified, Way};
+use crate::{
+    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Restored, Verified, Way,
+};
 
 /// A plan: per card where its packets go, then what would be set and why.
 pub fn plan(plan: &Plan) -> String {
@@ -142,6 +144,22 @@ pub fn classified(classified: &Classified) -> String {
         line(&mut text, format_args!("cpu {cpu}: {count} packets"));
     }
     line(&mut text, format_args!("not steered: {} packets", classified.unsteered));
+    match (classified.dropped, &classified.not_measurable) {
+        (Some(Dropped { queue_full, no_memory }), _) => line(
+            &mut text,
+            format_args!(
+                "dropped on the way to their cpu: {} packets ({queue_full} where too many waited, {no_memory} for want of memory)",
+                queue_full + no_memory
+            ),
+        ),
+        (None, why) => line(
+            &mut text,
+            format_args!(
+                "dropped on the way to their cpu: not measurable here: {}",
+                why.as_deref().unwrap_or_default()
+            ),
+        ),
+    }
     text
 }
 

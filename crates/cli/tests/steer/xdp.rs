@@ -1,56 +1,14 @@
 //! Packets that a program spreads in front of the stack: all of them arrive, on the cpus that were chosen, and the program goes
 //! with its process, also when that is killed.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::namespace::{Namespace, SERVER};
+use super::traffic::{Running, cpus, number};
 use super::{VERMEIL, text};
-
-/// A process that says when it is ready; killed when dropped.
-struct Running {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-    ready: String,
-}
-
-impl Running {
-    /// Starts `command` and waits for a line with `ready` in it; what was said instead if it ends before.
-    fn start(command: &mut Command, ready: &str) -> Result<Self, String> {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("nsenter runs");
-        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-        let (mut said, mut line) = (String::new(), String::new());
-        while !line.contains(ready) {
-            line.clear();
-            if stderr.read_line(&mut line).expect("text") == 0 {
-                child.wait().expect("ours");
-                return Err(said);
-            }
-            said += &line;
-        }
-        Ok(Self { child, stderr, ready: line })
-    }
-
-    /// Sends a signal and gives what it printed.
-    fn end(mut self, signal: Signal) -> String {
-        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
-        let mut printed = String::new();
-        std::io::Read::read_to_string(&mut self.child.stdout.take().expect("piped"), &mut printed)
-            .expect("text");
-        self.child.wait().expect("ours");
-        printed
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 impl Namespace {
     fn classify(&self, args: &[&str]) -> Result<Running, String> {
@@ -59,40 +17,9 @@ impl Namespace {
         Running::start(&mut command, "hands each flow")
     }
 
-    /// A server on `cpu`, and its URL.
-    fn serve(&self, cpu: &str) -> (Running, String) {
-        let mut command = self.command(VERMEIL);
-        let listen = format!("{SERVER}:0");
-        command.args(["serve", "--cores", cpu, "--log", "off", "--listen", &listen]).arg(self.state());
-        let server = Running::start(&mut command, "http://").expect("it serves");
-        let at = server.ready.find("http://").expect("it is there");
-        let url = server.ready[at..].split_whitespace().next().expect("a URL").to_owned();
-        (server, url)
-    }
-
-    fn load(&self, url: &str, args: &[&str]) -> Command {
-        let mut command = self.peer_command(VERMEIL);
-        command.args(["load", url, "-c", "4", "--json", "-"]).args(args).stdout(Stdio::piped());
-        command
-    }
-
     fn has_program(&self) -> bool {
         self.shell("ip -o link show steer0").contains("xdp")
     }
-}
-
-/// The first and the last cpu that a test may use, as lists: a number alone is how many.
-fn cpus() -> [String; 2] {
-    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
-    let cpu = |part: Option<&str>| part.expect("a cpu").trim().to_owned();
-    let ends = [cpu(list.split([',', '-']).next()), cpu(list.split([',', '-']).next_back())];
-    ends.map(|cpu| format!("{cpu}-{cpu}"))
-}
-
-/// The cpu of such a list.
-fn number(list: &str) -> &str {
-    list.split('-').next().expect("a part")
 }
 
 fn all_good(output: &std::process::Output) {
@@ -104,7 +31,7 @@ fn all_good(output: &std::process::Output) {
 fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
     let Some(namespace) = Namespace::with_peer() else { return };
     let [first, last] = cpus();
-    let (_server, url) = namespace.serve(&last);
+    let (_server, url) = namespace.serve(&last, &[]);
     let port = url.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
     for cpu in [&last, &first] {
         let classifier = match namespace.classify(&["--cores", cpu]) {
@@ -141,13 +68,44 @@ fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
     all_good(&namespace.load(&url, &["-n", "400"]).output().expect("it runs"));
 }
 
+/// Packets that had no room in their cpu's queue were in no count.
+#[test]
+fn what_no_cpu_takes_up_is_counted() {
+    /// More than may wait.
+    const PACKETS: u64 = 5_000;
+    let Some(namespace) = Namespace::with_peer() else { return };
+    let [_, last] = cpus();
+    let classifier = match namespace.classify(&["--cores", &last]) {
+        Ok(classifier) => classifier,
+        Err(said) => return eprintln!("SKIPPED: no XDP here: {said}"),
+    };
+    // Whoever sends goes before the kernel's thread that takes the packets up, on its cpu. Each packet has a socket of its own:
+    // one socket's sender waits until some of its packets were taken up.
+    let send = format!("for i in {{1..{PACKETS}}}; do echo packet > /dev/udp/{SERVER}/9 || true; done");
+    let mut flood = namespace.peer_command("chrt");
+    flood.args(["-f", "1", "taskset", "-c", number(&last), "bash", "-c", &send]).stderr(Stdio::null());
+    if !flood.status().is_ok_and(|status| status.success()) {
+        return eprintln!("SKIPPED: nothing may go before all others here (chrt)");
+    }
+    let printed = classifier.end(Signal::TERM);
+    let count = |before: &str| {
+        let at = printed.find(before).unwrap_or_else(|| panic!("{before}: {printed}")) + before.len();
+        printed[at..].split(' ').next().expect("a part").parse::<u64>()
+    };
+    let steered = count(&format!("cpu {}: ", number(&last))).expect("a count");
+    match count("dropped on the way to their cpu: ") {
+        Ok(dropped) => assert!((1..=steered).contains(&dropped), "{printed}"),
+        Err(_) => assert!(printed.contains("not measurable here: "), "{printed}"),
+    }
+}
+
 /// In veth's driver, what a sender on this machine leaves to its card is lost: every segment had a wrong checksum, and nothing
 /// said so.
 #[test]
 fn packets_that_come_to_nothing_end_it() {
     let Some(namespace) = Namespace::with_peer() else { return };
     let [_, last] = cpus();
-    let (_server, url) = namespace.serve(&last);
+    let (_server, url) = namespace.serve(&last, &[]);
     let native = ["--cores", &last, "--xdp", "native"];
     let mut classifier = match namespace.classify(&native) {
         Ok(classifier) => classifier,
@@ -179,7 +137,7 @@ fn packets_that_come_to_nothing_end_it() {
 fn a_comparison_leaves_everything_as_it_was() {
     let Some(namespace) = Namespace::with_peer() else { return };
     let [first, last] = cpus();
-    let (_server, url) = namespace.serve(&last);
+    let (_server, url) = namespace.serve(&last, &[]);
     let before = namespace.settings();
     let mut load = namespace.load(&url, &["-d", "30s"]).stderr(Stdio::null()).spawn().expect("it runs");
     let received = || namespace.shell("cat /sys/class/net/steer0/statistics/rx_packets");
