@@ -1,10 +1,12 @@
 //! `vermeil steer` on software cards in a network namespace of its own: what is applied is there, what is undone is what
 //! was, to the byte, also when nobody confirms and when the process that should see to that is killed.
 //!
-//! `namespace` is that place, `traffic` what goes through it; `xdp` is what lasts as long as a process.
+//! `namespace` is that place, `traffic` what goes through it; `xdp` is what lasts as long as a process, `busy` a server that
+//! polls its card.
 //!
 //! Needs root and `ip`; says so and passes without. This machine's own cards are never touched.
 
+mod busy;
 mod namespace;
 mod traffic;
 mod xdp;
