@@ -133,6 +133,31 @@ fn packets_that_come_to_nothing_end_it() {
     }
 }
 
+/// Under traffic: whoever steers the card says so and ends, and the server goes on where there is one.
+#[test]
+fn a_card_that_vanishes_takes_nobody_else_along() {
+    let Some(namespace) = Namespace::with_peer() else { return };
+    let [_, last] = cpus();
+    namespace.shell("ip link set lo up");
+    let (_server, url) = namespace.serve(&last, &["--listen", "127.0.0.1:8080"]);
+    let mut classifier = match namespace.classify(&["--cores", &last]) {
+        Ok(classifier) => classifier,
+        Err(said) => return eprintln!("SKIPPED: no XDP here: {said}"),
+    };
+    let mut load = namespace.load(&url, &["-d", "30s"]).stderr(Stdio::null()).spawn().expect("it runs");
+    let received = || namespace.shell("cat /sys/class/net/steer0/statistics/rx_packets");
+    namespace.wait_until("the load has begun", || received().trim().parse::<u64>().expect("a count") > 100);
+    namespace.shell("ip link delete steer0");
+    let said = classifier.line_with("is gone").expect("it says why it ends");
+    assert!(said.contains("steer0 is gone, and with it the program"), "{said}");
+    assert_eq!(classifier.child.wait().expect("ours").code(), Some(1));
+    kill_process(Pid::from_child(&load), Signal::KILL).expect("it runs");
+    load.wait().expect("ours");
+    let mut here = namespace.command(VERMEIL);
+    here.args(["load", "http://127.0.0.1:8080/", "-c", "4", "-n", "400", "--json", "-"]);
+    all_good(&here.output().expect("it runs"));
+}
+
 #[test]
 fn a_comparison_leaves_everything_as_it_was() {
     let Some(namespace) = Namespace::with_peer() else { return };
