@@ -109,9 +109,9 @@ impl Learner {
         }
     }
 
-    /// Whether to take a color that only its penalty keeps where it is.
-    pub(crate) fn explores(&mut self, color: &Candidate, steal_ns: u64) -> bool {
-        self.exploration.due(self.stealing, color, steal_ns)
+    /// Whether to take a color that only what was learned keeps where it is, over `distance`.
+    pub(crate) fn explores(&mut self, color: &Candidate, distance: Distance, steal_ns: u64) -> bool {
+        self.exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
     }
 
     /// Whether to time the activation that comes, which is expected to take `expected_ns`.

@@ -148,7 +148,8 @@ impl Core {
             let color = token.color();
             let candidate = shared.candidate(color, hint, distance, now_ns);
             shared.may_go(color, self.index)
-                && (shared.stealing.pays(&candidate, steal_ns) || learner.explores(&candidate, steal_ns))
+                && (shared.stealing.pays(&candidate, steal_ns)
+                    || learner.explores(&candidate, distance, steal_ns))
         };
         haul.worth_ns = 0;
         shared.core(victim.0).ready.try_with(|ready| {

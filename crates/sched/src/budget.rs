@@ -93,8 +93,8 @@ impl Sampler {
     }
 }
 
-/// Decides which steals are made to learn a penalty, although its upper bound forbids them: what is not known is taken to be
-/// large, and would never be learned if nothing was ever moved.
+/// Decides which steals are made to learn, although what was learned forbids them: a penalty that is not known is taken to be
+/// large, and a mean of steals that the first few made large would stay so, if nothing was ever moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exploration(Budget);
 
@@ -111,10 +111,19 @@ impl Exploration {
         self.0.earn(run_ns);
     }
 
-    /// Whether to take a color that only its penalty keeps where it is.
-    pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64) -> bool {
+    /// Whether to take a color that goes if its move has no penalty and costs what a steal was taken to cost before any was
+    /// seen, `unseen_ns`, if that is less than `steal_ns`.
+    pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64, unseen_ns: u64) -> bool {
+        let cheap_ns = steal_ns.min(unseen_ns);
+        let more_ns = steal_ns - cheap_ns;
         let free = Candidate { penalty_ns: 0, ..*color };
-        stealing == Stealing::Learned && stealing.pays(&free, steal_ns) && self.0.spend(color.penalty_ns)
+        match stealing {
+            Stealing::Never | Stealing::Anything => false,
+            Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.0.spend(more_ns),
+            Stealing::Learned => {
+                stealing.pays(&free, cheap_ns) && self.0.spend(color.penalty_ns.saturating_add(more_ns))
+            }
+        }
     }
 }
 
@@ -155,12 +164,22 @@ mod tests {
         let kept =
             Candidate { worth_ns: 30_000, wait_ns: 40_000, penalty_ns: 60_000, since_move_ns: u64::MAX };
         let mut exploration = Exploration::default();
-        assert!(!exploration.due(Stealing::TimeLeft, &kept, 1_000));
-        assert!(!exploration.due(Stealing::Learned, &Candidate { wait_ns: 500, ..kept }, 1_000));
-        assert!(exploration.due(Stealing::Learned, &kept, 1_000));
-        assert!(!exploration.due(Stealing::Learned, &kept, 1_000), "the rest does not pay for another");
-        exploration.earn(4_000_000);
-        assert!(exploration.due(Stealing::Learned, &kept, 1_000));
+        assert!(!exploration.due(Stealing::Anything, &kept, 1_000, 300));
+        assert!(!exploration.due(Stealing::Learned, &Candidate { wait_ns: 200, ..kept }, 1_000, 300));
+        assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
+        assert!(!exploration.due(Stealing::Learned, &kept, 1_000, 300), "the rest does not pay for another");
+        exploration.earn(5_000_000);
+        assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
+    }
+
+    /// Mely's thieves met a disturbed machine at their first steals, and took nothing short from then on.
+    #[test]
+    fn what_the_first_steals_took_is_doubted() {
+        let short = Candidate { worth_ns: 2_000, wait_ns: 0, penalty_ns: 0, since_move_ns: u64::MAX };
+        let mut exploration = Exploration::default();
+        assert!(!Stealing::TimeLeft.pays(&short, 20_000));
+        assert!(exploration.due(Stealing::TimeLeft, &short, 20_000, 300));
+        assert!(!exploration.due(Stealing::TimeLeft, &Candidate { worth_ns: 200, ..short }, 20_000, 300));
     }
 
     #[test]

@@ -37,6 +37,11 @@ impl StealCost {
         observe_capped(&mut self.wake, ns, WAKE_UNKNOWN_NS);
     }
 
+    /// What a steal is taken to cost before any was seen, in nanoseconds.
+    pub fn unseen_ns(distance: Distance) -> u64 {
+        UNKNOWN_NS[distance.class()] as u64
+    }
+
     /// Expected cost of a steal in nanoseconds.
     pub fn estimate_ns(&self, distance: Distance) -> u64 {
         let class = distance.class();

@@ -5,7 +5,8 @@
 //! learned different things they meet in the middle.
 
 use vermeil_sched::{
-    After, CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StayCost, StealCost, Stealing,
+    After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, Prior, Sample, StayCost, StealCost,
+    Stealing,
 };
 
 /// Timed runs of a handler between two publications by one core, as in the runtime.
@@ -99,9 +100,16 @@ impl Learned {
         self.steal_ns[core.0 as usize][distance.class()] = moves.estimate_ns(distance);
     }
 
-    /// A core's account of steals made to learn.
-    pub(crate) fn exploration(&mut self, core: CoreIndex) -> &mut Exploration {
-        &mut self.explorations[core.0 as usize]
+    /// Whether a core takes a color that only what was learned keeps where it is, over a distance.
+    pub(crate) fn explores(
+        &mut self,
+        core: CoreIndex,
+        color: &Candidate,
+        distance: Distance,
+        steal_ns: u64,
+    ) -> bool {
+        let exploration = &mut self.explorations[core.0 as usize];
+        exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
     }
 
     /// Takes in a timed run that came after what `after` says, and publishes what is worth it.
