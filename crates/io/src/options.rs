@@ -64,7 +64,8 @@ pub struct DriverOptions {
     /// request's header fits.
     pub recv_buffer_bytes: u32,
     /// Receive buffers that one stream may hold before its receiving is suspended until they are read. Default 4.
-    /// A burst that arrives within one turn may pass it.
+    /// A burst that arrives within one turn may pass it. After one, a reader that has room for as much receives by system
+    /// calls, into its own memory.
     pub recv_parked_max: u16,
     /// Connections accepted by io_uring but not yet taken through `poll_accept`, per listener, before accepting is
     /// suspended. Default 64. A burst that arrives within one turn may pass it. (With epoll none are ever held.)

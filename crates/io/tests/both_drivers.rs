@@ -49,6 +49,7 @@ on_both_drivers! {
         a_file_shorter_than_thought,
         an_unread_stream_starves_nobody,
         three_hundred_senders_and_sixteen_buffers,
+        a_reader_with_room_gets_what_is_long_and_what_is_short,
     }
     connecting::{
         talks_to_whom_it_connected_to,

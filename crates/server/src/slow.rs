@@ -128,7 +128,6 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                 let limits = local::with(|local| local.server.limits.clone());
                 let answered = gateway::answer(connection, &parsed(&acting, &limits), head, &call).await;
                 match answered {
-                    Ok(Outcome::Sent(sent)) => break sent,
                     Ok(Outcome::Answer(answer)) => answer,
                     Ok(Outcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
                         gateway::say_too_many_redirects(&call);
@@ -165,8 +164,9 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
         match next {
             Answer::Ready(sent) => break sent,
             Answer::Body(sent, body) => {
-                connection.flush(body, More::No).await?;
-                break sent;
+                let flushed = connection.flush(body, More::No).await;
+                log(connection, &request, sent);
+                return flushed;
             }
             Answer::Slow(next) => what = next,
         }

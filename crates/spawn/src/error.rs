@@ -52,8 +52,9 @@ pub enum DefineError {
     },
     /// Only the superuser may change who it is.
     #[error(
-        "cannot run programs of {root} as user {uid}: only the superuser may change users; run the server as root, or \
-         name no user"
+        "cannot run programs of {root} as user {uid}: only the superuser may change users, and the server is not, or has \
+         given that up because none of its programs was another's when it started; start it again as root with this \
+         configuration, or name no user"
     )]
     Identity {
         /// The folder of the programs.

@@ -20,7 +20,9 @@ thread of the same process was kept from writing to its memory, asking for more,
 What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
 with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
-*several* are four at once instead of one after the other, as a server has them. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
+*several* are four at once instead of one after the other, as a server has them. *awake* are cpus that are not halted when they \
+have nothing to do: one after the other the caller and the spawner take turns, and waking a halted cpu of a virtual machine takes longer than most of a start; \
+*bare* needs that less often, so compare the two awake, or several at once. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
 costs more is what the kernel's scheduling groups for sessions cost (`sched_autogroup_enabled`), if it makes them where this runs.
 
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \

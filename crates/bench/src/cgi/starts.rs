@@ -83,7 +83,7 @@ fn holdings(size: Size) -> Vec<Holding> {
 }
 
 /// The ways to start, and how often each is tried: a fork of gigabytes takes a thousand times longer than the others.
-const WAYS: [&str; 9] = [
+const WAYS: [&str; 12] = [
     "none",
     "fork",
     "bare",
@@ -93,15 +93,20 @@ const WAYS: [&str; 9] = [
     "sandboxed",
     "bare_several",
     "spawner_several",
+    "bare_awake",
+    "spawner_awake",
+    "sandboxed_awake",
 ];
 
-fn starts(size: Size, holding: Holding) -> [usize; 9] {
+fn starts(size: Size, holding: Holding) -> [usize; 12] {
     let fork = match size {
-        Size::Smoke => return [3; 9],
+        Size::Smoke => return [3; 12],
         Size::Full if holding.pages == Pages::Small && holding.mb >= 1024 => 20_000 / holding.mb.max(1000),
         Size::Full => 200,
     };
-    [300, fork, 300, 300, 300, 300, 300, 300, 300]
+    let mut starts = [300; 12];
+    starts[1] = fork;
+    starts
 }
 
 #[derive(Debug, Deserialize)]

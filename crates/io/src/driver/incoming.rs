@@ -1,10 +1,10 @@
 //! Receiving by a system call.
 //!
-//! The only path of the epoll driver, and the fallback of the io_uring driver when its buffers are all in use. Bytes go
-//! through one buffer of the driver, so that the caller's grows by what has arrived and an idle connection holds
-//! nothing; copying a request costs less than touching fresh memory for each. A caller that has room for as much, because
-//! it keeps one buffer for many streams or expects a long answer, gets them there without the copy, and as many as it has
-//! room for.
+//! The only path of the epoll driver. The io_uring driver falls back on it when its buffers are all in use, and takes it for
+//! long answers to who has room for them. Bytes go through one buffer of the driver, so that the caller's grows by what has
+//! arrived and an idle connection holds nothing; copying a request costs less than touching fresh memory for each. A caller
+//! that has room for as much, because it keeps one buffer for many streams or expects a long answer, gets them there without
+//! the copy, and as many as it has room for.
 //! Tested here and, through the drivers, in `tests/suite`.
 
 #![allow(unsafe_code)]
@@ -22,6 +22,11 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(bytes: u32) -> Self {
         Self { buffer: vec![0; bytes.max(1) as usize].into_boxed_slice() }
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// Appends what has arrived to `out`; no bytes are the end of the stream.

@@ -86,6 +86,13 @@ struct Shared {
     accepted_max: usize,
 }
 
+impl Shared {
+    /// The most that a stream may hold in shared buffers, but for a burst.
+    fn parked_bytes_max(&self) -> usize {
+        usize::from(self.parked_max) * self.inbox.bytes()
+    }
+}
+
 pub(crate) struct Uring {
     shared: Shared,
     unparker: Unparker,

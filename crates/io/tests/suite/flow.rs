@@ -176,3 +176,32 @@ pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &Make) {
         sender.join().expect("sender").expect("write");
     }
 }
+
+/// A reader that keeps much room behind what it has read, as one does that was sent something long before.
+pub(crate) fn a_reader_with_room_gets_what_is_long_and_what_is_short(make: &Make) {
+    const ROOM: usize = 128 << 10;
+    let world = make(DriverOptions::default());
+    let (key, mut peer) = world.connected();
+    let lengths = [10, 200_000, 10, 70_000, 4096, 300_000, 1];
+    let asking = thread::spawn(move || {
+        for (seed, bytes) in lengths.into_iter().enumerate() {
+            peer.write_all(&pattern(bytes, seed as u64)).expect("write");
+            peer.read_exact(&mut [0]).expect("read");
+        }
+    });
+    let world2 = world.clone();
+    world.run(async move {
+        let mut buf = Vec::with_capacity(ROOM);
+        for (seed, bytes) in lengths.into_iter().enumerate() {
+            let mut all = Vec::new();
+            while all.len() < bytes {
+                assert!(world2.recv(key, &mut buf).await.expect("recv") > 0);
+                all.append(&mut buf);
+            }
+            assert!(all == pattern(bytes, seed as u64), "{bytes} bytes");
+            world2.send(key, b".", &Bytes::new(), More::No).await.expect("send");
+        }
+        assert_eq!(world2.recv(key, &mut buf).await.expect("recv"), 0);
+    });
+    asking.join().expect("who asks");
+}

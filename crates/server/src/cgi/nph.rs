@@ -61,7 +61,8 @@ pub(crate) async fn relay(
             });
         }
     }
-    Ok(Relayed::Sent { sent: sent(&start, body_bytes), persistence: Persistence::Close })
+    let sent = sent(&start, body_bytes);
+    Ok(Relayed::Sent { sent, rest: Bytes::new(), persistence: Persistence::Close })
 }
 
 /// Waits for output, as long as the client is there and the program is not late; appends nothing at its end.

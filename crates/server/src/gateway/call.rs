@@ -11,7 +11,7 @@ use super::{
     spool::Spools,
 };
 use crate::{
-    answer::{self, Answer, Sent},
+    answer::{self, Answer},
     cgi::{self, Cgi, Spawning},
     connection::{Connection, Head, Lost},
     files::{Handle, SiteError, Store},
@@ -214,8 +214,6 @@ impl Call {
 pub(crate) enum Outcome {
     /// This, as for any file.
     Answer(Answer),
-    /// It is answered.
-    Sent(Sent),
     /// It is to be answered as this request, its head in full.
     Redirected(Vec<u8>),
 }
@@ -291,9 +289,10 @@ impl OfProgram<'_> {
         result: Result<Relayed, Broken>,
     ) -> Result<Outcome, Ended> {
         let broken = match result {
-            Ok(Relayed::Sent { sent, persistence }) => {
+            Ok(Relayed::Sent { sent, rest, persistence }) => {
                 connection.settle(persistence);
-                return Ok(Outcome::Sent(sent));
+                let answer = if rest.is_empty() { Answer::Ready(sent) } else { Answer::Body(sent, rest) };
+                return Ok(Outcome::Answer(answer));
             }
             Ok(Relayed::LocalRedirect(location)) => match redirected(self.request, &location) {
                 Ok(request) => {

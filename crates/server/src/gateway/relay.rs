@@ -17,7 +17,7 @@ use crate::{
 use bytes::Bytes;
 use std::{
     future::poll_fn,
-    io,
+    io, mem,
     pin::pin,
     sync::atomic::{AtomicU64, Ordering},
     task::Poll,
@@ -48,10 +48,11 @@ pub(crate) struct Exchange<'a> {
 /// How an exchange ended for the client.
 #[derive(Debug)]
 pub(crate) enum Relayed {
-    /// It has the answer, or is sent the rest of it next: that stands in its connection's output, so that the program need not
-    /// wait for a client that takes slowly.
+    /// It has the answer, or is sent the rest of it next, so that the program need not wait for a client that takes slowly.
     Sent {
         sent: Sent,
+        /// What of the answer goes behind its connection's output.
+        rest: Bytes,
         /// What becomes of its connection.
         persistence: Persistence,
     },
@@ -216,19 +217,14 @@ impl<R: Reader> Pump<'_, R> {
         };
         self.write_head(&head, &body, persistence);
         self.sent = Some(Sent { status: head.status, body_bytes: 0 });
+        let mut long;
         loop {
-            let mut long = Bytes::new();
-            if self.ended || self.output.len() <= COPY_BYTES_MAX {
-                write_piece(&mut body, self.output.as_slice(), &mut self.connection.output);
-                self.output.clear();
-            } else {
-                long = long_piece(&mut body, &mut self.output, &mut self.connection.output);
-            }
+            long = self.take_piece(&mut body);
             if self.ended {
                 break;
             }
             // Waits for the piece before this one, so one is with the client while the next is read.
-            self.connection.flush(long, More::No).await?;
+            self.connection.flush(mem::take(&mut long), More::No).await?;
             self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
                 // It was killed behind its answer, of which the client has all.
@@ -237,17 +233,38 @@ impl<R: Reader> Pump<'_, R> {
             }
             self.gather().await?;
         }
-        match body.end() {
-            End::Complete | End::Close => {}
-            End::LastChunk => self.connection.output.extend_from_slice(LAST_CHUNK),
-            End::Short => {
-                self.connection.flush(Bytes::new(), More::No).await?;
-                self.connection.sent().await?;
-                return Err(Trouble::Ended.into());
-            }
+        if body.end() == End::Short {
+            self.connection.flush(long, More::No).await?;
+            self.connection.sent().await?;
+            return Err(Trouble::Ended.into());
         }
         let sent = Sent { status: head.status, body_bytes: body.sent() };
-        Ok(Relayed::Sent { sent, persistence })
+        Ok(Relayed::Sent { sent, rest: long, persistence })
+    }
+
+    /// Takes what was read as a piece of content, the last one with the content's end: what is short into the connection's
+    /// output; gives what goes behind that.
+    fn take_piece(&mut self, body: &mut Body) -> Bytes {
+        let Self { output, connection, ended, .. } = self;
+        let out = &mut connection.output;
+        let bytes = output.len();
+        let (taken, behind): (_, &[u8]) = match body.piece(bytes) {
+            Piece::Dropped => (0, b""),
+            Piece::Plain(bytes) => (bytes, b""),
+            Piece::Chunk => {
+                chunk_header(out, bytes);
+                (bytes, CHUNK_END)
+            }
+        };
+        let end: &[u8] = if *ended && body.end() == End::LastChunk { LAST_CHUNK } else { b"" };
+        if taken > COPY_BYTES_MAX {
+            return output.take(taken, &[behind, end]);
+        }
+        out.extend_from_slice(&output.as_slice()[..taken]);
+        out.extend_from_slice(behind);
+        out.extend_from_slice(end);
+        output.clear();
+        Bytes::new()
     }
 
     fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {
@@ -282,30 +299,5 @@ impl<R: Reader> Pump<'_, R> {
             self.read().await?;
         }
         Ok(relayed)
-    }
-}
-
-/// As [`write_piece`], of a piece that is not copied: gives what follows.
-fn long_piece(body: &mut Body, piece: &mut Written, out: &mut Vec<u8>) -> Bytes {
-    match body.piece(piece.len()) {
-        Piece::Dropped => piece.take(0, b""),
-        Piece::Plain(bytes) => piece.take(bytes, b""),
-        Piece::Chunk => {
-            chunk_header(out, piece.len());
-            piece.take(usize::MAX, CHUNK_END)
-        }
-    }
-}
-
-/// Appends a piece of content as the answer's framing has it.
-fn write_piece(body: &mut Body, piece: &[u8], out: &mut Vec<u8>) {
-    match body.piece(piece.len()) {
-        Piece::Dropped => {}
-        Piece::Plain(bytes) => out.extend_from_slice(&piece[..bytes]),
-        Piece::Chunk => {
-            chunk_header(out, piece.len());
-            out.extend_from_slice(piece);
-            out.extend_from_slice(CHUNK_END);
-        }
     }
 }

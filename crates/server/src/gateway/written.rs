@@ -49,10 +49,10 @@ impl Written {
     }
 
     /// All of it, cut to `bytes_max`, with `behind` behind it.
-    pub(crate) fn take(&mut self, bytes_max: usize, behind: &[u8]) -> Bytes {
+    pub(crate) fn take(&mut self, bytes_max: usize, behind: &[&[u8]]) -> Bytes {
         let Self { mut bytes, start } = mem::take(self);
         bytes.truncate(start.saturating_add(bytes_max));
-        bytes.extend_from_slice(behind);
+        behind.iter().for_each(|behind| bytes.extend_from_slice(behind));
         Bytes::from(bytes).slice(start..)
     }
 }
@@ -69,10 +69,10 @@ mod tests {
         written.skip(5);
         written.end().extend_from_slice(b" and more");
         assert_eq!((written.as_slice(), written.len()), (&b"body and more"[..], 13));
-        assert_eq!(written.take(4, b"\r\n"), b"body\r\n"[..]);
+        assert_eq!(written.take(4, &[b"\r\n", b"0"]), b"body\r\n0"[..]);
         assert!(written.is_empty());
         written.end().extend_from_slice(b"x");
-        assert_eq!(written.take(usize::MAX, b""), b"x"[..]);
+        assert_eq!(written.take(usize::MAX, &[]), b"x"[..]);
         written.end().extend_from_slice(b"x");
         written.skip(1);
         written.clear();

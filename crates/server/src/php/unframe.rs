@@ -110,7 +110,7 @@ mod tests {
                 received.extend_from_slice(bytes);
                 let mut output = Written::default();
                 last = unframe(&mut response, &mut received, &mut output, &mut errors).expect("an answer");
-                all.extend_from_slice(&output.take(usize::MAX, b""));
+                all.extend_from_slice(&output.take(usize::MAX, &[]));
             }
             assert!(all == expected, "{at_once} bytes at once");
             assert!(last == Some(Read::End) && response.is_over() && received.is_empty(), "{at_once}");

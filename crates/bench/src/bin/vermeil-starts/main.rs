@@ -5,6 +5,7 @@
 //! memory, and notes how long it was kept from that, as often for each way. One line of JSON per way. Leaves out which machines and sizes
 //! that is tried on (`cgi/starts.rs`). The ways take turns, so that what else the machine does meanwhile falls on all of them.
 
+mod awake;
 mod bare;
 mod memory;
 mod stall;
@@ -90,11 +91,12 @@ fn run() -> io::Result<()> {
     let memory = Memory::hold(args.hold_mb << 20, args.pages)?;
     let held = hold_descriptors(args.descriptors)?;
     let watch = Watch::start(&memory)?;
-    let mut all: Vec<_> = args.ways.iter().map(|&way| Measured::of(way)).collect();
+    let ways_here = args.ways.iter().zip(&args.starts).filter(|(way, _)| way.is_possible());
+    let mut all: Vec<_> = ways_here.map(|(&way, &starts)| (Measured::of(way), starts)).collect();
     for turn in 0..TURNS {
-        for (measured, starts) in all.iter_mut().zip(&args.starts) {
+        for (measured, starts) in &mut all {
             // What does not divide is spread.
-            let starts = starts * (turn + 1) / TURNS - starts * turn / TURNS;
+            let starts = *starts * (turn + 1) / TURNS - *starts * turn / TURNS;
             if starts > 0 {
                 measured.turn(starts, &mut ways, &watch)?;
             }
@@ -102,7 +104,7 @@ fn run() -> io::Result<()> {
     }
     watch.stop()?;
     drop((held, memory));
-    for measured in all.iter().filter(|measured| !measured.starts.is_empty()) {
+    for (measured, _) in all.iter().filter(|(measured, _)| !measured.starts.is_empty()) {
         println!("{}", serde_json::to_string(&measured.summary()).map_err(io::Error::other)?);
     }
     Ok(())

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_bench::rusage;
 use vermeil_spawn::{Channel, Event, Identity, Keeper, Profile, ProfileId, Program, Request, Stdio};
 
-use crate::{bare::Bare, timed};
+use crate::{awake, bare::Bare, timed};
 
 /// Bytes of the stack of a child that borrows our memory.
 const STACK_BYTES: usize = 64 << 10;
@@ -53,6 +53,29 @@ pub(crate) enum Way {
     SpawnerSeveral,
     /// Vermeil's spawner, with another user, limits and no new privileges.
     Sandboxed,
+    /// As `Bare`, with cpus that are never halted.
+    BareAwake,
+    /// As `Spawner`, with cpus that are never halted.
+    SpawnerAwake,
+    /// As `Sandboxed`, with cpus that are never halted.
+    SandboxedAwake,
+}
+
+impl Way {
+    /// Whether it can be tried here.
+    pub(crate) fn is_possible(self) -> bool {
+        self.asleep().is_none() || awake::hold().is_ok()
+    }
+
+    /// The same on cpus that may be halted; nothing if this is that.
+    fn asleep(self) -> Option<Self> {
+        match self {
+            Self::BareAwake => Some(Self::Bare),
+            Self::SpawnerAwake => Some(Self::Spawner),
+            Self::SandboxedAwake => Some(Self::Sandboxed),
+            _ => None,
+        }
+    }
 }
 
 /// One start.
@@ -116,6 +139,10 @@ impl Ways {
 
     /// Starts the program `count` times; the starts, and the processor time they took in all.
     pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
+        if let Some(way) = way.asleep() {
+            let _awake = awake::hold()?;
+            return self.starts(way, count);
+        }
         let (profile, at_once) = match way {
             Way::None => return Ok((pass_time(count), Duration::ZERO)),
             Way::Bare => return self.bare.start(count, 1),

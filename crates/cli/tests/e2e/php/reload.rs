@@ -18,6 +18,7 @@ on_both! {
     what_was_there_from_the_start_goes_too,
     a_request_of_a_pool_that_goes_is_answered,
     every_instance_has_the_new_pools,
+    the_first_other_user_takes_a_restart_unless_one_was_named,
 }
 
 /// Users that a Debian system has, by name and number.
@@ -247,4 +248,27 @@ fn every_instance_has_the_new_pools(io: Io) {
     reload(&server, &site, io, &bad, REFUSED);
     (0..20).for_each(|_| assert_eq!(of(&server, "b", "/who.php"), uid.to_string()));
     server.stops_clean();
+}
+
+fn the_first_other_user_takes_a_restart_unless_one_was_named(io: Io) {
+    if !is_there("php-cgi") || !geteuid().is_root() {
+        return;
+    }
+    let site = site();
+    write(&site, "who.php", "echo posix_getuid();");
+    let (other, uid) = user(1);
+    let (without, with) = (host("a", "false"), host("a", &format!("{{ {other}children = 1 }}")));
+    for named in ["", "[cgi]\nuser = \"nobody\"\n"] {
+        let configuration = |host: &str| format!("{}{host}{named}", top());
+        let server = Server::configured(io, &site, &configuration(&without));
+        if named.is_empty() {
+            reload(&server, &site, io, &configuration(&with), REFUSED);
+            server.says("because none of its programs was another's when it started; start it again as root");
+            assert!(of(&server, "a", "/who.php").starts_with("<?php "), "it is a file");
+        } else {
+            reload(&server, &site, io, &configuration(&with), TAKEN);
+            assert_eq!(of(&server, "a", "/who.php"), uid.to_string());
+        }
+        server.stops_clean();
+    }
 }

@@ -1,9 +1,10 @@
 //! One socket of the io_uring driver.
 //!
 //! Owns the states of its receiving and sending. An idle stream keeps no buffer and under 128 bytes. Receiving is armed
-//! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread, and goes
-//! by system calls while the shared buffers are all in use, so that no reader depends on others
-//! reading. A closed stream stays in the table only while the kernel may read the memory of its send.
+//! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread. It goes by
+//! system calls while the shared buffers are all in use, so that no reader depends on others reading; and, without the copy
+//! out of them, once much has come at once to a reader that has room for as much again. A closed stream stays in the table
+//! only while the kernel may read the memory of its send.
 //! Tested in `tests/suite`.
 
 use std::io;
@@ -19,7 +20,6 @@ use super::ring::{Attempt, Completion};
 use super::{NOBODY, Shared, operation};
 use crate::More;
 use crate::connect::connect_result;
-use crate::driver::incoming::Received;
 use crate::driver::outgoing::{Outgoing, sendfile_now};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
@@ -32,9 +32,9 @@ enum Receiving {
     Armed,
     /// As before, but canceled: the last completion is awaited.
     Suspending,
-    /// Something may be there and no shared buffer was free: receive by a system call.
+    /// Something may be there that does not come into shared buffers: receive by a system call.
     Direct,
-    /// Nothing was there: told when that changes.
+    /// Nothing was there that does not: told when that changes.
     Watching,
 }
 
@@ -66,6 +66,10 @@ pub(super) struct Stream {
     /// `None` once closed.
     fd: Option<OwnedFd>,
     receiving: Receiving,
+    /// Whether as much has come at once as may be parked.
+    is_rich: bool,
+    /// Whether the reader had room for as much.
+    is_roomy: bool,
     /// Whether room for sendfile, or a connection, is being waited for.
     watching_writable: bool,
     parked: Parked,
@@ -81,6 +85,8 @@ impl Stream {
         Self {
             fd: Some(fd),
             receiving: Receiving::Idle,
+            is_rich: false,
+            is_roomy: false,
             watching_writable: false,
             parked: Parked::EMPTY,
             ended: None,
@@ -118,14 +124,17 @@ impl Stream {
             self.ended = Some(0);
             return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
         }
+        self.is_roomy = buf.capacity() - buf.len() >= shared.parked_bytes_max();
         if self.receiving == Receiving::Direct
             && let Some(answer) = self.receive_directly(buf, shared)
         {
             return Poll::Ready(answer);
         }
         self.reader.wait(cx);
-        if self.receiving == Receiving::Idle {
-            self.arm_receive(id, shared);
+        match self.receiving {
+            Receiving::Idle => self.arm_receive(id, shared),
+            Receiving::Armed if self.is_for_reader() => self.suspend(id, shared),
+            _ => {}
         }
         Poll::Pending
     }
@@ -137,12 +146,12 @@ impl Stream {
                 self.receiving = Receiving::Idle;
                 None
             }
-            Ok(Received { count, .. }) => {
-                self.ended = (count == 0).then_some(0);
-                if shared.buffers.has_offered() {
+            Ok(received) => {
+                self.ended = (received.count == 0).then_some(0);
+                if !received.is_full() || self.is_shared(shared) {
                     self.receiving = Receiving::Idle;
                 }
-                Some(Ok(count))
+                Some(Ok(received.count))
             }
             Err(error) => {
                 self.ended = Some(0);
@@ -151,9 +160,19 @@ impl Stream {
         }
     }
 
+    /// Whether what comes is to come into the reader's memory.
+    fn is_for_reader(&self) -> bool {
+        self.is_rich && self.is_roomy
+    }
+
+    /// Whether what comes can come into shared buffers, and is to.
+    fn is_shared(&self, shared: &Shared) -> bool {
+        !self.is_for_reader() && shared.buffers.has_offered()
+    }
+
     fn arm_receive(&mut self, id: Id, shared: &mut Shared) {
         let fd = self.open_fd().as_raw_fd();
-        if shared.buffers.has_offered() {
+        if self.is_shared(shared) {
             shared.ring.receive(fd, GROUP, id.pack(operation::RECEIVE));
             self.receiving = Receiving::Armed;
         } else {
@@ -174,8 +193,10 @@ impl Stream {
         if completion.result == 0 {
             self.ended = Some(0);
         }
+        let is_crowded = self.parked.count >= shared.parked_max;
+        self.is_rich |= is_crowded;
         if completion.goes_on() {
-            if self.parked.count >= shared.parked_max {
+            if is_crowded {
                 shared.crowded.push(id);
             }
         } else if self.receiving != Receiving::Direct {
@@ -198,7 +219,7 @@ impl Stream {
         }
     }
 
-    /// A stream that was watched because no shared buffer was free can be read.
+    /// A stream that was watched can be read.
     pub(super) fn on_readable(&mut self) {
         self.receiving = Receiving::Direct;
         self.reader.wake();
@@ -206,9 +227,13 @@ impl Stream {
 
     pub(super) fn suspend_if_crowded(&mut self, id: Id, shared: &mut Shared) {
         if self.receiving == Receiving::Armed && self.parked.count >= shared.parked_max {
-            self.receiving = Receiving::Suspending;
-            shared.ring.cancel(id.pack(operation::RECEIVE), NOBODY.pack(operation::SILENT));
+            self.suspend(id, shared);
         }
+    }
+
+    fn suspend(&mut self, id: Id, shared: &mut Shared) {
+        self.receiving = Receiving::Suspending;
+        shared.ring.cancel(id.pack(operation::RECEIVE), NOBODY.pack(operation::SILENT));
     }
 
     #[inline]
