@@ -1,7 +1,7 @@
 //! An answer taken out of its records.
 //!
-//! What of it is short is copied. Long output stays where it was received, and the relay gets that memory: of several records
-//! all but the first are moved together. Tested below.
+//! What of it is short is copied. Long output stays where it was received, and the relay gets that memory: the contents of
+//! several records are moved together, the short to the long. Tested below.
 
 use crate::gateway::{ErrorLines, PIECE_BYTES, Read, Trouble, Written};
 use std::{mem, ops::Range};
@@ -64,10 +64,15 @@ pub(super) fn unframe(
     Ok(found)
 }
 
-/// Moves what stands at `next` to the end of `first`, if that is anything; gives where both are.
+/// Moves the shorter of what stands at `first`, if that is anything, and at `next` to the other; gives where both are.
 fn joined(bytes: &mut [u8], first: Range<usize>, next: Range<usize>) -> Range<usize> {
     if first.is_empty() {
         return next;
+    }
+    if first.len() < next.len() {
+        let start = next.start - first.len();
+        bytes.copy_within(first, start);
+        return start..next.end;
     }
     let end = first.end + next.len();
     bytes.copy_within(next, first.end);
