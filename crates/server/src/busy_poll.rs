@@ -4,8 +4,9 @@
 //! at the card. So from so many requests a second on, the waits of its driver poll the queue that its connections come by, and
 //! they stop when there have been few for a while: an idle server burns nothing. What is polled is one queue: a core whose
 //! connections come by several is left alone (Documentation/networking/napi.rst), and so is one whose device has none. Interrupts
-//! stay on; how long they are put off is the card's setting, not this server's. What the kernel is told stands in
-//! `vermeil_io::Driver::busy_poll`. Tested below on invented time, and through the binary (`crates/cli/tests/e2e/balance.rs`).
+//! stay on: to suspend them lost (docs/steering.md), and how long they are put off is the card's setting, not this server's. What
+//! the kernel is told stands in `vermeil_io::Driver::busy_poll`. Tested below on invented time, and over a card that can be polled
+//! (`crates/cli/tests/steer/busy.rs`).
 
 use crate::{local::Local, log::NoticeKind};
 use std::time::Duration;
