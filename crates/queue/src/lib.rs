@@ -5,7 +5,8 @@
 //! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
 //! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
-//! Read in this order: `event` (and `memory`), `color` (the count-token protocol), `colored`, `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
+//! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `colored`,
+//! `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
 #![allow(
@@ -18,11 +19,14 @@ mod color;
 mod colored;
 mod event;
 mod memory;
+mod own;
 mod parking;
 mod ready;
+mod repeating;
 mod resident;
 mod ring;
 mod sync;
+mod token;
 
 #[cfg(all(test, any(loom, shuttle)))]
 mod bell;
@@ -33,10 +37,13 @@ mod tests;
 #[cfg(all(test, shuttle))]
 mod throng;
 
-pub use color::{Activation, ColorId, ColorQueue, Held, Ran, Token, run_together};
+pub use color::{ColorId, ColorQueue};
 pub use colored::{Colored, current_color, hold};
-pub use event::{Event, Label, Repeat, Repeating, Run};
+pub use event::{Event, Label, Run};
+pub use own::Called;
 pub use parking::{Parking, Sleep};
 pub use ready::ReadyQueue;
+pub use repeating::{Mark, Posted, Repeat, Repeating};
 pub use resident::Resident;
 pub use ring::Ring;
+pub use token::{Activation, ColorRef, Head, Held, Ran, Token, run_together};

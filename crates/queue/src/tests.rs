@@ -1,8 +1,8 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
 use crate::{
-    Activation, ColorId, ColorQueue, Colored, Event, Held, Label, ReadyQueue, Repeat, Repeating, Ring, Run,
-    Token, current_color, hold, run_together,
+    Activation, Called, ColorId, ColorQueue, Colored, Event, Head, Held, Label, Posted, ReadyQueue, Repeat,
+    Repeating, Ring, Run, Token, current_color, hold, run_together,
 };
 use proptest::prelude::*;
 use std::{
@@ -114,6 +114,7 @@ struct Counted {
 }
 
 impl Repeat for Counted {
+    type Home = Posted;
     type Resident = Vec<ColorId>;
 
     fn run(event: &Pin<Arc<Repeating<Self>>>) {
@@ -170,6 +171,66 @@ fn a_resident_stays_where_it_is_and_moves_to_another_color() {
     assert_eq!(run(to.push(event(look)).unwrap(), 1).0.panics, 0);
     assert_eq!(*here.lock().unwrap(), *there.lock().unwrap());
     assert_eq!(repeating.as_ref().resident().color(), to.id());
+}
+
+/// Has a color of its own; posts itself while it runs as often as it is told.
+#[derive(Default)]
+struct Again {
+    more: Mutex<u32>,
+    drops: Mutex<u32>,
+    witness: Arc<()>,
+}
+
+impl Repeat for Again {
+    type Home = Head;
+    type Resident = Vec<ColorId>;
+
+    fn run(event: &Pin<Arc<Repeating<Self>>>) {
+        let resident = event.as_ref().resident();
+        resident.with(|colors| colors.get_mut().as_mut().unwrap().push(current_color().unwrap()));
+        let mut more = event.body.more.lock().unwrap();
+        if *more > 0 {
+            *more -= 1;
+            assert!(matches!(event.call(Label::default), Called::Again(())));
+            assert!(matches!(event.call(Label::default), Called::Waits));
+        }
+    }
+
+    fn wake(_: &Pin<Arc<Repeating<Self>>>) {}
+
+    fn dropped(event: &Pin<Arc<Repeating<Self>>>) {
+        assert_eq!(current_color(), Some(event.home.id()));
+        *event.body.drops.lock().unwrap() += 1;
+    }
+}
+
+#[test]
+fn an_event_with_a_color_of_its_own_runs_again_when_it_was_posted_meanwhile() {
+    let witness = Arc::new(());
+    let body = Again { more: Mutex::new(1), witness: witness.clone(), ..Again::default() };
+    let event = Repeating::with_color(3, (), body, Vec::new());
+    let label = Label { handler: 7, from: 1, worth_ns: 100, posted: 5, cause: 6 };
+    let Called::First(token) = event.clone().call_owned(|| label) else { panic!("it was empty") };
+    assert_eq!((token.color().core(), token.color().worth_ns(), event.home.len()), (3, 128, 1));
+    assert!(matches!(event.clone().call_owned(|| unreachable!("it waits")), Called::Waits));
+    let mut seen = Vec::new();
+    let (ran, next) = token.run(9, |head, label| {
+        assert_eq!(head.len(), 2, "what runs is counted until it is accounted");
+        seen.push(label);
+        ControlFlow::Continue(())
+    });
+    assert_eq!((ran.events, ran.panics, seen), (1, 0, vec![label]));
+    let Activation::Again(token) = next else { panic!("it was posted meanwhile") };
+    assert_eq!(token.color().worth_ns(), 0, "what ran was worth what it had added");
+    let shared = token.color().clone();
+    assert!(matches!(run(token, 9).1, Activation::Empty));
+    assert!(shared.is_empty());
+    drop(shared);
+    let Called::First(token) = event.call(Label::default) else { panic!("it was empty") };
+    assert_eq!((token.discard(), *event.body.drops.lock().unwrap()), (1, 1));
+    assert_eq!(Arc::strong_count(&event.body.witness), 2);
+    drop(event);
+    assert_eq!(Arc::strong_count(&witness), 1, "no count is left over");
 }
 
 #[test]

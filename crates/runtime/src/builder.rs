@@ -5,9 +5,11 @@ use crate::{
     control::Control,
     core::Core,
     error::StartError,
+    handle::Handle,
     handler::slots,
     observed::Noting,
-    shared::{Handle, Setup, Shared},
+    share::Share,
+    shared::{Setup, Shared},
 };
 use std::{
     path::Path,
@@ -162,7 +164,8 @@ impl Builder {
         let Self { limits, turn, policy, classes, noting, .. } = self;
         let setup = Setup { layout, control, limits, turn, policy, classes, pool, board, noting };
         let shared = Shared::new(&cpus, setup);
-        let mut runtime = Runtime { handle: Handle { shared: shared.clone() }, threads: Vec::new() };
+        let mut runtime =
+            Runtime { handle: Handle { shared: Share::new(shared.clone()) }, threads: Vec::new() };
         let (started, starts) = mpsc::channel();
         let mut refused = None;
         let epoch = Instant::now();

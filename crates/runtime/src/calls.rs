@@ -3,10 +3,7 @@
 //! Whoever has made a token decides where it goes before it is queued: a move costs no lock here. The conditions are
 //! `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
 
-use crate::{
-    color::Token,
-    shared::{Shared, move_costs},
-};
+use crate::{color::Token, shared::Shared, thief::move_costs};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CALLS_TO_COME, CoreIndex, Stealing};
 

@@ -1,11 +1,11 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
 
-use crate::{handler::Handlers, shared::Shared};
+use crate::{handler::Handlers, share::Share};
 use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
 };
 use vermeil_queue::{ColorId, ColorQueue, Event};
@@ -14,59 +14,92 @@ use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Leader, Placement};
 /// A color's queue, as the cores share it.
 pub(crate) type Queue = ColorQueue<About>;
 
+/// What every color has, also one that a task has for itself.
+pub(crate) type Head = vermeil_queue::Head<About>;
+
 /// The right to run a color of this runtime.
 pub(crate) type Token = vermeil_queue::Token<About>;
 
-/// What the scheduler knows of a color. Written by the holder of its token, unless said otherwise; the others read hints.
+/// Where a color may live, or whom it follows.
+#[derive(Clone)]
+pub(crate) enum Seat {
+    Lives(Placement),
+    Follows(Leader),
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self::Lives(Placement::Any)
+    }
+}
+
+/// What the scheduler knows of a color. Written by the holder of its token, unless said otherwise; the others read hints. Small:
+/// there are as many as tasks. Cores and handlers have numbers of 16 bits, as on labels.
 pub(crate) struct About {
-    pub(crate) placement: Placement,
-    leader: Option<Leader>,
+    seat: Seat,
+    /// When it was moved last, on the measuring clock; zero if never.
+    pub(crate) moved_ns: AtomicU64,
     /// Its place in its core's ready queue, written under that queue's lock.
     pub(crate) slot: AtomicU32,
+    /// Who has called it how often, as [`Calls`] has it. Written by whoever makes its token.
+    calls: AtomicU32,
     /// Handler of the event posted last, written by whoever posts: what a move is expected to cost.
-    handler: AtomicU32,
+    handler: AtomicU16,
+    /// Core it ran on last, `NOWHERE` before it ever ran.
+    ran_on: AtomicU16,
+    /// The core that a plan wants it on, `NOWHERE` if it is there or no plan says: written by the controller, taken by
+    /// whoever queues the token.
+    wanted: AtomicU16,
     /// Its events gather: its token waits apart. Written by whoever holds the token; a hint for the others.
     pub(crate) gathering: AtomicBool,
     /// Something on the color uses its core's driver: it stays there.
     bound_to_driver: AtomicBool,
-    /// Core it ran on last, `NOWHERE` before it ever ran.
-    ran_on: AtomicU32,
-    /// The core that a plan wants it on, `NOWHERE` if it is there or no plan says: written by the controller, taken by
-    /// whoever queues the token.
-    wanted: AtomicU32,
-    /// Who has called it how often, as [`Calls`] has it. Written by whoever makes its token.
-    calls: AtomicU32,
-    /// When it was moved last, on the measuring clock; zero if never.
-    pub(crate) moved_ns: AtomicU64,
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NOWHERE: u16 = u16::MAX;
 
 impl About {
-    pub(crate) fn new(placement: Placement, leader: Option<Leader>) -> Self {
+    pub(crate) fn new(seat: Seat) -> Self {
+        Self::of_task(seat, HandlerIndex(0))
+    }
+
+    /// Of a color on which one task lives, whose polls count as `handler`.
+    pub(crate) fn of_task(seat: Seat, handler: HandlerIndex) -> Self {
         Self {
-            placement,
-            leader,
-            slot: AtomicU32::new(NOWHERE),
-            handler: AtomicU32::new(0),
+            seat,
+            moved_ns: AtomicU64::new(0),
+            slot: AtomicU32::new(u32::MAX),
+            calls: AtomicU32::new(Calls::default().0),
+            handler: AtomicU16::new(handler.0 as u16),
+            ran_on: AtomicU16::new(NOWHERE),
+            wanted: AtomicU16::new(NOWHERE),
             gathering: AtomicBool::new(false),
             bound_to_driver: AtomicBool::new(false),
-            ran_on: AtomicU32::new(NOWHERE),
-            wanted: AtomicU32::new(NOWHERE),
-            calls: AtomicU32::new(Calls::default().0),
-            moved_ns: AtomicU64::new(0),
         }
     }
 
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
-        !self.bound_to_driver.load(Ordering::Relaxed) && !self.placement.is_fixed() && self.leader.is_none()
+        let free = match &self.seat {
+            Seat::Lives(placement) => !placement.is_fixed(),
+            Seat::Follows(_) => false,
+        };
+        free && !self.bound_to_driver.load(Ordering::Relaxed)
+    }
+
+    /// Whether the color may run on `core`.
+    pub(crate) fn allows(&self, core: CoreIndex) -> bool {
+        match &self.seat {
+            Seat::Lives(placement) => placement.allows(core),
+            Seat::Follows(_) => true,
+        }
     }
 
     /// Where the color goes if it follows somebody, now that `poster` has made its token.
     #[inline]
     fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
-        let there = self.leader?.core(poster, |leader| handlers.ran_on(leader))?;
+        let Seat::Follows(leader) = &self.seat else { return None };
+        let there = leader.core(poster, |leader| handlers.ran_on(leader))?;
         (!self.bound_to_driver.load(Ordering::Relaxed)).then_some(there)
     }
 
@@ -77,7 +110,7 @@ impl About {
 
     /// A plan wants the color on `core`.
     pub(crate) fn want(&self, core: CoreIndex) {
-        self.wanted.store(core.0, Ordering::Relaxed);
+        self.wanted.store(core.0 as u16, Ordering::Relaxed);
     }
 
     /// Whether a plan wants the color elsewhere.
@@ -93,7 +126,7 @@ impl About {
             return None;
         }
         let wanted = self.wanted.swap(NOWHERE, Ordering::Relaxed);
-        (wanted != NOWHERE).then_some(CoreIndex(wanted))
+        (wanted != NOWHERE).then_some(CoreIndex(wanted.into()))
     }
 
     /// Core `caller` has made its token while it lived on `home`; how often in a row.
@@ -108,17 +141,25 @@ impl About {
     }
 
     pub(crate) fn handler(&self) -> HandlerIndex {
-        HandlerIndex(self.handler.load(Ordering::Relaxed))
+        HandlerIndex(self.handler.load(Ordering::Relaxed).into())
+    }
+
+    /// An event of `handler` is posted.
+    #[inline]
+    fn is_posted_by(&self, handler: HandlerIndex) {
+        if self.handler() != handler {
+            self.handler.store(handler.0 as u16, Ordering::Relaxed);
+        }
     }
 
     /// Notes that the color runs on `core`; gives the core it ran on before, if that was another.
     pub(crate) fn runs_on(&self, core: CoreIndex) -> Option<CoreIndex> {
         let before = self.ran_on.load(Ordering::Relaxed);
-        if before == core.0 {
+        if before == core.0 as u16 {
             return None;
         }
-        self.ran_on.store(core.0, Ordering::Relaxed);
-        (before != NOWHERE).then_some(CoreIndex(before))
+        self.ran_on.store(core.0 as u16, Ordering::Relaxed);
+        (before != NOWHERE).then_some(CoreIndex(before.into()))
     }
 }
 
@@ -127,11 +168,11 @@ impl About {
 #[derive(Clone)]
 pub struct Color {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Share,
 }
 
 impl Color {
-    pub(crate) fn new(core: CoreIndex, about: About, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(core: CoreIndex, about: About, shared: Share) -> Self {
         Self { queue: ColorQueue::new(core.0, about), shared }
     }
 
@@ -160,9 +201,7 @@ impl Color {
         let worth_ns = self.shared.worth_ns(handler);
         let (label, poster) = self.shared.label(handler, worth_ns);
         let event = event.labelled(label);
-        if self.queue.about.handler() != handler {
-            self.queue.about.handler.store(handler.0, Ordering::Relaxed);
-        }
+        self.queue.about.is_posted_by(handler);
         match self.queue.push(event) {
             Some(token) => {
                 if let Some(core) = self.queue.about.follows(&self.shared.handlers, poster) {

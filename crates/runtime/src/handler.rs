@@ -5,8 +5,9 @@ use crate::{
     core::current,
     costs::Published,
     error::Full,
+    handle::Handle,
     kinds::{KINDS_MAX, Kinds},
-    shared::{Handle, NOBODY, Shared, add},
+    shared::{NOBODY, Shared, add},
     spec::{Exclusion, Lanes, Place, Spec},
     times::ObservedTimes,
 };
@@ -14,7 +15,7 @@ use std::{
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc, Mutex, OnceLock,
+        Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -300,7 +301,7 @@ impl<E: Send + 'static> Handler<E> {
 
     fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
         let shared = &self.code.handle.shared;
-        assert!(Arc::ptr_eq(shared, &color.shared), "the handler and the color belong to different runtimes");
+        assert!(shared.is_of(&color.shared), "the handler and the color belong to different runtimes");
         let bound = shared.limits.events_per_core;
         let core = color.core().0;
         if !shared.enter(core, bound) {
@@ -322,7 +323,7 @@ struct Posted<E: 'static> {
 
 /// One place in a core's bound, given back when the event has run or was dropped.
 struct Counted {
-    shared: &'static Arc<Shared>,
+    shared: &'static Shared,
     core: u32,
 }
 

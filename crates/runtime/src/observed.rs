@@ -6,7 +6,8 @@
 
 use crate::{
     core::{Core, current_of},
-    shared::{Handle, NOBODY, Shared},
+    handle::Handle,
+    shared::{NOBODY, Shared},
     times::Times,
 };
 use std::cell::{Cell, RefCell};

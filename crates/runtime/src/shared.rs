@@ -1,4 +1,4 @@
-//! What the cores of one runtime share, and the handle through which others reach it.
+//! What the cores of one runtime share.
 //!
 //! Per core: the ready queue, the parking word, the wake-up, the task registry and the counters, each on lines of its
 //! own. Counters have one writer (the core); snapshots add them up.
@@ -6,29 +6,26 @@
 use crate::{
     blocking::Pool,
     builder::Limits,
-    color::{About, Color, Queue, Token},
-    control::{Control, Report},
+    color::{Color, Head, Queue, Seat, Token},
+    control::Control,
     core::current_of,
-    handler::{HandlerCounters, HandlerSnapshot, Handlers, slots},
+    handler::{HandlerCounters, Handlers, slots},
     hints::{Gauge, Hints},
     observed::{Noting, WORDS},
     queued::Queued,
-    task::Registry,
-    times::{ObservedTimes, Times},
+    registry::Registry,
+    times::Times,
 };
 use crossbeam_utils::CachePadded;
-use std::{
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, OnceLock,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
 use vermeil_queue::{Parking, ReadyQueue, Ring};
 use vermeil_sched::{
-    Candidate, Class, CoreIndex, Distance, Gather, HandlerIndex, Hint, Layout, Leader, Placement, Policy,
-    Ready, Slot, StealCost, Stealing, Stolen, TurnLimits, WATCH_NS, WorthClass,
+    Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing, Stolen,
+    TurnLimits, WorthClass,
 };
 
 pub(crate) struct Shared {
@@ -55,7 +52,7 @@ pub(crate) struct Shared {
     /// The sleeping core that watches the busy ones, or `NOBODY`.
     pub(crate) sentinel: CachePadded<AtomicU32>,
     /// When a sentinel was called last, on the measuring clock.
-    sentinel_called_ns: CachePadded<AtomicU64>,
+    pub(crate) sentinel_called_ns: CachePadded<AtomicU64>,
     pub(crate) default_color: OnceLock<Arc<Queue>>,
     /// Held while the events of one meeting are queued on all its colors: meetings have one order.
     pub(crate) meetings: Mutex<()>,
@@ -208,6 +205,21 @@ impl Shared {
         }
     }
 
+    /// Core `poster`, if it was one, has posted a task to its own color, which was empty.
+    pub(crate) fn called(&self, token: Token, poster: Option<CoreIndex>) {
+        if let Some(here) = poster {
+            self.bring_to_poster(&token, here);
+        }
+        self.schedule(token, 1);
+    }
+
+    /// A task was posted to its own color while it runs.
+    pub(crate) fn called_again(&self, color: &Head) {
+        if self.stealing == Stealing::Anything {
+            self.post_entry(color);
+        }
+    }
+
     /// Something was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
     pub(crate) fn ring(&self, index: u32) -> bool {
         let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
@@ -218,23 +230,9 @@ impl Shared {
         rings
     }
 
-    /// Wakes a sleeping core to look for work, unless another looks already.
-    pub(crate) fn wake_thief(&self, thief: CoreIndex) {
-        if self.searching.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        if self.core(thief.0).parking.must_wake() {
-            current_of(self, |core| add(&core.mine().counters.thieves_woken, 1));
-            self.core(thief.0).unpark();
-        } else {
-            // It woke by itself meanwhile, and need not search.
-            self.searching.store(false, Ordering::Relaxed);
-        }
-    }
-
     /// An event was posted on a color that has its token already.
     #[inline]
-    pub(crate) fn posted(&self, color: &Arc<Queue>, handler: HandlerIndex, added_ns: u32) {
+    pub(crate) fn posted(&self, color: &Head, handler: HandlerIndex, added_ns: u32) {
         if color.about.gathering.load(Ordering::Relaxed)
             && self.handlers.gather(handler).is_none_or(|gather| gather.is_enough(color.len()))
         {
@@ -298,48 +296,6 @@ impl Shared {
         }
     }
 
-    /// Keeps the token of a color that was empty until its events have gathered.
-    #[cold]
-    pub(crate) fn gather(&self, token: Token, gather: Gather) {
-        let color = token.color().clone();
-        // Nobody moves it: this is its token.
-        let index = color.core();
-        let name = color.id().0.get();
-        let due_ns = self.clock.now_ns().saturating_add(gather.within_ns);
-        let late = self.core(index).ready.with(|ready| {
-            if self.ended.load(Ordering::Relaxed) {
-                return Some(token);
-            }
-            color.about.gathering.store(true, Ordering::Relaxed);
-            ready.post(name, 1);
-            ready.gather(name, token, due_ns);
-            None
-        });
-        if let Some(token) = late {
-            token.discard();
-        } else if gather.is_enough(color.len()) {
-            // What was posted meanwhile may not have seen that it gathers.
-            self.end_gathering(&color);
-        } else {
-            // It may sleep for longer.
-            self.ring(index);
-        }
-    }
-
-    fn end_gathering(&self, color: &Queue) {
-        let name = color.id().0.get();
-        let gathered = self.core(color.core()).ready.with(|ready| ready.take_gathering(name));
-        if let Some(token) = gathered {
-            self.gathered(token);
-        }
-    }
-
-    /// A color has gathered its events, or waited for as long as it may.
-    pub(crate) fn gathered(&self, token: Token) {
-        token.color().about.gathering.store(false, Ordering::Relaxed);
-        self.schedule(token, 0);
-    }
-
     /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event
     /// if it has none. Whoever holds the token does it, so the color is never on two cores. Not for Libasync-SMP's order, in
     /// which nothing is placed: its entries would stay behind.
@@ -357,7 +313,7 @@ impl Shared {
     }
 
     /// What `color` is worth to a thief; `None` if it must stay.
-    fn class(&self, color: &Queue) -> Option<WorthClass> {
+    fn class(&self, color: &Head) -> Option<WorthClass> {
         if !self.stealing.is_on() || !color.about.may_move() {
             return None;
         }
@@ -370,7 +326,7 @@ impl Shared {
     }
 
     /// Libasync-SMP's order: one more entry for an event of a color whose token is somewhere.
-    fn post_entry(&self, color: &Queue) {
+    fn post_entry(&self, color: &Head) {
         loop {
             let index = color.core();
             let posted = self.core(index).ready.with(|ready| {
@@ -388,7 +344,7 @@ impl Shared {
     }
 
     #[cold]
-    fn reclass(&self, color: &Arc<Queue>, class: Option<WorthClass>) {
+    fn reclass(&self, color: &Head, class: Option<WorthClass>) {
         let index = color.core();
         if class.is_some() && color.about.may_move() {
             let name = color.id().0.get();
@@ -397,62 +353,6 @@ impl Shared {
                 ready.reclass(Slot(color.about.slot.load(Ordering::Relaxed)), name, class);
             });
             self.consider_thief(color, index);
-        }
-    }
-
-    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
-    fn consider_thief(&self, color: &Arc<Queue>, owner: u32) {
-        if self.asleep.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) {
-            return;
-        }
-        let asleep = |core: &&CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, **core);
-        let owner = CoreIndex(owner);
-        let Some(thief) = self.layout.neighbours(owner).iter().find(asleep) else { return };
-        let now_ns = self.clock.now_ns();
-        let hint = self.hint(owner);
-        let distance = self.layout.distance(owner, *thief);
-        let candidate = self.candidate(color, &hint, distance, now_ns);
-        let (steal_ns, wake_ns) = move_costs(distance);
-        let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
-        if wakes || self.needs_sentinel(&hint, now_ns) {
-            self.wake_thief(*thief);
-        }
-    }
-
-    /// Whether a core must be woken to watch this one: something waits behind what runs there, too little to be stolen now,
-    /// and nobody would notice if it had to wait for long. At most one call per watch.
-    fn needs_sentinel(&self, owner: &Hint, now_ns: u64) -> bool {
-        self.stealing == Stealing::Learned
-            && owner.running_since_ns.is_some()
-            && self.sentinel.load(Ordering::Relaxed) == NOBODY
-            && now_ns.saturating_sub(self.sentinel_called_ns.load(Ordering::Relaxed)) > WATCH_NS
-            && {
-                self.sentinel_called_ns.store(now_ns, Ordering::Relaxed);
-                true
-            }
-    }
-
-    /// Whether `color` may be taken to `core`.
-    pub(crate) fn may_go(&self, color: &Queue, core: CoreIndex) -> bool {
-        let apart = self.policy.keeps_nodes_apart()
-            && self.layout.node(CoreIndex(color.core())) != self.layout.node(core);
-        !apart && color.about.may_move() && color.about.placement.allows(core)
-    }
-
-    /// `color` as whoever would take it over `distance` weighs it, when its core looks like `owner`.
-    pub(crate) fn candidate(
-        &self,
-        color: &Queue,
-        owner: &Hint,
-        distance: Distance,
-        now_ns: u64,
-    ) -> Candidate {
-        let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
-        Candidate {
-            worth_ns: color.worth_ns(),
-            wait_ns: owner.wait_ns(now_ns),
-            penalty_ns: self.handlers.published(color.about.handler()).penalty_ns(distance),
-            since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },
         }
     }
 
@@ -475,12 +375,13 @@ impl Shared {
         }
     }
 
-    pub(crate) fn new_color(self: &Arc<Self>, placement: Placement, leader: Option<Leader>) -> Color {
+    /// Where a new color begins.
+    pub(crate) fn place(&self, seat: &Seat) -> CoreIndex {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
         let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let maker = current_of(self, |core| core.index);
-        let core = self.policy.place(number, &placement, maker, self.cores.len());
-        Color::new(core, About::new(placement, leader), self.clone())
+        let placement = if let Seat::Lives(placement) = seat { placement } else { &Placement::Any };
+        self.policy.place(number, placement, maker, self.cores.len())
     }
 }
 
@@ -495,176 +396,4 @@ impl CoreShared {
             unparker.unpark();
         }
     }
-}
-
-/// What a move over `distance` and the wake before it are taken to cost by whoever does not steal: the thief, who has
-/// timed its own, asks again.
-pub(crate) fn move_costs(distance: Distance) -> (u64, u64) {
-    let assumed = StealCost::default();
-    (assumed.estimate_ns(distance), assumed.wake_ns())
-}
-
-/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: what is posted then is dropped, and
-/// tasks end as cancelled.
-#[derive(Clone)]
-pub struct Handle {
-    pub(crate) shared: Arc<Shared>,
-}
-
-impl Handle {
-    /// A new color, placed by the policy.
-    pub fn color(&self) -> Color {
-        self.shared.new_color(Placement::Any, None)
-    }
-
-    /// A new color that lives on `core`.
-    ///
-    /// # Panics
-    /// When there is no such core.
-    pub fn color_on(&self, core: CoreIndex) -> Color {
-        self.shared.new_color(Placement::Core(core), None)
-    }
-
-    /// What each core shows of itself: since when it has not looked at its sockets, by the clock of
-    /// [`monotonic_ns`](crate::monotonic_ns).
-    pub fn board(&self) -> &Board {
-        &self.shared.board
-    }
-
-    /// The cores of the runtime.
-    pub fn cores(&self) -> impl ExactSizeIterator<Item = CoreIndex> + use<> {
-        (0..self.shared.cores.len() as u32).map(CoreIndex)
-    }
-
-    /// Counters as they are now; each is exact, together they are not of one instant.
-    pub fn snapshot(&self) -> Snapshot {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let cores = self.shared.cores.iter().map(|core| CoreSnapshot {
-            cpu: core.cpu,
-            io: core.io.get().cloned().unwrap_or_default(),
-            ready_colors: Gauge(core.ready.len()).waiting() as usize,
-            queued_events: core.queued.len(),
-            activations: get(&core.counters.activations),
-            events: get(&core.counters.events),
-            panics: get(&core.counters.panics),
-            polls: get(&core.counters.polls),
-            parks: get(&core.counters.parks),
-            completions: get(&core.counters.completions),
-            driver_errors: get(&core.counters.driver_errors),
-            steals: get(&core.counters.steals),
-            stolen_ns: get(&core.counters.stolen_ns),
-            steal_ns: get(&core.counters.steal_ns),
-            searches: get(&core.counters.searches),
-            thieves_woken: get(&core.counters.thieves_woken),
-            rounds: get(&core.counters.rounds),
-            times: sum_times(core.times.iter()),
-        });
-        Snapshot {
-            tasks: self.shared.tasks_alive(),
-            cores: cores.collect(),
-            handlers: self.handler_snapshots(),
-        }
-    }
-
-    /// What the policy has decided about handlers lately (at most 256 decisions, oldest first) and where each handler
-    /// with a color of its own stands.
-    pub fn placements(&self) -> Placements {
-        let report = self.shared.control.as_ref().map(Control::report);
-        let Report { decisions, handlers, regret_ns } = report.unwrap_or_default();
-        let decisions = decisions.iter().map(ToString::to_string).collect();
-        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos) }
-    }
-
-    fn handler_snapshots(&self) -> Vec<HandlerSnapshot> {
-        let names = self.shared.handlers.names();
-        names
-            .iter()
-            .enumerate()
-            .map(|(index, name)| {
-                let sum = |of: fn(&HandlerCounters) -> &AtomicU64| {
-                    self.shared
-                        .cores
-                        .iter()
-                        .map(|core| of(&core.handlers[index]).load(Ordering::Relaxed))
-                        .sum()
-                };
-                HandlerSnapshot {
-                    name: name.clone(),
-                    runs: sum(|c| &c.runs),
-                    panics: sum(|c| &c.panics),
-                    times: sum_times(self.shared.cores.iter().map(|core| &core.times[index])),
-                }
-            })
-            .collect()
-    }
-}
-
-fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> ObservedTimes {
-    let mut sum = ObservedTimes::default();
-    times.filter_map(OnceLock::get).for_each(|times| times.add_to(&mut sum));
-    sum
-}
-
-/// Where handlers stand, and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placements {
-    /// Handlers with a color of their own, by name, in order of registration.
-    pub handlers: Vec<(String, CoreIndex)>,
-    /// Decisions in words, oldest first.
-    pub decisions: Vec<String>,
-    /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
-    /// None under policies that do not bound it.
-    pub regret: Option<Duration>,
-}
-
-/// The runtime's counters at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Tasks that have not ended.
-    pub tasks: usize,
-    /// One entry per core, in order.
-    pub cores: Vec<CoreSnapshot>,
-    /// One entry per handler, in order of registration.
-    pub handlers: Vec<HandlerSnapshot>,
-}
-
-/// One core's counters. Counts are since the start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoreSnapshot {
-    /// Cpu the core is pinned to.
-    pub cpu: usize,
-    /// The driver's description of itself.
-    pub io: String,
-    /// Colors waiting in the ready queue.
-    pub ready_colors: usize,
-    /// Handler events posted and not yet run.
-    pub queued_events: usize,
-    /// Times a color was taken up.
-    pub activations: u64,
-    /// Events run.
-    pub events: u64,
-    /// Events that panicked.
-    pub panics: u64,
-    /// Looks at I/O without waiting.
-    pub polls: u64,
-    /// Waits for I/O, timers or a wake-up.
-    pub parks: u64,
-    /// I/O completions taken in.
-    pub completions: u64,
-    /// Turns in which the driver failed as a whole.
-    pub driver_errors: u64,
-    /// Colors this core took from others.
-    pub steals: u64,
-    /// What the stolen colors' queued events were expected to take, in nanoseconds.
-    pub stolen_ns: u64,
-    /// What the successful steals themselves took, in nanoseconds.
-    pub steal_ns: u64,
-    /// Looks around for something to steal, successful or not.
-    pub searches: u64,
-    /// Sleeping cores that this core woke to steal from a busy one.
-    pub thieves_woken: u64,
-    /// Rounds of observation this core has answered.
-    pub rounds: u64,
-    /// Of the events of all handlers that ran here and were observed.
-    pub times: ObservedTimes,
 }

@@ -3,7 +3,7 @@
 //! Annotations of cost and penalty are priors: what is measured replaces them, except under Mely's policy, which is built
 //! on them. Leaves out running: `handler.rs`. Tested in `tests/model.rs`.
 
-use crate::{Color, CoreIndex, Distance, shared::Handle};
+use crate::{Color, CoreIndex, Distance, color::Seat, handle::Handle};
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 use vermeil_sched::{CoreSet, Gather, HandlerIndex, Leader, Placement, Prior};
 
@@ -145,7 +145,7 @@ impl Handle {
     /// # Panics
     /// When it names no core or no handler of this runtime.
     pub fn color_at(&self, place: &Place) -> Color {
-        self.shared.new_color(self.placement(place), self.leader(place))
+        self.new_color(self.seat(place))
     }
 
     /// The color of events that nobody gave one: they run one after the other, so a program without colors is right.
@@ -154,29 +154,22 @@ impl Handle {
         Color { queue: queue.clone(), shared: self.shared.clone() }
     }
 
-    fn placement(&self, place: &Place) -> Placement {
+    fn seat(&self, place: &Place) -> Seat {
         let layout = &self.shared.layout;
         let these = |keep: &dyn Fn(CoreIndex) -> bool| {
             let cores: CoreSet = layout.indices().filter(|core| keep(*core)).collect();
-            Placement::Cores(Arc::new(cores))
+            Seat::Lives(Placement::Cores(Arc::new(cores)))
         };
         match place {
-            Place::Any => Placement::Any,
-            Place::Core(core) => Placement::Core(*core),
+            Place::Any => Seat::default(),
+            Place::Core(core) => Seat::Lives(Placement::Core(*core)),
             Place::Cores(cores) => these(&|core| cores.contains(&core)),
             Place::Cache(near) => these(&|core| layout.distance(*near, core) <= Distance::L3),
             Place::Node(node) => these(&|core| layout.node(core) == *node),
-            Place::Follow(_) | Place::Producer => Placement::Any,
-        }
-    }
-
-    fn leader(&self, place: &Place) -> Option<Leader> {
-        match place {
-            Place::Any | Place::Core(_) | Place::Cores(_) | Place::Cache(_) | Place::Node(_) => None,
-            Place::Producer => Some(Leader::Producer),
+            Place::Producer => Seat::Follows(Leader::Producer),
             Place::Follow(leader) => {
                 self.shared.handlers.lead(*leader);
-                Some(Leader::Handler(*leader))
+                Seat::Follows(Leader::Handler(*leader))
             }
         }
     }
@@ -187,7 +180,7 @@ impl Handle {
             Exclusion::Color => Lanes::Given,
             Exclusion::Handler => Lanes::One(self.color_at(&spec.place)),
             Exclusion::Group(color) => Lanes::One(color.clone()),
-            Exclusion::None => Lanes::Fresh(self.placement(&spec.place), self.leader(&spec.place)),
+            Exclusion::None => Lanes::Fresh(self.seat(&spec.place)),
             Exclusion::AtMost(most) => {
                 Lanes::Some((0..most.get()).map(|_| self.color_at(&spec.place)).collect())
             }
@@ -204,7 +197,7 @@ pub(crate) enum Lanes {
     /// To the shortest of these.
     Some(Box<[Color]>),
     /// To a new one each.
-    Fresh(Placement, Option<Leader>),
+    Fresh(Seat),
 }
 
 impl Lanes {
@@ -216,7 +209,7 @@ impl Lanes {
             Self::Some(lanes) => {
                 lanes.iter().min_by_key(|lane| lane.len()).expect("at least one lane").clone()
             }
-            Self::Fresh(placement, leader) => handle.shared.new_color(placement.clone(), *leader),
+            Self::Fresh(seat) => handle.new_color(seat.clone()),
         }
     }
 }

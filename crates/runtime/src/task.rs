@@ -1,26 +1,27 @@
 //! Tasks: futures that live on a color.
 //!
 //! A task is a repeating event: a wake-up posts "poll me" to its color, so polls of all tasks and runs of all handlers of
-//! a color never overlap, and a wake-up during a poll queues it again at the tail. It is one piece of memory: the event, the
-//! future, and the result for whoever waits. Also owns the registry through which a core cancels what is left when the
-//! runtime stops. Tested in `tests/task.rs`.
+//! a color never overlap, and a wake-up during a poll queues it again at the tail. It is one piece of memory: the event, its color
+//! if that is its own, the future, and the result for whoever waits. Leaves out how it is polled and woken: `body.rs`. Tested
+//! in `tests/task.rs`.
 
-use crate::{Color, core::current, error::TaskError, shared::Handle};
-use slab::Slab;
+use crate::{
+    Color,
+    body::Body,
+    color::{About, Seat},
+    error::TaskError,
+    handle::Handle,
+    registry::Cancel,
+};
 use std::{
     future::{Future, poll_fn},
-    marker::PhantomData,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
-use vermeil_queue::{Repeat, Repeating, current_color};
-use vermeil_sched::HandlerIndex;
+use vermeil_queue::{Repeat, Repeating};
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
@@ -41,38 +42,8 @@ enum State<T> {
     Taken,
 }
 
-/// A task as its color sees it.
-struct Body<F: Future> {
-    /// The color it was spawned on.
-    color: Color,
-    /// Where it has hopped to, if it is not at home.
-    away: Mutex<Option<Color>>,
-    is_away: AtomicBool,
-    cancelled: AtomicBool,
-    outcome: Outcome<F::Output>,
-    /// What its polls count as.
-    handler: HandlerIndex,
-    /// Where it is registered, the core above the slot, once it has had to wait. Touched on its color alone.
-    place: AtomicU64,
-    /// The future is the event's resident: nothing once it has ended.
-    future: PhantomData<fn() -> F>,
-}
-
-/// The place of a task that has not had to wait.
-const UNREGISTERED: u64 = u64::MAX;
-
-/// Something that can be made to end; what cannot does nothing.
-trait Cancel: Send + Sync {
-    fn cancel(self: Pin<Arc<Self>>) {}
-
-    fn wake(self: Pin<Arc<Self>>) {}
-
-    /// Its runtime has ended, and will not run it.
-    fn abandon(self: Pin<Arc<Self>>) {}
-}
-
 /// Something that has a result some day.
-trait Awaited<T>: Cancel {
+pub(crate) trait Awaited<T>: Cancel {
     fn outcome(&self) -> &Outcome<T>;
 }
 
@@ -83,7 +54,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_at(self.color(), future)
+        self.spawn_alone(Seat::default(), future)
     }
 
     /// Spawns `future` on `color`: its polls never overlap with anything else on that color.
@@ -95,189 +66,31 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
-        self.spawn_at(color.clone(), future)
+        assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
+        let body = Body::new(color.clone(), self.shared.kind_of::<F>());
+        self.begin(Repeating::new(body, color.id(), future))
     }
 
-    fn spawn_at<F>(&self, color: Color, future: F) -> Task<F::Output>
+    fn spawn_alone<F>(&self, seat: Seat, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let id = color.id();
-        let body = Body {
-            color,
-            away: Mutex::default(),
-            is_away: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
-            outcome: Outcome::default(),
-            handler: self.shared.kind_of::<F>(),
-            place: AtomicU64::new(UNREGISTERED),
-            future: PhantomData,
-        };
-        let task = Repeating::new(body, id, future);
+        let handler = self.shared.kind_of::<F>();
+        let core = self.shared.place(&seat);
+        let body = Body::new(self.shared.clone(), handler);
+        self.begin(Repeating::with_color(core.0, About::of_task(seat, handler), body, future))
+    }
+
+    fn begin<T, B>(&self, task: Pin<Arc<Repeating<B>>>) -> Task<T>
+    where
+        T: Send + 'static,
+        B: Repeat,
+        Repeating<B>: Awaited<T>,
+    {
         self.shared.task_begins();
-        Body::wake(&task);
+        B::wake(&task);
         Task { awaited: task, taken: false }
-    }
-}
-
-impl<F> Repeat for Body<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    type Resident = F;
-
-    fn run(task: &Pin<Arc<Repeating<Self>>>) {
-        let (body, future) = (&task.body, task.as_ref().resident());
-        if current_color() != Some(future.color()) {
-            // Posted here before the task hopped away: follow it.
-            return Self::wake(task);
-        }
-        let (result, panic) = future.with(|future| body.poll(task, future));
-        let hop = current(|core| core.hop.borrow_mut().take()).flatten();
-        match (result, hop) {
-            (Some(result), _) => {
-                body.end();
-                body.outcome.complete(result);
-            }
-            (None, Some(color)) => {
-                future.move_to(color.id());
-                body.go_to(color);
-                Self::wake(task);
-            }
-            (None, None) => {}
-        }
-        // The core counts it.
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
-    }
-
-    fn wake(task: &Pin<Arc<Repeating<Self>>>) {
-        let Some(event) = task.post() else { return };
-        let body = &task.body;
-        // Acquire pairs with the store in `go_to`; a waker that comes earlier posts at home, and the task is followed.
-        if body.is_away.load(Ordering::Acquire) {
-            body.whereabouts().push(body.handler, event);
-        } else {
-            body.color.push(body.handler, event);
-        }
-    }
-
-    fn dropped(task: &Pin<Arc<Repeating<Self>>>) {
-        let future = task.as_ref().resident();
-        if current_color() == Some(future.color()) && future.with(|future| future.is_some()) {
-            future.with(drop_contained);
-            task.body.color.shared.task_ends();
-        }
-        task.body.outcome.complete(Err(TaskError::Cancelled));
-    }
-}
-
-/// What a poll left: the task's result if it has ended, and what was thrown.
-type Polled<T> = (Option<Result<T, TaskError>>, Option<Panic>);
-
-impl<F> Body<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn poll(&self, task: &Pin<Arc<Repeating<Self>>>, mut future: Pin<&mut Option<F>>) -> Polled<F::Output> {
-        let Some(alive) = future.as_mut().as_pin_mut() else { return (None, None) };
-        if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
-            return (Some(Err(TaskError::Cancelled)), drop_contained(future));
-        }
-        let poll = || task.with_waker(|waker| alive.poll(&mut Context::from_waker(waker)));
-        match catch_unwind(AssertUnwindSafe(poll)) {
-            Ok(Poll::Pending) => {
-                Self::register(task);
-                (None, None)
-            }
-            Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
-            Err(panic) => {
-                drop_contained(future);
-                (Some(Err(TaskError::Panicked)), Some(panic))
-            }
-        }
-    }
-
-    /// Whether the runtime stops and the task has not begun: no core would wait for it.
-    fn comes_too_late(&self) -> bool {
-        self.color.shared.stopping.load(Ordering::Relaxed)
-            && self.place.load(Ordering::Relaxed) == UNREGISTERED
-    }
-
-    /// The task waits: from now on this core keeps it, wherever its color goes.
-    fn register(task: &Pin<Arc<Repeating<Self>>>) {
-        let place = &task.body.place;
-        if place.load(Ordering::Relaxed) == UNREGISTERED {
-            current(|core| {
-                let slot = core.mine().tasks.insert(task.clone());
-                place.store(u64::from(core.index.0) << 32 | u64::from(slot), Ordering::Relaxed);
-            });
-        }
-    }
-
-    /// The task has ended.
-    fn end(&self) {
-        let shared = &self.color.shared;
-        shared.task_ends();
-        let place = self.place.load(Ordering::Relaxed);
-        if place != UNREGISTERED {
-            shared.core((place >> 32) as u32).tasks.remove(place as u32);
-        }
-    }
-
-    /// Notes that the future has gone to another color.
-    fn go_to(&self, color: Color) {
-        let home = color.id() == self.color.id();
-        *self.away.lock().expect("nothing panics under this lock") = (!home).then_some(color);
-        self.is_away.store(!home, Ordering::Release);
-    }
-
-    fn whereabouts(&self) -> Color {
-        let away = self.away.lock().expect("nothing panics under this lock");
-        away.as_ref().unwrap_or(&self.color).clone()
-    }
-}
-
-type Panic = Box<dyn std::any::Any + Send>;
-
-/// Drops a future on its color; a destructor that panics ends nothing but itself.
-fn drop_contained<F>(mut future: Pin<&mut Option<F>>) -> Option<Panic> {
-    catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
-}
-
-impl<F> Cancel for Repeating<Body<F>>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn cancel(self: Pin<Arc<Self>>) {
-        self.body.cancelled.store(true, Ordering::Release);
-        Body::wake(&self);
-    }
-
-    fn wake(self: Pin<Arc<Self>>) {
-        Body::wake(&self);
-    }
-
-    fn abandon(self: Pin<Arc<Self>>) {
-        // What is posted to a runtime that has ended is dropped at once, on its color, and the future with it.
-        Body::wake(&self);
-        self.body.outcome.complete(Err(TaskError::Cancelled));
-    }
-}
-
-impl<F> Awaited<F::Output> for Repeating<Body<F>>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn outcome(&self) -> &Outcome<F::Output> {
-        &self.body.outcome
     }
 }
 
@@ -409,54 +222,4 @@ pub async fn yield_now() {
         Poll::Pending
     })
     .await;
-}
-
-/// The tasks that have begun on one core and wait, wherever their colors go. It keeps each alive until it ends, also one that
-/// nobody is left to wake, so that its future is dropped on its color: by its end, or when the runtime stops. One that has not
-/// begun is kept by the queue that it stands in, and most that are short never wait.
-#[derive(Default)]
-pub(crate) struct Registry {
-    tasks: Mutex<Slab<Pin<Arc<dyn Cancel>>>>,
-    waiting: AtomicUsize,
-}
-
-impl Registry {
-    /// Keeps `task`; gives its place.
-    fn insert(&self, task: Pin<Arc<dyn Cancel>>) -> u32 {
-        let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        let slot = tasks.insert(task) as u32;
-        self.waiting.store(tasks.len(), Ordering::Release);
-        slot
-    }
-
-    fn remove(&self, slot: u32) {
-        let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        let ended = tasks.remove(slot as usize);
-        self.waiting.store(tasks.len(), Ordering::Release);
-        drop((tasks, ended));
-    }
-
-    /// Tasks that have begun and not ended.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
-    }
-
-    /// Cancels every task; gives their number.
-    pub(crate) fn cancel_all(&self) -> usize {
-        let tasks: Vec<_> = {
-            let tasks = self.tasks.lock().expect("nothing panics under this lock");
-            tasks.iter().map(|(_, task)| task.clone()).collect()
-        };
-        let count = tasks.len();
-        for task in tasks {
-            task.cancel();
-        }
-        count
-    }
-
-    /// Lets go of what is left once the cores have stopped.
-    pub(crate) fn clear(&self) {
-        let left = std::mem::take(&mut *self.tasks.lock().expect("nothing panics under this lock"));
-        left.into_iter().for_each(|(_, task)| task.abandon());
-    }
 }

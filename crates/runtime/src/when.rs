@@ -7,11 +7,12 @@
 
 use crate::{
     Color, Task,
-    color::About,
+    color::{About, Seat},
     core::{Core, current},
     error::TaskError,
+    handle::Handle,
     kinds::TASKS,
-    shared::{Handle, add},
+    shared::add,
     task::{Outcome, run_contained},
 };
 use std::{
@@ -86,7 +87,7 @@ impl Handle {
         });
         let _one_order = self.shared.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         for color in colors {
-            assert!(Arc::ptr_eq(&self.shared, &color.shared), "the color belongs to another runtime");
+            assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
             color.push(TASKS, Event::once(Arrive(meeting.clone())));
         }
         Task::of(outcome)
@@ -128,7 +129,7 @@ impl Core {
         }
         match meeting.home {
             Some(home) if home != self.index => {
-                let there = meeting.handle.shared.new_color(Placement::Core(home), None);
+                let there = meeting.handle.new_color(Seat::Lives(Placement::Core(home)));
                 there.push(TASKS, Event::once(Meet(meeting)));
             }
             _ => self.meet(&meeting),

@@ -1,7 +1,7 @@
 //! Repeating events: a post during a run is never lost, and the event never stands in a queue twice.
 
 use super::{color, run};
-use crate::{Activation, ColorQueue, Repeat, Repeating, Token};
+use crate::{Activation, ColorQueue, Posted, Repeat, Repeating, Token};
 use loom::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -15,6 +15,7 @@ struct Flagged {
 }
 
 impl Repeat for Flagged {
+    type Home = Posted;
     type Resident = ();
 
     fn run(event: &Pin<Arc<Repeating<Self>>>) {

@@ -1,0 +1,204 @@
+//! Taking up a color and running some of its events: how many, what is timed of them, and whether the color goes on.
+//!
+//! Leaves out what is learned of it (`costs.rs`) and what an event is. Tested with the loop.
+
+use super::Core;
+use crate::{
+    color::{About, Head, Token},
+    costs::coldness,
+    shared::add,
+};
+use std::{cell::Cell, ops::ControlFlow};
+use vermeil_queue::{Activation, Label, Ran};
+use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, TURN_NS};
+
+/// What is measured of an activation.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// The time of each of its events.
+    events: bool,
+    /// What it is expected to take.
+    expected_ns: u64,
+}
+
+impl Core {
+    /// Takes up the color that is next.
+    fn next_color(&self) -> Option<Token> {
+        let spent_ns = self.spent_ns.take();
+        if !self.shared.divides {
+            return self.mine().ready.with(|ready| ready.pop());
+        }
+        let now_ns = self.shared.clock.now_ns();
+        self.mine().ready.with(|ready| {
+            ready.charge(spent_ns);
+            ready.pop_at(now_ns)
+        })
+    }
+
+    /// Takes up the next color and runs at most `batch` of its events; gives how many.
+    pub(super) fn run_color(&self, batch: usize) -> usize {
+        let mine = self.mine();
+        let Some(mut token) = self.next_color() else { return 0 };
+        let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
+        let batch = self.shared.batch(batch);
+        let color = Some(token.color().id());
+        self.after.set(if self.ran_last.replace(color) == color { After::Own } else { After::Others });
+        let (mut all, mut stays_since_ns) = (0, None);
+        loop {
+            self.yields.set(false);
+            let (ran, next) = self.activate(token, batch - all);
+            self.after.set(After::Own);
+            self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
+            if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS {
+                self.expired.set(true);
+            }
+            add(&mine.counters.activations, 1);
+            add(&mine.counters.events, ran.events as u64);
+            if ran.panics > 0 {
+                add(&mine.counters.panics, ran.panics as u64);
+            }
+            all += ran.events;
+            match next {
+                Activation::Again(again) if all < batch && self.goes_on(&again, &mut stays_since_ns) => {
+                    token = again;
+                }
+                Activation::Again(again) => {
+                    let core = self.shared.enqueue(again, 0);
+                    // A plan may want it elsewhere from now on, where nobody knows of it yet.
+                    if core != self.index.0 {
+                        self.shared.ring(core);
+                    }
+                    return all;
+                }
+                Activation::Empty => return all,
+                Activation::Held(held) => {
+                    self.arrived(held);
+                    return all;
+                }
+            }
+        }
+    }
+
+    /// Whether a color that has just run may go on without being queued: a plan does not want it elsewhere, and nothing else
+    /// waits here or it stays nevertheless; and its turn has not lasted too long.
+    fn goes_on(&self, token: &Token, stays_since_ns: &mut Option<u64>) -> bool {
+        if token.color().about.is_wanted() {
+            return false;
+        }
+        if self.mine().ready.is_empty() {
+            return !self.expired.get();
+        }
+        let stays = self.stays(token, stays_since_ns);
+        if stays && self.expired.take() {
+            self.attend_gathering(false);
+            self.look();
+        }
+        stays
+    }
+
+    /// Whether a color that has just run stays although others wait: what it would lose is worth that, or is to be seen.
+    /// `since_ns`: when it would have gone first.
+    fn stays(&self, token: &Token, since_ns: &mut Option<u64>) -> bool {
+        let shared = &*self.shared;
+        // Where time is divided, or a task says so, it is for the others.
+        if shared.stealing != Stealing::Learned || shared.divides || self.yields.get() {
+            return false;
+        }
+        let handler = token.color().about.handler();
+        let stay_ns = shared.handlers.published(handler).stay_ns();
+        if stay_ns == 0 {
+            let tries = self.timed.get() && self.learner.borrow_mut().tries_to_stay(handler);
+            self.times_next.set(tries);
+            return tries;
+        }
+        let now_ns = shared.clock.now_ns();
+        now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) < stay_ns
+    }
+
+    /// Runs a color, tells the others for how long, learns what its events cost and notes what is to be observed.
+    fn activate(&self, token: Token, batch: usize) -> (Ran, Activation<About>) {
+        let (mine, shared) = (self.mine(), &*self.shared);
+        let came_from = token.color().about.runs_on(self.index);
+        let timing = self.timing(token.color(), came_from);
+        self.timed.set(timing.events);
+        if timing.events || shared.divides {
+            self.measured_ns.set(shared.clock.now_ns());
+        }
+        let began_ns = self.measured_ns.get();
+        if shared.stealing.is_on() {
+            mine.hints.begin(began_ns, timing.expected_ns);
+        }
+        let mut came_from = came_from;
+        let span = Cell::new(None);
+        let before = |color: &Head, label: Label| {
+            span.set(shared.span(self.index, color.id(), label));
+            shared.handlers.begins_on(HandlerIndex(label.handler.into()), self.index);
+            if label.posted != 0 {
+                let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
+                self.note_wait(label, start_ns);
+            }
+        };
+        let ran = token.run_watched(batch, before, |color, label| {
+            span.set(None);
+            let handler = HandlerIndex(label.handler.into());
+            if timing.events {
+                self.timed(color, label, came_from.take());
+            } else {
+                self.count_run(handler, None);
+            }
+            self.after(color, handler)
+        });
+        if !timing.events && (!shared.stealing.is_on() || shared.divides) {
+            self.measured_ns.set(shared.clock.now_ns());
+        }
+        let took_ns = self.measured_ns.get().saturating_sub(began_ns);
+        self.took_ns.set(took_ns);
+        if timing.events && shared.stealing.is_on() {
+            mine.hints.took(took_ns);
+        }
+        ran
+    }
+
+    /// Whether the events of the activation that comes are timed: for what is to be learned, or to be observed.
+    fn timing(&self, color: &Head, came_from: Option<CoreIndex>) -> Timing {
+        let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
+        let tries = self.times_next.take();
+        let learns = stealing || self.shared.control.is_some();
+        // Where nothing is stolen no color is worth anything: the next activation is taken to be like the last one.
+        let expected_ns = if stealing { color.worth_ns() } else { self.took_ns.get() };
+        let sampled = (learns || noting.is_on()) && self.learner.borrow_mut().times(expected_ns);
+        let events = sampled || noting.is_complete() || learns && came_from.is_some() || tries;
+        Timing { events, expected_ns }
+    }
+
+    /// An event that was timed has run: its run began when the clock was read last.
+    fn timed(&self, color: &Head, label: Label, came_from: Option<CoreIndex>) {
+        let shared = &*self.shared;
+        let handler = HandlerIndex(label.handler.into());
+        let now_ns = shared.clock.now_ns();
+        let start_ns = self.measured_ns.replace(now_ns);
+        // Cold by its color's state, or by what it was handed, whichever is farther.
+        let moved = coldness(&shared.layout, came_from, self.index);
+        let cold = moved.max(shared.distance_from(label.from, self.index));
+        let sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
+        let after = self.after.replace(After::Own);
+        if shared.stealing.is_on() || shared.control.is_some() {
+            let published = shared.handlers.published(handler);
+            self.learner
+                .borrow_mut()
+                .observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
+            self.count_run(handler, Some(sample));
+        }
+        self.note_run(color.id(), label, start_ns, sample, came_from);
+    }
+
+    /// What follows every event.
+    #[inline]
+    fn after(&self, color: &Head, handler: HandlerIndex) -> ControlFlow<()> {
+        add(&self.mine().handlers[handler.0 as usize].runs, 1);
+        if self.uses_driver.take() {
+            color.about.bind_to_driver();
+        }
+        ControlFlow::Continue(())
+    }
+}

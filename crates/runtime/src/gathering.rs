@@ -1,0 +1,79 @@
+//! Colors whose events gather before they run: where their tokens wait meanwhile, and who lets them go.
+//!
+//! How many and for how long is the handler's to say (`vermeil_sched::Gather`). Tested in `tests/handler.rs`.
+
+use crate::{
+    color::{Head, Token},
+    core::Core,
+    shared::Shared,
+};
+use std::{sync::atomic::Ordering, time::Duration};
+use vermeil_sched::Gather;
+
+impl Shared {
+    /// Keeps the token of a color that was empty until its events have gathered.
+    #[cold]
+    pub(crate) fn gather(&self, token: Token, gather: Gather) {
+        let color = token.color().clone();
+        // Nobody moves it: this is its token.
+        let index = color.core();
+        let name = color.id().0.get();
+        let due_ns = self.clock.now_ns().saturating_add(gather.within_ns);
+        let late = self.core(index).ready.with(|ready| {
+            if self.ended.load(Ordering::Relaxed) {
+                return Some(token);
+            }
+            color.about.gathering.store(true, Ordering::Relaxed);
+            ready.post(name, 1);
+            ready.gather(name, token, due_ns);
+            None
+        });
+        if let Some(token) = late {
+            token.discard();
+        } else if gather.is_enough(color.len()) {
+            // What was posted meanwhile may not have seen that it gathers.
+            self.end_gathering(&color);
+        } else {
+            // It may sleep for longer.
+            self.ring(index);
+        }
+    }
+
+    pub(crate) fn end_gathering(&self, color: &Head) {
+        let name = color.id().0.get();
+        let gathered = self.core(color.core()).ready.with(|ready| ready.take_gathering(name));
+        if let Some(token) = gathered {
+            self.gathered(token);
+        }
+    }
+
+    /// A color has gathered its events, or waited for as long as it may.
+    pub(crate) fn gathered(&self, token: Token) {
+        token.color().about.gathering.store(false, Ordering::Relaxed);
+        self.schedule(token, 0);
+    }
+}
+
+impl Core {
+    /// Queues what has gathered events for as long as it may.
+    #[inline]
+    pub(crate) fn attend_gathering(&self, stopping: bool) {
+        if self.shared.handlers.any_gathers() {
+            self.queue_gathered(stopping);
+        }
+    }
+
+    #[cold]
+    fn queue_gathered(&self, stopping: bool) {
+        let now_ns = if stopping { u64::MAX } else { self.shared.clock.now_ns() };
+        while let Some(token) = self.mine().ready.with(|ready| ready.take_gathered(now_ns)) {
+            self.shared.gathered(token);
+        }
+    }
+
+    pub(crate) fn until_gathered(&self) -> Option<Duration> {
+        let any = self.shared.handlers.any_gathers();
+        let due_ns = any.then(|| self.mine().ready.with(|ready| ready.next_gathered_ns())).flatten()?;
+        Some(Duration::from_nanos(due_ns.saturating_sub(self.shared.clock.now_ns())))
+    }
+}

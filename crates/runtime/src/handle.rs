@@ -1,0 +1,49 @@
+//! The handle through which a runtime is reached: its colors and its cores.
+//!
+//! Tasks, handlers, keys and counters add what they have to offer in their own files.
+
+use crate::{
+    Color,
+    color::{About, Seat},
+    share::Share,
+};
+use vermeil_io::Board;
+use vermeil_sched::{CoreIndex, Placement};
+
+/// Reaches a runtime from anywhere; cheap to clone. Outliving the runtime does no harm: what is posted then is dropped, and
+/// tasks end as cancelled.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Share,
+}
+
+impl Handle {
+    /// A new color, placed by the policy.
+    pub fn color(&self) -> Color {
+        self.new_color(Seat::default())
+    }
+
+    /// A new color that lives on `core`.
+    ///
+    /// # Panics
+    /// When there is no such core.
+    pub fn color_on(&self, core: CoreIndex) -> Color {
+        self.new_color(Seat::Lives(Placement::Core(core)))
+    }
+
+    pub(crate) fn new_color(&self, seat: Seat) -> Color {
+        let core = self.shared.place(&seat);
+        Color::new(core, About::new(seat), self.shared.clone())
+    }
+
+    /// What each core shows of itself: since when it has not looked at its sockets, by the clock of
+    /// [`monotonic_ns`](crate::monotonic_ns).
+    pub fn board(&self) -> &Board {
+        &self.shared.board
+    }
+
+    /// The cores of the runtime.
+    pub fn cores(&self) -> impl ExactSizeIterator<Item = CoreIndex> + use<> {
+        (0..self.shared.cores.len() as u32).map(CoreIndex)
+    }
+}

@@ -1,0 +1,72 @@
+//! The tasks that wait, so that they can be ended: how a core cancels what is left when the runtime stops.
+//!
+//! Leaves out what a task is: `body.rs`. Tested in `tests/task.rs`.
+
+use slab::Slab;
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Something that can be made to end; what cannot does nothing.
+pub(crate) trait Cancel: Send + Sync {
+    fn cancel(self: Pin<Arc<Self>>) {}
+
+    fn wake(self: Pin<Arc<Self>>) {}
+
+    /// Its runtime has ended, and will not run it.
+    fn abandon(self: Pin<Arc<Self>>) {}
+}
+
+/// The tasks that have begun on one core and wait, wherever their colors go. It keeps each alive until it ends, also one that
+/// nobody is left to wake, so that its future is dropped on its color: by its end, or when the runtime stops. One that has not
+/// begun is kept by the queue that it stands in, and most that are short never wait.
+#[derive(Default)]
+pub(crate) struct Registry {
+    tasks: Mutex<Slab<Pin<Arc<dyn Cancel>>>>,
+    waiting: AtomicUsize,
+}
+
+impl Registry {
+    /// Keeps `task`; gives its place.
+    pub(crate) fn insert(&self, task: Pin<Arc<dyn Cancel>>) -> u32 {
+        let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
+        let slot = tasks.insert(task) as u32;
+        self.waiting.store(tasks.len(), Ordering::Release);
+        slot
+    }
+
+    pub(crate) fn remove(&self, slot: u32) {
+        let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
+        let ended = tasks.remove(slot as usize);
+        self.waiting.store(tasks.len(), Ordering::Release);
+        drop((tasks, ended));
+    }
+
+    /// Tasks that have begun and not ended.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Cancels every task; gives their number.
+    pub(crate) fn cancel_all(&self) -> usize {
+        let tasks: Vec<_> = {
+            let tasks = self.tasks.lock().expect("nothing panics under this lock");
+            tasks.iter().map(|(_, task)| task.clone()).collect()
+        };
+        let count = tasks.len();
+        for task in tasks {
+            task.cancel();
+        }
+        count
+    }
+
+    /// Lets go of what is left once the cores have stopped.
+    pub(crate) fn clear(&self) {
+        let left = std::mem::take(&mut *self.tasks.lock().expect("nothing panics under this lock"));
+        left.into_iter().for_each(|(_, task)| task.abandon());
+    }
+}

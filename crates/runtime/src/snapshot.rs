@@ -1,0 +1,153 @@
+//! What a runtime tells of itself: counters, and where handlers stand.
+//!
+//! Counters have one writer, their core; a snapshot adds them up. Leaves out what is observed of events (`observed.rs`, `times.rs`).
+
+use crate::{
+    control::{Control, Report},
+    handle::Handle,
+    handler::{HandlerCounters, HandlerSnapshot},
+    hints::Gauge,
+    times::{ObservedTimes, Times},
+};
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use vermeil_sched::CoreIndex;
+
+impl Handle {
+    /// Counters as they are now; each is exact, together they are not of one instant.
+    pub fn snapshot(&self) -> Snapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let cores = self.shared.cores.iter().map(|core| CoreSnapshot {
+            cpu: core.cpu,
+            io: core.io.get().cloned().unwrap_or_default(),
+            ready_colors: Gauge(core.ready.len()).waiting() as usize,
+            queued_events: core.queued.len(),
+            activations: get(&core.counters.activations),
+            events: get(&core.counters.events),
+            panics: get(&core.counters.panics),
+            polls: get(&core.counters.polls),
+            parks: get(&core.counters.parks),
+            completions: get(&core.counters.completions),
+            driver_errors: get(&core.counters.driver_errors),
+            steals: get(&core.counters.steals),
+            stolen_ns: get(&core.counters.stolen_ns),
+            steal_ns: get(&core.counters.steal_ns),
+            searches: get(&core.counters.searches),
+            thieves_woken: get(&core.counters.thieves_woken),
+            rounds: get(&core.counters.rounds),
+            times: sum_times(core.times.iter()),
+        });
+        Snapshot {
+            tasks: self.shared.tasks_alive(),
+            cores: cores.collect(),
+            handlers: self.handler_snapshots(),
+        }
+    }
+
+    /// What the policy has decided about handlers lately (at most 256 decisions, oldest first) and where each handler
+    /// with a color of its own stands.
+    pub fn placements(&self) -> Placements {
+        let report = self.shared.control.as_ref().map(Control::report);
+        let Report { decisions, handlers, regret_ns } = report.unwrap_or_default();
+        let decisions = decisions.iter().map(ToString::to_string).collect();
+        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos) }
+    }
+
+    fn handler_snapshots(&self) -> Vec<HandlerSnapshot> {
+        let names = self.shared.handlers.names();
+        names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| {
+                let sum = |of: fn(&HandlerCounters) -> &AtomicU64| {
+                    self.shared
+                        .cores
+                        .iter()
+                        .map(|core| of(&core.handlers[index]).load(Ordering::Relaxed))
+                        .sum()
+                };
+                HandlerSnapshot {
+                    name: name.clone(),
+                    runs: sum(|c| &c.runs),
+                    panics: sum(|c| &c.panics),
+                    times: sum_times(self.shared.cores.iter().map(|core| &core.times[index])),
+                }
+            })
+            .collect()
+    }
+}
+
+fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> ObservedTimes {
+    let mut sum = ObservedTimes::default();
+    times.filter_map(OnceLock::get).for_each(|times| times.add_to(&mut sum));
+    sum
+}
+
+/// Where handlers stand, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placements {
+    /// Handlers with a color of their own, by name, in order of registration.
+    pub handlers: Vec<(String, CoreIndex)>,
+    /// Decisions in words, oldest first.
+    pub decisions: Vec<String>,
+    /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
+    /// None under policies that do not bound it.
+    pub regret: Option<Duration>,
+}
+
+/// The runtime's counters at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Tasks that have not ended.
+    pub tasks: usize,
+    /// One entry per core, in order.
+    pub cores: Vec<CoreSnapshot>,
+    /// One entry per handler, in order of registration.
+    pub handlers: Vec<HandlerSnapshot>,
+}
+
+/// One core's counters. Counts are since the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreSnapshot {
+    /// Cpu the core is pinned to.
+    pub cpu: usize,
+    /// The driver's description of itself.
+    pub io: String,
+    /// Colors waiting in the ready queue.
+    pub ready_colors: usize,
+    /// Handler events posted and not yet run.
+    pub queued_events: usize,
+    /// Times a color was taken up.
+    pub activations: u64,
+    /// Events run.
+    pub events: u64,
+    /// Events that panicked.
+    pub panics: u64,
+    /// Looks at I/O without waiting.
+    pub polls: u64,
+    /// Waits for I/O, timers or a wake-up.
+    pub parks: u64,
+    /// I/O completions taken in.
+    pub completions: u64,
+    /// Turns in which the driver failed as a whole.
+    pub driver_errors: u64,
+    /// Colors this core took from others.
+    pub steals: u64,
+    /// What the stolen colors' queued events were expected to take, in nanoseconds.
+    pub stolen_ns: u64,
+    /// What the successful steals themselves took, in nanoseconds.
+    pub steal_ns: u64,
+    /// Looks around for something to steal, successful or not.
+    pub searches: u64,
+    /// Sleeping cores that this core woke to steal from a busy one.
+    pub thieves_woken: u64,
+    /// Rounds of observation this core has answered.
+    pub rounds: u64,
+    /// Of the events of all handlers that ran here and were observed.
+    pub times: ObservedTimes,
+}

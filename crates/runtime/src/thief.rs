@@ -1,0 +1,84 @@
+//! Whether a sleeping core is woken to steal what another has just queued, or to watch it.
+//!
+//! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in `tests/steal.rs`.
+
+use crate::{
+    color::Head,
+    core::current_of,
+    shared::{NOBODY, Shared, add},
+};
+use std::sync::atomic::Ordering;
+use vermeil_sched::{Candidate, CoreIndex, Distance, Hint, StealCost, Stealing, WATCH_NS};
+
+impl Shared {
+    /// Wakes a sleeping core to look for work, unless another looks already.
+    pub(crate) fn wake_thief(&self, thief: CoreIndex) {
+        if self.searching.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.core(thief.0).parking.must_wake() {
+            current_of(self, |core| add(&core.mine().counters.thieves_woken, 1));
+            self.core(thief.0).unpark();
+        } else {
+            // It woke by itself meanwhile, and need not search.
+            self.searching.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
+    pub(crate) fn consider_thief(&self, color: &Head, owner: u32) {
+        if self.asleep.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) {
+            return;
+        }
+        let asleep = |core: &&CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, **core);
+        let owner = CoreIndex(owner);
+        let Some(thief) = self.layout.neighbours(owner).iter().find(asleep) else { return };
+        let now_ns = self.clock.now_ns();
+        let hint = self.hint(owner);
+        let distance = self.layout.distance(owner, *thief);
+        let candidate = self.candidate(color, &hint, distance, now_ns);
+        let (steal_ns, wake_ns) = move_costs(distance);
+        let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
+        if wakes || self.needs_sentinel(&hint, now_ns) {
+            self.wake_thief(*thief);
+        }
+    }
+
+    /// Whether a core must be woken to watch this one: something waits behind what runs there, too little to be stolen now,
+    /// and nobody would notice if it had to wait for long. At most one call per watch.
+    fn needs_sentinel(&self, owner: &Hint, now_ns: u64) -> bool {
+        self.stealing == Stealing::Learned
+            && owner.running_since_ns.is_some()
+            && self.sentinel.load(Ordering::Relaxed) == NOBODY
+            && now_ns.saturating_sub(self.sentinel_called_ns.load(Ordering::Relaxed)) > WATCH_NS
+            && {
+                self.sentinel_called_ns.store(now_ns, Ordering::Relaxed);
+                true
+            }
+    }
+
+    /// Whether `color` may be taken to `core`.
+    pub(crate) fn may_go(&self, color: &Head, core: CoreIndex) -> bool {
+        let apart = self.policy.keeps_nodes_apart()
+            && self.layout.node(CoreIndex(color.core())) != self.layout.node(core);
+        !apart && color.about.may_move() && color.about.allows(core)
+    }
+
+    /// `color` as whoever would take it over `distance` weighs it, when its core looks like `owner`.
+    pub(crate) fn candidate(&self, color: &Head, owner: &Hint, distance: Distance, now_ns: u64) -> Candidate {
+        let moved_ns = color.about.moved_ns.load(Ordering::Relaxed);
+        Candidate {
+            worth_ns: color.worth_ns(),
+            wait_ns: owner.wait_ns(now_ns),
+            penalty_ns: self.handlers.published(color.about.handler()).penalty_ns(distance),
+            since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },
+        }
+    }
+}
+
+/// What a move over `distance` and the wake before it are taken to cost by whoever does not steal: the thief, who has
+/// timed its own, asks again.
+pub(crate) fn move_costs(distance: Distance) -> (u64, u64) {
+    let assumed = StealCost::default();
+    (assumed.estimate_ns(distance), assumed.wake_ns())
+}
