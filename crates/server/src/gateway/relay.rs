@@ -1,9 +1,8 @@
 //! One exchange with a program: its content goes in while its answer comes out, and the client gets it as it comes.
 //!
-//! The answer's head waits for the first pause in the program's output: an answer that is not too long is then known whole, and
-//! gets a length. Amid something that the program has begun to write is no pause, nor is a millisecond behind much. From there
-//! on what comes is sent before more is read, so a client that takes slowly slows the program down, not the memory up. While the
-//! program is silent the client is watched: when it goes, so does the answer.
+//! The answer's head waits for the first pause in the program's output: a short answer is then known whole, and gets a
+//! length. Amid something that the program has begun to write is no pause. From there on what comes is sent before more is
+//! read, so a client that takes slowly slows the program down, not the memory up. While the program is silent the client is watched: when it goes, so does the answer.
 
 use super::{
     Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble,
@@ -22,7 +21,6 @@ use std::{
     pin::pin,
     sync::atomic::{AtomicU64, Ordering},
     task::Poll,
-    time::Duration,
 };
 use vermeil::{More, Sleep, now_ms};
 use vermeil_http::{
@@ -35,14 +33,6 @@ use vermeil_http::{
 
 /// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
-
-/// How long a long answer may pause before what there is of it is sent: PHP tidies up before it says that `phpinfo()` has
-/// ended, and an answer that is known whole has a length and is one send. Bench `php`: on one cpu with PHP that was in time for
-/// 93 of 100.
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// Bytes of output from which on a pause is not waited for.
-const GATHERED_BYTES_MAX: usize = 2 * PIECE_BYTES;
 
 /// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
@@ -214,24 +204,8 @@ impl<R: Reader> Pump<'_, R> {
         Ok(())
     }
 
-    /// Waits for the rest of a long answer without a length, as long as a pause in one may take.
-    async fn wait_for_rest(&mut self) -> Result<(), Failure> {
-        let mut pause = Sleep::unset();
-        pause.set(PAUSE);
-        while !self.ended && (COPY_BYTES_MAX..GATHERED_BYTES_MAX).contains(&self.output.len()) {
-            match pause.limit(self.read()).await {
-                Ok(read) => read?,
-                Err(_) => break,
-            }
-        }
-        Ok(())
-    }
-
     async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
         self.gather().await?;
-        if head.content_length.is_none() {
-            self.wait_for_rest().await?;
-        }
         let Head { version, content, .. } = self.exchange.head;
         if self.ended && content == Sends::Sent && head.content_length.is_none() {
             head.content_length = Some(self.output.len() as u64);
