@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// How to listen.
 #[derive(Debug, Clone)]
@@ -215,6 +215,29 @@ pub fn accept_queued(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     accept_now(listener)
 }
 
+/// Has a listener, and whoever shares it, begin no more connections: their first packets are dropped, and when they are sent
+/// again, a second later, they find another listener of the address or none. Closing a listener resets what came behind the
+/// last look at its queue; behind this nothing comes, so look once more and close it. It cannot be taken back.
+///
+/// # Errors
+/// The descriptor is not a socket, or there is no memory for a filter.
+pub fn begin_no_more(listener: BorrowedFd<'_>) -> io::Result<()> {
+    /// Where the flags are in a TCP header (RFC 9293, section 3.1), which is what the filter of a TCP socket sees, and that of
+    /// the first packet.
+    const FLAGS_AT: u32 = 13;
+    const SYN: u32 = 0x02;
+    const fn instruction(code: u32, otherwise: u8, operand: u32) -> SockFilter {
+        SockFilter::new(code as u16, 0, otherwise, operand)
+    }
+    let filter = [
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, FLAGS_AT),
+        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 1, SYN),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+    ];
+    SockRef::from(&listener).attach_filter(&filter)
+}
+
 /// Accepts one connection if one is queued. Connections that died in the queue are skipped, as are errors that Linux
 /// passes on from the network of the new socket (see accept(2), "Error handling").
 pub(crate) fn accept_now(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
@@ -247,6 +270,7 @@ pub(crate) fn concerns_one_connection(error: Errno) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
@@ -305,6 +329,28 @@ mod tests {
             accept_now(listener.as_fd()).unwrap().expect("all are queued");
         }
         assert!(limit_queue(clients[0].as_fd(), 1).is_err());
+    }
+
+    #[test]
+    fn a_listener_that_begins_no_more_still_gives_what_is_queued() {
+        let listener = TcpListener::from(listen(local(0), &ListenOptions::default()).unwrap());
+        let addr = listener.local_addr().unwrap();
+        let mut queued = TcpStream::connect(addr).unwrap();
+        begin_no_more(listener.as_fd()).unwrap();
+        let late = TcpStream::connect_timeout(&addr, Duration::from_millis(50));
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut taken = TcpStream::from(accept_now(listener.as_fd()).unwrap().expect("it was there before"));
+        assert!(accept_now(listener.as_fd()).unwrap().is_none());
+        taken.set_nonblocking(false).unwrap();
+        queued.write_all(b"whole").unwrap();
+        let mut received = [0; 5];
+        taken.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"whole");
+        // Another that listens there takes whoever comes.
+        let next = TcpListener::from(listen(addr, &ListenOptions::default()).unwrap());
+        drop(listener);
+        let _client = TcpStream::connect(addr).unwrap();
+        assert!(accept_now(next.as_fd()).unwrap().is_some());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::{
 };
 use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+use vermeil_io::begin_no_more;
 use vermeil_spawn::Channel;
 
 /// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
@@ -242,7 +243,9 @@ fn change_core(
         local.listeners.retain(|Listener { addr, listener }| {
             let stays = !removed.contains(addr);
             if !stays {
-                // What the kernel has accepted already is served.
+                // What the kernel has accepted already is served, and who comes now meets whoever else listens there. Where the
+                // kernel refuses that, what comes in the moment between is reset.
+                let _ = listener.with_fd(begin_no_more);
                 listener.close();
             }
             stays
