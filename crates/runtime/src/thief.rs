@@ -79,6 +79,5 @@ impl Shared {
 /// What a move over `distance` and the wake before it are taken to cost by whoever does not steal: the thief, who has
 /// timed its own, asks again.
 pub(crate) fn move_costs(distance: Distance) -> (u64, u64) {
-    let assumed = StealCost::default();
-    (assumed.estimate_ns(distance), assumed.wake_ns())
+    (StealCost::unseen_ns(distance), StealCost::default().wake_ns())
 }

@@ -53,7 +53,6 @@ impl Learned {
         };
         let known =
             |prior: &Prior| Known { cost: HandlerCost::new(*prior), stay: StayCost::default(), timed: 0 };
-        let unknown = StealCost::default();
         Self {
             stealing,
             published: priors.iter().map(start).collect(),
@@ -61,7 +60,7 @@ impl Learned {
             priors,
             moves: vec![StealCost::default(); cores],
             steal_ns: vec![
-                std::array::from_fn(|class| unknown.estimate_ns(Distance::of_class(class)));
+                std::array::from_fn(|class| StealCost::unseen_ns(Distance::of_class(class)));
                 cores
             ],
             explorations: vec![Exploration::default(); cores],

@@ -268,8 +268,7 @@ impl<W: Watch> World<W> {
         let distance = self.machine.layout().distance(owner, thief);
         let candidate = self.candidate(color, hint.wait_ns(*at_ns), distance, *at_ns);
         // Who does not steal itself takes the usual costs; the thief, who has timed its own, asks again.
-        let assumed = StealCost::default();
-        let (steal_ns, wake_ns) = (assumed.estimate_ns(distance), assumed.wake_ns());
+        let (steal_ns, wake_ns) = (StealCost::unseen_ns(distance), StealCost::default().wake_ns());
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
         if wakes || self.needs_sentinel(&hint, *at_ns) {
             self.is_searching = true;
