@@ -40,8 +40,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;serve' {
-            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Take everything from a configuration file, and nothing from the command line')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Take everything from a configuration file, and nothing from the command line')
+            [CompletionResult]::new('--take-over', '--take-over', [CompletionResultType]::ParameterName, 'Take over from the server that runs, without losing a connection: to upgrade it, or to change its cores')
             [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where to listen; may be given several times')
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Which cpus to run on: all, a number of them, or a list')
@@ -87,6 +86,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--write-timeout', '--write-timeout', [CompletionResultType]::ParameterName, 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--leave-timeout', '--leave-timeout', [CompletionResultType]::ParameterName, 'For balancers to notice that the server is about to stop, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--drain-timeout', '--drain-timeout', [CompletionResultType]::ParameterName, 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'Take everything from a configuration file, and nothing from the command line')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Take everything from a configuration file, and nothing from the command line')
             [CompletionResult]::new('--no-listing', '--no-listing', [CompletionResultType]::ParameterName, 'Answer 403 for a folder without index.html instead of listing it')
             [CompletionResult]::new('--cgi-nph', '--cgi-nph', [CompletionResultType]::ParameterName, 'Let programs whose names begin with nph- write the whole answer themselves')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

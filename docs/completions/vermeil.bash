@@ -1104,28 +1104,13 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-c -l -h --config --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --help"
+            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --config)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                -c)
+                --take-over)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -1351,6 +1336,36 @@ _vermeil() {
                     ;;
                 --drain-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -c)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 *)

@@ -36,8 +36,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;serve'= {
-            cand -c 'Take everything from a configuration file, and nothing from the command line'
-            cand --config 'Take everything from a configuration file, and nothing from the command line'
+            cand --take-over 'Take over from the server that runs, without losing a connection: to upgrade it, or to change its cores'
             cand -l 'Where to listen; may be given several times'
             cand --listen 'Where to listen; may be given several times'
             cand --cores 'Which cpus to run on: all, a number of them, or a list'
@@ -83,6 +82,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --write-timeout 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h'
             cand --leave-timeout 'For balancers to notice that the server is about to stop, in seconds or with a unit: ms, s, m, h'
             cand --drain-timeout 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h'
+            cand -c 'Take everything from a configuration file, and nothing from the command line'
+            cand --config 'Take everything from a configuration file, and nothing from the command line'
             cand --no-listing 'Answer 403 for a folder without index.html instead of listing it'
             cand --cgi-nph 'Let programs whose names begin with nph- write the whole answer themselves'
             cand -h 'Print help (see more with ''--help'')'

@@ -38,7 +38,7 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "instance" -d 'Serve
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s c -l config -d 'Take everything from a configuration file, and nothing from the command line' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l take-over -d 'Take over from the server that runs, without losing a connection: to upgrade it, or to change its cores' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s l -l listen -d 'Where to listen; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cores -d 'Which cpus to run on: all, a number of them, or a list' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l instances -d 'Into how many processes to divide the server: per-node, one, or a number' -r
@@ -93,6 +93,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l keep-alive-tim
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l write-timeout -d 'For a client to take any part of the answer, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l leave-timeout -d 'For balancers to notice that the server is about to stop, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l drain-timeout -d 'For open requests to finish when the server stops, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s c -l config -d 'Take everything from a configuration file, and nothing from the command line' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l no-listing -d 'Answer 403 for a folder without index.html instead of listing it'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-nph -d 'Let programs whose names begin with nph- write the whole answer themselves'
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -3,7 +3,7 @@
 //! Leaves out serving. Tested through the binary (`tests/e2e/instances.rs`).
 
 use crate::{Cli, Command, Exit, print};
-use clap::{Args, Parser as _};
+use clap::Args;
 use std::ffi::OsString;
 use std::iter::once;
 use vermeil_server::supervise::Assigned;
@@ -29,7 +29,7 @@ impl InstanceArgs {
                 return print::failure(&words, Exit::Usage);
             }
         };
-        match Cli::try_parse_from(once(OsString::from("vermeil")).chain(self.arguments)) {
+        match crate::parse(once(OsString::from("vermeil")).chain(self.arguments)) {
             Ok(Cli { command: Command::Serve(args) }) => args.run_assigned(assigned),
             _ => print::failure(&"an instance only serves", Exit::Usage),
         }

@@ -24,7 +24,8 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
@@ -77,14 +78,24 @@ fn after_help(examples: &[&str]) -> String {
     format!("Examples:\n{examples}\nExit codes:\n{}", codes.concat())
 }
 
-/// The whole command line as a definition: for man pages, completions and tests.
+/// The whole command line as a definition: for parsing, man pages, completions and tests.
 pub fn command() -> clap::Command {
-    Cli::command()
+    // In place: to change one by its name would make it the last.
+    Cli::command().mut_subcommands(|command| match command.get_name() {
+        "serve" => serve::with_conflicts(command),
+        _ => command,
+    })
+}
+
+/// Reads a command line, the program's name first.
+fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut matches = command().try_get_matches_from(line)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
 }
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let exit = match Cli::try_parse() {
+    let exit = match parse(std::env::args_os()) {
         // A panic has been reported when it comes here; what is left of it is the exit code.
         Ok(cli) => catch_unwind(|| cli.command.run()).unwrap_or(Exit::Failed),
         Err(answer) => {

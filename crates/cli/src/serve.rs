@@ -15,7 +15,7 @@ use crate::usage::UsageError;
 use crate::values::{Listen, parse_cores};
 use crate::{Exit, print};
 use cgi::CgiArgs;
-use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use clap::{Arg, ArgAction, Args, Command, Id, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use vermeil_server::config::{self, Surroundings};
 use vermeil_server::control::ControlTarget;
 use vermeil_server::log::LogTarget;
 use vermeil_server::supervise::{Assigned, Program, supervise};
-use vermeil_server::{Ended, ServeError, ServeOptions, User};
+use vermeil_server::{Ended, ServeError, ServeOptions, TakeOver, User};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.
@@ -32,6 +32,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil serve /srv/www --listen :80 --log /var/log/vermeil.log",
     "vermeil serve /srv/www --php",
     "vermeil serve --config /etc/vermeil/vermeil.toml",
+    "vermeil serve --config /etc/vermeil/vermeil.toml --take-over",
     "vermeil serve site --listen 127.0.0.1:8080 --listen '[::1]:8080' --cores 4",
 ];
 
@@ -54,8 +55,18 @@ pub(crate) struct ServeArgs {
     ///
     /// Its keys are in docs/configuration.md; `vermeil check` reads it without serving. Default: no file; DIR is served as
     /// the other options say.
-    #[arg(long, short, value_name = "FILE", exclusive = true, value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
+
+    /// Take over from the server that runs, without losing a connection: to upgrade it, or to change its cores
+    ///
+    /// Its listening sockets are taken over its control socket: the one at CONTROL; by default where this server is to have its
+    /// own, else that of the only server of this user. Once this server serves, the other finishes its requests and ends; if this
+    /// one cannot start, the other goes on. If none runs, this one starts as always. Default: addresses that another server has
+    /// are refused.
+    #[arg(long, value_name = "CONTROL", num_args = 0..=1, require_equals = true)]
+    #[arg(value_hint = ValueHint::FilePath)]
+    take_over: Option<Option<PathBuf>>,
 
     /// Where to listen; may be given several times
     ///
@@ -207,6 +218,14 @@ enum FollowSymlinks {
     None,
 }
 
+/// Refuses everything beside a configuration but what is not in one.
+pub(crate) fn with_conflicts(serve: Command) -> Command {
+    let stays = ["config", "take_over", "help"];
+    let others = serve.get_arguments().map(Arg::get_id).filter(|id| !stays.contains(&id.as_str()));
+    let others: Vec<Id> = others.cloned().collect();
+    serve.mut_arg("config", |config| config.conflicts_with_all(others))
+}
+
 impl ServeArgs {
     /// What is asked of the server, and the text of the configuration if there is a file.
     fn options(self, around: &Surroundings) -> Result<(ServeOptions, Option<String>), UsageError> {
@@ -221,14 +240,24 @@ impl ServeArgs {
 
     /// Serves until told to stop.
     pub(crate) fn run(self) -> Exit {
+        let take_over = self.take_over();
         let options = Surroundings::here().map_err(UsageError::from).and_then(|around| self.options(&around));
-        match options {
+        match options.map(|(options, text)| (ServeOptions { take_over, ..options }, text)) {
             Ok((options, _)) if options.instances.len() == 1 => ended(vermeil_server::serve(options)),
             Ok((options, text)) => {
                 let arguments = std::env::args_os().skip(1).collect();
                 ended(supervise(options, Program { arguments, text }))
             }
             Err(error) => print::failure(&error, error.exit()),
+        }
+    }
+
+    /// What is asked of the command line only, whatever else is asked in a file.
+    fn take_over(&self) -> TakeOver {
+        match &self.take_over {
+            None => TakeOver::Never,
+            Some(None) => TakeOver::SameControl,
+            Some(Some(path)) => TakeOver::At(path.clone()),
         }
     }
 

@@ -51,6 +51,7 @@ pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use slots::{Slot, Slots};
 pub use socket::{
-    ListenOptions, Newcomer, accept_queued, acknowledged_bytes, begin_no_more, has_queued, incoming_cpu,
-    incoming_queue, limit_queue, listen, newcomer, peer_addr, probe_free, queued_count, set_nodelay,
+    ListenOptions, Newcomer, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,
+    incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, prefer_cpu, probe_free,
+    queued_count, set_nodelay,
 };

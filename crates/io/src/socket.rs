@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,15 +37,33 @@ impl Default for ListenOptions {
 /// `AddrInUse` if a stranger listens there, `AddrNotAvailable` if the machine has no such address,
 /// `PermissionDenied` for ports below 1024 without the right to them.
 pub fn listen(addr: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
+    let socket = bind(addr, options.incoming_cpu)?;
+    limit_queue(socket.as_fd(), options.backlog)?;
+    Ok(socket)
+}
+
+/// A socket as of [`listen`] that does not listen yet: no connection comes to it until [`limit_queue`] says how many may.
+///
+/// # Errors
+/// As there.
+pub fn bind(addr: SocketAddr, incoming_cpu: Option<usize>) -> io::Result<OwnedFd> {
     let socket = unbound(addr)?;
     socket.set_reuse_port(true)?;
     socket.set_tcp_nodelay(true)?;
-    if let Some(cpu) = options.incoming_cpu {
+    if let Some(cpu) = incoming_cpu {
         socket.set_cpu_affinity(cpu)?;
     }
     socket.bind(&addr.into())?;
-    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket.into())
+}
+
+/// Has a listener prefer connections whose packets this cpu handles from now on, or have no preference.
+///
+/// # Errors
+/// The descriptor is not a socket.
+pub fn prefer_cpu(listener: BorrowedFd<'_>, cpu: Option<usize>) -> io::Result<()> {
+    // The kernel's number is signed, -1 for none.
+    SockRef::from(&listener).set_cpu_affinity(cpu.unwrap_or(usize::MAX))
 }
 
 /// How long, and how often, `probe_free` asks again. The kernel takes the io_uring of an ended process down in the
@@ -88,10 +106,11 @@ pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(addr).unwrap_or_else(|_| SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))
 }
 
-/// Changes how many connections the kernel queues on a listener before they are accepted. Those that are queued stay.
+/// Changes how many connections the kernel queues on a listener before they are accepted. Those that are queued stay. A
+/// socket that is bound and does not listen does from now on.
 ///
 /// # Errors
-/// The descriptor does not listen.
+/// The descriptor cannot listen.
 pub fn limit_queue(listener: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::try_from(backlog).unwrap_or(i32::MAX))?)
 }
@@ -272,7 +291,6 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
-    use std::os::fd::AsFd;
 
     fn local(port: u16) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, port))
@@ -313,6 +331,24 @@ mod tests {
         while !look().has_left {
             assert!(std::time::Instant::now() < deadline, "a client that has left is not seen to have");
             std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_bound_socket_has_no_connections_until_it_listens_and_may_change_its_cpu() {
+        let listener = TcpListener::from(listen(local(0), &ListenOptions::default()).unwrap());
+        let addr = listener.local_addr().unwrap();
+        let bound = bind(addr, Some(0)).unwrap();
+        let clients: Vec<_> = (0..16).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        assert_eq!(queued_count(listener.as_fd()).unwrap(), 16);
+        limit_queue(bound.as_fd(), 64).unwrap();
+        drop(listener);
+        drop(clients);
+        let _client = TcpStream::connect(addr).unwrap();
+        assert_eq!(queued_count(bound.as_fd()).unwrap(), 1);
+        for cpu in [Some(1), None] {
+            prefer_cpu(bound.as_fd(), cpu).unwrap();
+            assert_eq!(incoming_cpu(bound.as_fd()).unwrap(), cpu);
         }
     }
 

@@ -13,13 +13,20 @@ use crate::{
     listen::Listening,
     local::{self, Listener},
     log::{CoreLog, Log, Notices},
-    overload, php,
+    overload::{self, QUEUE_MAX},
+    php,
     server::Server,
     whereabouts::Whereabouts,
 };
-use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
-use vermeil_io::begin_no_more;
+use vermeil_io::{begin_no_more, limit_queue};
 use vermeil_spawn::Channel;
 
 /// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
@@ -47,11 +54,48 @@ type Sockets = Vec<(SocketAddr, OwnedFd)>;
 fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
     let mut sockets: Vec<Sockets> = (0..cores).map(|_| Vec::new()).collect();
     for address in listening {
-        for (of_core, socket) in sockets.iter_mut().zip(address.sockets) {
-            of_core.push((address.asked, socket));
+        for (at, socket) in address.sockets.into_iter().enumerate() {
+            sockets[at % cores].push((address.asked, socket));
         }
     }
     sockets
+}
+
+/// The sockets of all cores once more, by address as it was asked for.
+///
+/// # Errors
+/// Out of descriptors.
+pub(crate) fn sockets(handle: &Handle, bound: &[(SocketAddr, SocketAddr)]) -> io::Result<Vec<Listening>> {
+    let of_cores = handle.cores().map(|core| {
+        handle.spawn_on(&handle.color_on(core), async move {
+            local::with(|local| -> io::Result<Sockets> {
+                let cloned = |Listener { addr, listener }: &Listener| {
+                    Ok((*addr, listener.with_fd(|fd| fd.try_clone_to_owned())??))
+                };
+                local.listeners.iter().map(cloned).collect()
+            })
+        })
+    });
+    let of_cores: Vec<_> = of_cores.collect();
+    let mut of_cores: Vec<Sockets> = of_cores
+        .into_iter()
+        .map(|task| task.wait().unwrap_or_else(|error: TaskError| Err(io::Error::other(error))))
+        .collect::<io::Result<_>>()?;
+    let all = bound.iter().map(|&(asked, addr)| {
+        let mut sockets = Vec::new();
+        // One of each core, and again as long as there are any.
+        loop {
+            let before = sockets.len();
+            for of_core in &mut of_cores {
+                let found = of_core.iter().position(|(of, _)| *of == asked);
+                sockets.extend(found.map(|at| of_core.remove(at).1));
+            }
+            if sockets.len() == before {
+                return Listening { asked, addr, sockets };
+            }
+        }
+    });
+    Ok(all.collect())
 }
 
 /// Gives each core its sockets, its part of the cache and its end of the log.
@@ -112,6 +156,8 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
 
 /// Accepts from `socket` on this core from now on.
 fn listen(handle: &Handle, core: CoreIndex, addr: SocketAddr, socket: OwnedFd) -> io::Result<()> {
+    // An inherited one may listen for fewer than this server does, or not yet.
+    limit_queue(socket.as_fd(), QUEUE_MAX)?;
     let listener = Arc::new(TcpListener::new(socket)?);
     local::with(|local| {
         local.listeners.push(Listener { addr, listener: listener.clone() });
@@ -265,6 +311,8 @@ pub(crate) fn drain(handle: &Handle) {
 async fn drain_core() {
     balance::stop();
     for Listener { listener, .. } in local::with(|local| std::mem::take(&mut local.listeners)) {
+        // Another server may go on with it, and believes it to be as long as it found it.
+        let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));
         // What the kernel has accepted already is served.
         listener.close();
     }

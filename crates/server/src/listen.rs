@@ -3,7 +3,8 @@
 //! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
 
 use crate::{
-    balance::{Balancing, Steering},
+    balance::Balancing,
+    handover::Inherited,
     holder::{Holder, who_listens},
     overload::QUEUE_MAX,
 };
@@ -12,7 +13,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     os::fd::OwnedFd,
 };
-use vermeil_io::{ListenOptions, listen, probe_free};
+use vermeil_io::{ListenOptions, bind, listen, probe_free};
 use vermeil_topology::CpuId;
 
 /// An address cannot be listened on.
@@ -52,30 +53,49 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// One address, and a socket on it for each core.
+/// One address, and a socket on it for each core; more if they are from a server that had more cores.
 #[derive(Debug)]
 pub(crate) struct Listening {
     /// The address as it was asked for.
     pub(crate) asked: SocketAddr,
     /// The address as bound: with its port, if any was asked for.
     pub(crate) addr: SocketAddr,
-    /// In the order of the cores.
+    /// In the order of the cores; with more than there are, it begins with the first again.
     pub(crate) sockets: Vec<OwnedFd>,
 }
 
-/// Opens all sockets or none, each preferring what `balancing` says. `ours` are ports on which this server listens already, perhaps on another address.
+impl Listening {
+    /// The same sockets once more.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let Self { asked, addr, sockets } = self;
+        let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Ok(Self { asked: *asked, addr: *addr, sockets })
+    }
+}
+
+/// Opens all sockets or none, each preferring what `balancing` says, but for those that are inherited. `ours` are ports on
+/// which this server listens already, perhaps on another address.
 pub(crate) fn listen_on(
     addrs: &[SocketAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
     ours: &[u16],
+    inherited: &mut Inherited,
 ) -> Result<Vec<Listening>, ListenError> {
     addrs
         .iter()
         .map(|&addr| {
+            let sockets = inherited.take(addr);
             let port_is_ours = addr.port() != 0 && ours.contains(&addr.port());
             let probe = if port_is_ours { Probe::Ours } else { Probe::Others };
-            open(addr, cpus, balancing, probe).map_err(|source| {
+            let opened = match sockets.is_empty() {
+                true => open(addr, cpus, balancing, probe),
+                false => complete(addr, sockets, cpus),
+            };
+            opened.map_err(|source| {
                 let in_use = source.kind() == io::ErrorKind::AddrInUse;
                 ListenError { addr, holder: in_use.then(|| who_listens(addr)).flatten(), source }
             })
@@ -101,14 +121,24 @@ fn open(addr: SocketAddr, cpus: &[CpuId], balancing: &Balancing, probe: Probe) -
     let mut bound = addr;
     let mut sockets = Vec::with_capacity(cpus.len());
     for cpu in cpus {
-        let incoming_cpu = (balancing.steering == Steering::PacketsCpu).then_some(cpu.0 as usize);
-        let options = ListenOptions { backlog: QUEUE_MAX, incoming_cpu };
+        let options = ListenOptions { backlog: QUEUE_MAX, incoming_cpu: balancing.preference(*cpu) };
         let socket = TcpListener::from(listen(bound, &options)?);
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
     balancing.take_charge_of(bound, &sockets);
     Ok(Listening { asked: addr, addr: bound, sockets })
+}
+
+/// Adds sockets for cores that the server they are from did not have. Those listen once their cores accept: what came to them
+/// before would be lost with a server that does not come to serve.
+fn complete(asked: SocketAddr, mut sockets: Vec<OwnedFd>, cpus: &[CpuId]) -> io::Result<Listening> {
+    let first = TcpListener::from(sockets[0].try_clone()?);
+    let addr = first.local_addr()?;
+    while sockets.len() < cpus.len() {
+        sockets.push(bind(addr, None)?);
+    }
+    Ok(Listening { asked, addr, sockets })
 }
 
 #[cfg(test)]
@@ -124,7 +154,9 @@ mod tests {
     fn a_taken_address_names_its_holder() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = taken.local_addr().unwrap();
-        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[]).expect_err("it is taken").to_string();
+        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default())
+            .expect_err("it is taken")
+            .to_string();
         let pid = std::process::id().to_string();
         assert!(error.starts_with(&format!("cannot listen on {addr}: the address is in use by")), "{error}");
         assert!(error.contains(&pid) && error.contains("--listen"), "{error}");
@@ -133,10 +165,12 @@ mod tests {
     #[test]
     fn every_core_gets_a_socket_on_the_same_port() {
         let any = "127.0.0.1:0".parse().unwrap();
-        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[]).unwrap();
+        let listening =
+            listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], &mut Inherited::default()).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
         assert_ne!(listening[0].addr.port(), 0);
-        let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[]);
+        let second =
+            listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default());
         assert!(second.is_err(), "a second server does not share the port");
     }
 }

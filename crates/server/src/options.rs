@@ -8,6 +8,7 @@ use crate::{
     control::ControlTarget,
     files::StoreOptions,
     gateway::GatewayOptions,
+    handover::TakeOver,
     hosts::Hosts,
     log::LogTarget,
     php::{PhpOptions, PoolsOptions},
@@ -37,6 +38,8 @@ pub struct ServeOptions {
     pub file: Option<PathBuf>,
     /// Where the control socket is.
     pub control: ControlTarget,
+    /// Whose addresses it takes over when it starts.
+    pub take_over: TakeOver,
     /// Who the server is once it has what only the superuser may have; whoever started it, if nobody is named.
     pub user: Option<User>,
     /// What is served under which name.

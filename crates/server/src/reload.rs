@@ -12,6 +12,7 @@ use crate::{
     cores::{self, Change, CoreError, NewLog},
     files::{SiteError, StoreOptions},
     gateway::{ReviseError, Revision, Shared},
+    handover::{Handing, Inherited},
     hosts::Folder,
     listen::{ListenError, Listening, listen_on},
     log::{Log, LogCounts, LogError, Notices},
@@ -22,7 +23,9 @@ use crate::{
     voice::say,
 };
 use bytes::Bytes;
+use rustix::process::{Signal, getpid, kill_process};
 use std::{
+    io,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -43,6 +46,9 @@ pub(crate) enum ReloadError {
     /// It is about to end.
     #[error("it is stopping")]
     Stopping,
+    /// Another process is taking over, with what there is.
+    #[error("another process is taking over; have that one read the configuration")]
+    HandingOver,
     /// Its programs cannot be had as it says.
     #[error(transparent)]
     Programs(#[from] ReviseError),
@@ -86,6 +92,8 @@ pub(crate) struct Started {
     pub(crate) notices: Arc<Notices>,
     pub(crate) programs: Option<Arc<Shared>>,
     pub(crate) bound: Vec<(SocketAddr, SocketAddr)>,
+    /// Sockets for agent checks, to be handed over.
+    pub(crate) agent: Vec<Listening>,
 }
 
 /// What is served at present.
@@ -100,6 +108,9 @@ struct Present {
     bound: Vec<(SocketAddr, SocketAddr)>,
     /// How often another configuration was taken.
     reloads: u64,
+    agent: Vec<Listening>,
+    /// Whether another process is taking over.
+    is_handing_over: bool,
 }
 
 impl Present {
@@ -112,9 +123,17 @@ impl Present {
 
 impl Running {
     pub(crate) fn new(started: Started) -> Self {
-        let Started { handle, options, server, log, notices, programs, bound } = started;
-        let present =
-            Present { options, server, log: Some(log), past_log: LogCounts::default(), bound, reloads: 0 };
+        let Started { handle, options, server, log, notices, programs, bound, agent } = started;
+        let present = Present {
+            options,
+            server,
+            log: Some(log),
+            past_log: LogCounts::default(),
+            bound,
+            reloads: 0,
+            agent,
+            is_handing_over: false,
+        };
         Self {
             handle,
             notices,
@@ -193,6 +212,9 @@ impl Running {
         let file = present.options.file.clone().ok_or(ReloadError::NoFile)?;
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
+        }
+        if present.is_handing_over {
+            return Err(ReloadError::HandingOver);
         }
         let options = config::load(&file, &Surroundings::here()?)?;
         let old = &present.options;
@@ -315,7 +337,7 @@ pub(crate) fn listen_on_added(
 ) -> Result<Vec<Listening>, ListenError> {
     let added: Vec<_> = new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect();
     let ours: Vec<u16> = old.iter().map(SocketAddr::port).collect();
-    listen_on(&added, cpus, balancing, &ours)
+    listen_on(&added, cpus, balancing, &ours, &mut Inherited::default())
 }
 
 /// What a reload needs, all of it at hand.
@@ -348,6 +370,43 @@ impl Overseer for Running {
     fn reload(&self) -> Result<Vec<String>, String> {
         self.reload_and_say().map_err(|why| why.to_string())
     }
+
+    fn hand_over(&self) -> Result<Handing, String> {
+        let mut present = self.present();
+        if present.server.is_draining() {
+            return Err(ReloadError::Stopping.to_string());
+        }
+        let listening = cores::sockets(&self.handle, &present.bound).map_err(|error| error.to_string())?;
+        let agent: io::Result<_> = present.agent.iter().map(Listening::try_clone).collect();
+        let agent = agent.map_err(|error| error.to_string())?;
+        present.is_handing_over = true;
+        Ok(Handing { listening, agent })
+    }
+
+    fn keep(&self, pid: u32) {
+        self.present().is_handing_over = false;
+        say_kept(pid);
+    }
+
+    fn let_go(&self, pid: u32) {
+        let mut present = self.present();
+        present.agent.clear();
+        present.server.balancing.let_go();
+        present.server.hand_over();
+        stop_for(pid);
+    }
+}
+
+/// Says that a process did not come to serve.
+pub(crate) fn say_kept(pid: u32) {
+    say(format_args!("process {pid}, which was to take over, has not come to serve: going on as before"));
+}
+
+/// Has this process drain, since process `pid` has taken over.
+pub(crate) fn stop_for(pid: u32) {
+    say(format_args!("process {pid} has taken over"));
+    // To ourselves; it cannot fail.
+    let _ = kill_process(getpid(), Signal::TERM);
 }
 
 /// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.

@@ -11,9 +11,11 @@ use crate::{
     cores::{self, CoreError},
     files::{SiteError, Store},
     gateway::{Setup, SetupError},
+    handover::{Inherited, TakeOverError},
     hosts::{Folder, OpenSites},
-    listen::{ListenError, listen_on},
+    listen::{ListenError, Listening, listen_on},
     log::{Log, LogError, Notices},
+    notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, PrivilegeError, When},
     reload::{Running, Started},
@@ -30,7 +32,7 @@ use signal_hook::{
 };
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -63,6 +65,12 @@ pub enum ServeError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The server that runs.
+    #[error(transparent)]
+    TakeOver(#[from] TakeOverError),
+    /// What is to be handed over one day.
+    #[error("cannot keep the listening sockets: {0}; raise the limit of open files?")]
+    Descriptors(io::Error),
     /// The address of agent checks.
     #[error("cannot answer agent checks at {addr}: {source}; choose another address")]
     Agent {
@@ -146,22 +154,28 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended
 }
 
 fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ended, ServeError> {
+    let mut inherited = match assigned {
+        // The supervisor takes over, and answers, for all instances.
+        Some(_) => Inherited::default(),
+        None => Inherited::of(&options)?,
+    };
     let (balancing, listening) = match &mut assigned {
         Some(assigned) => assigned.sockets(&options.cpus),
         None => {
             let balancing = Balancing::choose(options.balance, &options.cpus);
-            let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
+            let ours = inherited.ports();
+            let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
             (balancing, listening)
         }
     };
     let agent = match assigned {
-        // The supervisor answers for all instances.
         Some(_) => Vec::new(),
-        None => bind_agent(&options)?,
+        None => bind_agent(&options, &mut inherited)?,
     };
+    let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
     let watch = match assigned {
         Some(assigned) => Watch::Supervisor(Box::new(assigned)),
-        None => Watch::Control(Bound::at(&options.control)?),
+        None => Watch::Control(Bound::at(&options.control, &mut inherited)?),
     };
     let trace = options.trace.as_deref().map(open_trace).transpose()?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
@@ -193,6 +207,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
     cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
+    inherited.finish(changeovers, &server.balancing, &options.cpus);
     if matches!(watch, Watch::Control(_)) {
         privileges::say_who(&options);
     }
@@ -207,6 +222,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
     let subject = Subject { server: server.clone(), programs: of_programs };
     let is_wanted = options.balancers.is_wanted();
+    let agent_kept = cloned(&agent)?;
     let agent = is_wanted.then(|| Agent::start(agent, Measuring::new(subject))).flatten();
     let running = Arc::new(Running::new(Started {
         handle: runtime.handle(),
@@ -216,13 +232,11 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         notices: notices.clone(),
         programs: programs.as_ref().map(|programs| programs.shared.clone()),
         bound: bound.clone(),
+        agent: agent_kept,
     }));
     running.server().watched_by(&running);
     let (control, hang_up) = watch.begin(&running, &bound, &about)?;
-    let ended = run(runtime, &running, signals, hang_up);
-    if let Some(agent) = agent {
-        agent.stop();
-    }
+    let ended = run(runtime, &running, signals, hang_up, agent);
     if let Some(control) = control {
         control.close();
     }
@@ -290,6 +304,7 @@ impl Watch<Result<Control, String>> {
                 if let Some(control) = &control {
                     control.watch(running.clone());
                 }
+                notify::serves();
                 Ok((control, HangUp::Reload))
             }
             Self::Supervisor(assigned) => {
@@ -399,8 +414,17 @@ fn open_trace(path: &Path) -> Result<Trace, ServeError> {
 }
 
 /// Opens the sockets for agent checks.
-pub(crate) fn bind_agent(options: &ServeOptions) -> Result<Vec<TcpListener>, ServeError> {
-    balancers::bind(&options.balancers.agent).map_err(|(addr, source)| ServeError::Agent { addr, source })
+pub(crate) fn bind_agent(
+    options: &ServeOptions,
+    inherited: &mut Inherited,
+) -> Result<Vec<Listening>, ServeError> {
+    balancers::bind(&options.balancers.agent, inherited)
+        .map_err(|(addr, source)| ServeError::Agent { addr, source })
+}
+
+/// The same sockets once more.
+pub(crate) fn cloned(listening: &[Listening]) -> Result<Vec<Listening>, ServeError> {
+    listening.iter().map(Listening::try_clone).collect::<io::Result<_>>().map_err(ServeError::Descriptors)
 }
 
 /// Says where the control socket is, or why it is not.
@@ -439,10 +463,24 @@ fn url(addr: SocketAddr) -> String {
 }
 
 /// Serves until told to stop, then drains.
-fn run(runtime: Runtime, running: &Running, mut signals: Signals, hang_up: HangUp) -> Ended {
+fn run(
+    runtime: Runtime,
+    running: &Running,
+    mut signals: Signals,
+    hang_up: HangUp,
+    mut agent: Option<Agent>,
+) -> Ended {
     wait_for_stop(&mut signals, running, hang_up);
     let Timeouts { leave, drain: patience, .. } = running.server().timeouts;
-    running.server().leave();
+    // Balancers see the server that took over, which is ready.
+    let is_handed_over = running.server().is_handed_over();
+    let leave = if is_handed_over { Duration::ZERO } else { leave };
+    if let Some(agent) = agent.take_if(|_| is_handed_over) {
+        agent.stop();
+    }
+    if !is_handed_over {
+        running.server().leave();
+    }
     let impatient = AtomicBool::new(false);
     let end = signals.handle();
     thread::scope(|scope| {
@@ -454,6 +492,9 @@ fn run(runtime: Runtime, running: &Running, mut signals: Signals, hang_up: HangU
         runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));
         end.close();
     });
+    if let Some(agent) = agent {
+        agent.stop();
+    }
     match running.server().totals().unfinished {
         0 => Ended::Clean,
         cut => Ended::Cut(cut),

@@ -42,6 +42,8 @@ struct Life {
     /// For the status that is served as a page; once there is one.
     running: OnceLock<Weak<Running>>,
     draining: AtomicBool,
+    /// Another server has its addresses: balancers need not be told that this one goes.
+    handed_over: AtomicBool,
     counters: Box<[CachePadded<Counters>]>,
 }
 
@@ -87,6 +89,7 @@ impl Server {
                 leaving: AtomicBool::new(false),
                 running: OnceLock::new(),
                 draining: AtomicBool::new(false),
+                handed_over: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
             }),
         }
@@ -133,6 +136,15 @@ impl Server {
     /// Who knows its status, unless it has just started or is ending.
     pub(crate) fn running(&self) -> Option<Arc<Running>> {
         self.life.running.get()?.upgrade()
+    }
+
+    /// Another server has taken over.
+    pub(crate) fn hand_over(&self) {
+        self.life.handed_over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.life.handed_over.load(Ordering::Acquire)
     }
 
     /// From now on every answer is its connection's last.

@@ -7,7 +7,10 @@
 //! where it is allowed, and through the server.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use vermeil_topology::{CpuId, Distance, Machine};
 
@@ -19,6 +22,10 @@ pub const CORE_BYTES: u32 = 128;
 /// Work that waits for a core, above which its connections go elsewhere; below half of it they stay again. Guess: the
 /// length of a turn that is too long.
 const BOUND_NS: u64 = 1_000_000;
+
+/// How long, and how often, a socket is asked for that another program's array has still, because nobody took it out: the kernel
+/// lets go of that array when a grace period is over, which takes 10 ms, and seconds where the cpus are all taken.
+const LET_GO: (Duration, u32) = (Duration::from_millis(5), 400);
 
 /// How the program chooses; the numbers are the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +47,8 @@ pub struct AcceptSteering {
     cpus: OwnedFd,
     cores: OwnedFd,
     count: u32,
+    /// The sockets of each address.
+    groups: Mutex<Vec<OwnedFd>>,
 }
 
 impl AcceptSteering {
@@ -57,13 +66,14 @@ impl AcceptSteering {
                 cpus: map(4, homes.len().max(1) as u32, Mappable::No)?,
                 cores: map(CORE_BYTES, count, Mappable::Yes)?,
                 count,
+                groups: Mutex::default(),
             };
             for (cpu, home) in (0..).zip(homes) {
                 bpf::update(steering.cpus.as_fd(), cpu, &home.to_ne_bytes())?;
             }
             bpf::update(steering.plan.as_fd(), 0, &plan_bytes(mode, count))?;
             // Refused now, it can be done without; refused when there are sockets, those would be left without a choice.
-            steering.program(&steering.group()?)?;
+            steering.group()?;
             Ok(steering)
         };
         make().map_err(|error| refusal(&error))
@@ -74,30 +84,85 @@ impl AcceptSteering {
         self.cores.as_fd()
     }
 
-    /// Has the program choose among the listening sockets of one address, in the order of their cores.
+    /// Has the program choose among the listening sockets of one address, in the order of their cores, in place of any program
+    /// that did: of another process, which has them too. In the moment between them the kernel's hash chooses.
     ///
     /// # Errors
     /// The kernel refuses the program or a socket.
     pub fn choose_among(&self, sockets: &[impl AsFd]) -> io::Result<()> {
+        self.choose_by(self.group()?, sockets)
+    }
+
+    /// As [`choose_among`](Self::choose_among), with a program that was loaded before.
+    ///
+    /// # Errors
+    /// The kernel refuses a socket.
+    pub fn choose_by(&self, group: Group, sockets: &[impl AsFd]) -> io::Result<()> {
         let Some(first) = sockets.first() else { return Ok(()) };
-        let group = self.group()?;
-        for (core, socket) in (0..).zip(sockets) {
-            let number = std::os::fd::AsRawFd::as_raw_fd(&socket.as_fd()).cast_unsigned();
-            bpf::update(group.as_fd(), core, &u64::from(number).to_ne_bytes())?;
+        let Group { map, program } = group;
+        // First, since a socket is in one array only, and the other one goes with its program.
+        bpf::attach_reuseport(first.as_fd(), program.as_fd())?;
+        (0..).zip(sockets).try_for_each(|(core, socket)| enter(&map, core, socket.as_fd()))?;
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|group| self.has_any(group));
+        groups.push(map);
+        Ok(())
+    }
+
+    /// A program for the sockets of one address, which it does not know yet.
+    ///
+    /// # Errors
+    /// The kernel refuses it: to load a program takes a right.
+    pub fn group(&self) -> io::Result<Group> {
+        let map = bpf::create_map(MapKind::Sockets, 8, self.count, Mappable::No)?;
+        let maps = [map.as_fd(), self.plan.as_fd(), self.cpus.as_fd(), self.cores.as_fd()];
+        let program = bpf::load(ProgramKind::Reuseport, &bpf::ACCEPT, &maps, &[])?;
+        Ok(Group { map, program })
+    }
+
+    /// Has the program choose no more, so that another one's can at once: see [`choose_among`](Self::choose_among).
+    pub fn let_go(&self) {
+        for group in self.groups.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // Where the kernel refuses, the other has to wait.
+            (0..self.count).for_each(|core| drop(bpf::delete(group.as_fd(), core)));
         }
-        bpf::attach_reuseport(first.as_fd(), self.program(&group)?.as_fd())
     }
 
-    /// A map for the sockets of one address.
-    fn group(&self) -> io::Result<OwnedFd> {
-        bpf::create_map(MapKind::Sockets, 8, self.count, Mappable::No)
+    /// Whether there are sockets left of an address: they go when they are closed.
+    fn has_any(&self, group: &OwnedFd) -> bool {
+        (0..self.count).any(|core| bpf::lookup(group.as_fd(), core, &mut [0; 8]).is_ok())
     }
+}
 
-    /// The program, to choose among these.
-    fn program(&self, group: &OwnedFd) -> io::Result<OwnedFd> {
-        let maps = [group.as_fd(), self.plan.as_fd(), self.cpus.as_fd(), self.cores.as_fd()];
-        bpf::load(ProgramKind::Reuseport, &bpf::ACCEPT, &maps, &[])
+/// A program and its map, for the sockets of one address.
+#[derive(Debug)]
+pub struct Group {
+    map: OwnedFd,
+    program: OwnedFd,
+}
+
+/// Has no program choose among the sockets of one address. It is no error if none did.
+///
+/// # Errors
+/// The kernel cannot (before Linux 5.3).
+pub fn choose_no_more(socket: BorrowedFd<'_>) -> io::Result<()> {
+    match bpf::detach_reuseport(socket) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
+}
+
+/// Puts a socket into the array of its address.
+fn enter(group: &OwnedFd, core: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let number = u64::from(socket.as_raw_fd().cast_unsigned());
+    let (pause, attempts) = LET_GO;
+    for _ in 0..attempts {
+        match bpf::update(group.as_fd(), core, &number.to_ne_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(pause),
+            result => return result,
+        }
+    }
+    bpf::update(group.as_fd(), core, &number.to_ne_bytes())
 }
 
 /// Bytes of `struct plan`: mode, cores, the next of round-robin, the bound.
@@ -314,6 +379,25 @@ mod tests {
         assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0], "nor has the nearest");
         show(&steering, 2, [0, just_now]);
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "it runs again");
+    }
+
+    #[test]
+    fn another_program_takes_the_sockets_over_or_none_chooses() {
+        let all_to = |core| steering(&[core; 1024], Mode::Local);
+        let (Some(first), Some(second)) = (all_to(1), all_to(3)) else { return };
+        let (addr, sockets) = group(4);
+        first.choose_among(&sockets).unwrap();
+        assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0]);
+        first.let_go();
+        let begun = std::time::Instant::now();
+        second.choose_among(&sockets).unwrap();
+        assert!(begun.elapsed() < LET_GO.0 * LET_GO.1, "it had to wait for the first");
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10]);
+        assert_eq!(second.groups.lock().unwrap().len(), 1);
+        choose_no_more(sockets[0].as_fd()).unwrap();
+        choose_no_more(sockets[0].as_fd()).unwrap();
+        let came = connect(addr, &sockets, 64);
+        assert!(came.iter().filter(|&&count| count > 0).count() > 1, "by hash: {came:?}");
     }
 
     #[test]

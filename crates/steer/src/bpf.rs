@@ -20,6 +20,7 @@ mod number {
     pub(super) const MAP_CREATE: u32 = 0;
     pub(super) const MAP_LOOKUP: u32 = 1;
     pub(super) const MAP_UPDATE: u32 = 2;
+    pub(super) const MAP_DELETE: u32 = 3;
     pub(super) const PROG_LOAD: u32 = 5;
     pub(super) const INFO_BY_FD: u32 = 15;
     pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
@@ -30,6 +31,7 @@ mod number {
     pub(super) const LOAD_WIDE: u8 = 0x18;
     pub(super) const PSEUDO_MAP_FD: u64 = 1;
     pub(super) const SO_ATTACH_REUSEPORT_EBPF: i32 = 52;
+    pub(super) const SO_DETACH_REUSEPORT_BPF: i32 = 68;
 }
 
 /// The marks in the upper half of an immediate (`bpf/vermeil.h`).
@@ -124,6 +126,13 @@ pub(crate) fn update(map: BorrowedFd<'_>, key: u32, value: &[u8]) -> io::Result<
     // SAFETY: the key lives on the stack for the call, and the kernel reads as many bytes of the value as the map was
     // made with, which the callers in this crate hand over.
     unsafe { bpf(number::MAP_UPDATE, &attributes).map(drop) }
+}
+
+/// Takes `key` out of a map of sockets.
+pub(crate) fn delete(map: BorrowedFd<'_>, key: u32) -> io::Result<()> {
+    let attributes = entry(map, &key, 0);
+    // SAFETY: the key lives on the stack for the call, which writes nothing.
+    unsafe { bpf(number::MAP_DELETE, &attributes).map(drop) }
 }
 
 /// Reads the value of `key` into `value`, which must be as long as the map's values, for all cpus where they are per
@@ -286,17 +295,18 @@ pub(crate) fn try_xdp(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32>
 
 /// Lets `program` choose among the sockets that share the address of `socket`.
 pub(crate) fn attach_reuseport(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
-    let program = program.as_raw_fd();
-    // SAFETY: the option reads one descriptor number.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            number::SO_ATTACH_REUSEPORT_EBPF,
-            (&raw const program).cast(),
-            size_of_val(&program) as libc::socklen_t,
-        )
-    };
+    set_number(socket, number::SO_ATTACH_REUSEPORT_EBPF, program.as_raw_fd())
+}
+
+/// Lets no program choose among the sockets that share the address of `socket`. Takes no right.
+pub(crate) fn detach_reuseport(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_number(socket, number::SO_DETACH_REUSEPORT_BPF, 0)
+}
+
+fn set_number(socket: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
+    let (at, bytes) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
+    // SAFETY: the options read one number, which outlives the call.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, at, bytes) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -44,7 +44,7 @@ mod verify;
 
 pub mod render;
 
-pub use accept::{AcceptSteering, CORE_BYTES, Mode, homes, near};
+pub use accept::{AcceptSteering, CORE_BYTES, Group, Mode, choose_no_more, homes, near};
 pub use apply::{Applied, Recovered, Restored, Steering};
 pub use classify::{Classified, Classifier, Place, PlaceChoice, wrong_checksums};
 pub use compare::{Compared, Comparison, ROUNDS, Row, Way, advise, compare, refuse_wrong_checksums};

@@ -14,7 +14,7 @@ use vermeil_server::config::Surroundings;
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::php::PoolsOptions;
-use vermeil_server::{BusyPoll, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
+use vermeil_server::{BusyPoll, IoChoice, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of};
 
 impl ServeArgs {
     /// What the server is asked to do.
@@ -47,6 +47,7 @@ impl ServeArgs {
             instances,
             file: None,
             trace: self.trace.clone(),
+            take_over: TakeOver::Never,
             user: self.user.clone(),
             control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules()).into(),

@@ -1,8 +1,7 @@
 //! What command lines come to, on an invented machine; and what is refused, message by message.
 
 use super::*;
-use crate::{Cli, Command};
-use clap::Parser;
+use crate::Command;
 use clap::error::ErrorKind;
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +14,7 @@ use vermeil_server::{BusyPoll, CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
-    match Cli::try_parse_from(["vermeil", "serve"].iter().chain(args))?.command {
+    match crate::parse(["vermeil", "serve"].iter().chain(args).map(Into::into))?.command {
         Command::Serve(args) => Ok(*args),
         other => panic!("not serve: {other:?}"),
     }

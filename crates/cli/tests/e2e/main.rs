@@ -12,6 +12,7 @@ mod conditions;
 mod config;
 mod corpus;
 mod files;
+mod handover;
 mod host_cgi;
 mod hosts;
 mod instances;

@@ -196,6 +196,8 @@ impl Epoll {
     pub(crate) fn close_listener(&mut self, key: ListenerKey) {
         let Some(listener) = self.listeners.get_mut(key.0) else { return };
         let Some(fd) = listener.fd.take() else { return };
+        // Closing does not end it while another process holds the socket, which would not be told of what we are told.
+        let _ = epoll::delete(&self.epoll, &fd);
         while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
             listener.accepted.push_back(connection);
         }
@@ -334,7 +336,10 @@ impl Epoll {
     }
 
     pub(crate) fn close_source(&mut self, key: SourceKey) {
-        self.sources.remove(key.0);
+        if let Some(source) = self.sources.remove(key.0) {
+            // As for a listener: others may hold it.
+            let _ = epoll::delete(&self.epoll, &source.fd);
+        }
     }
 }
 

@@ -7,8 +7,9 @@
 //! work waits there. The others are for comparison. Which of them works is found out at start, by connecting.
 //!
 //! Reading order: `neighbours` (who watches whom), `verdict` (when to take), `relieve` (the tasks), `kernel` (the
-//! program), `self_test`, `counters`. Leaves out what becomes of a connection (`accept.rs`).
+//! program), `self_test`, `changeover` (sockets of another server), `counters`. Leaves out what becomes of a connection (`accept.rs`).
 
+mod changeover;
 mod counters;
 mod kernel;
 mod neighbours;
@@ -16,10 +17,11 @@ mod relieve;
 mod self_test;
 mod verdict;
 
+pub(crate) use changeover::Changeover;
 pub(crate) use counters::Accepted;
 pub(crate) use relieve::{Watched, stop, stop_some, watch};
 
-use crate::voice::say;
+use changeover::say_unchosen;
 use counters::{AcceptCounts, Counters};
 use kernel::KernelChoice;
 use serde::{Deserialize, Serialize};
@@ -219,15 +221,24 @@ impl Balancing {
         self.chooser.as_ref().map(AcceptSteering::boards)
     }
 
+    /// What the listener of a core on this cpu prefers.
+    pub(crate) fn preference(&self, cpu: CpuId) -> Option<usize> {
+        (self.steering == Steering::PacketsCpu).then_some(cpu.0 as usize)
+    }
+
+    /// Has nothing chosen here from now on, since another server has the sockets.
+    pub(crate) fn let_go(&self) {
+        if let Some(chooser) = &self.chooser {
+            chooser.let_go();
+        }
+    }
+
     /// Has the kernel choose among the listening sockets of an address, if it chooses at all. Where it refuses to, which is
     /// said, each socket has the connections whose packets its cpu handles.
     pub(crate) fn take_charge_of(&self, addr: SocketAddr, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = chooser.choose_among(sockets) {
-            say(format_args!(
-                "balance: the kernel does not choose among the cores for {addr}: {error}; its connections go to the cpu \
-                 of their packets"
-            ));
+            say_unchosen(addr, &error);
         }
     }
 

@@ -46,12 +46,14 @@ impl Watched {
     /// There is no descriptor left.
     pub(crate) fn of(balancing: &Balancing, listening: &[Listening]) -> io::Result<Vec<Watched>> {
         let mut all = Vec::new();
+        let cores = balancing.watched.len();
         for address in listening {
             for (core, watched) in balancing.watched.iter().enumerate() {
                 for (rank, &owner) in watched.iter().enumerate() {
-                    let socket = address.sockets[owner].try_clone()?;
-                    let owner = CoreIndex(owner as u32);
-                    all.push(Watched { core, owner, addr: address.asked, socket, is_next: rank == 0 });
+                    for socket in address.sockets.iter().skip(owner).step_by(cores) {
+                        let (socket, owner) = (socket.try_clone()?, CoreIndex(owner as u32));
+                        all.push(Watched { core, owner, addr: address.asked, socket, is_next: rank == 0 });
+                    }
                 }
             }
         }

@@ -6,7 +6,7 @@
 //! not taking a line that fits any buffer. Who looks at what: `measuring.rs` for a server, `supervise/sum.rs` for several
 //! instances.
 
-use crate::voice::say;
+use crate::{handover::Inherited, listen::Listening, voice::say};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -24,12 +24,19 @@ const LOOK: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// The address, and what the system said.
-pub(crate) fn bind(addrs: &[SocketAddr]) -> Result<Vec<TcpListener>, (SocketAddr, io::Error)> {
-    let open = |addr: &SocketAddr| match listen(*addr, &ListenOptions::default()) {
-        Ok(socket) => Ok(TcpListener::from(socket)),
-        Err(error) => Err((*addr, error)),
+pub(crate) fn bind(
+    addrs: &[SocketAddr],
+    inherited: &mut Inherited,
+) -> Result<Vec<Listening>, (SocketAddr, io::Error)> {
+    let mut open = |asked: SocketAddr| {
+        let socket = match inherited.take_agent(asked) {
+            Some(socket) => TcpListener::from(socket),
+            None => listen(asked, &ListenOptions::default())?.into(),
+        };
+        let addr = socket.local_addr()?;
+        Ok(Listening { asked, addr, sockets: vec![socket.into()] })
     };
-    addrs.iter().map(open).collect()
+    addrs.iter().map(|&addr| open(addr).map_err(|error| (addr, error))).collect()
 }
 
 /// What is asked about.
@@ -68,13 +75,12 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Starts it and says where it answers, or why it does not.
-    pub(crate) fn start(listeners: Vec<TcpListener>, observed: impl Observed + 'static) -> Option<Self> {
-        for listener in &listeners {
-            match listener.local_addr() {
-                Ok(addr) => say(format_args!("agent checks: {addr}")),
-                Err(error) => say(format_args!("agent checks: {error}")),
-            }
+    pub(crate) fn start(listening: Vec<Listening>, observed: impl Observed + 'static) -> Option<Self> {
+        for Listening { addr, .. } in &listening {
+            say(format_args!("agent checks: {addr}"));
         }
+        let listeners =
+            listening.into_iter().flat_map(|listening| listening.sockets).map(TcpListener::from).collect();
         match Self::begin(listeners, observed) {
             Ok(agent) => Some(agent),
             Err(error) => {

@@ -12,7 +12,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    ServeOptions, Timeouts,
+    ServeOptions, TakeOver, Timeouts,
     balancers::BalancerOptions,
     control::ControlTarget,
     cpus_of,
@@ -82,6 +82,7 @@ pub(super) fn resolve(
         user,
         file: None,
         trace: None,
+        take_over: TakeOver::Never,
         control: match document.control {
             ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
             other => other,

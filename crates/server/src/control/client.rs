@@ -5,10 +5,14 @@
 use super::place::{default_folder, is_answered, is_private, sockets_in};
 use std::{
     io::{self, Read as _, Write as _},
-    os::unix::net::UnixStream,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
+use vermeil_spawn::socket;
 
 /// How a reload was answered.
 pub(super) const RELOADED: &str = "reloaded";
@@ -37,6 +41,19 @@ pub enum ClientError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl ClientError {
+    /// Whether no server runs there.
+    pub(crate) fn is_nobody(&self) -> bool {
+        match self {
+            Self::None(_) => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+            }
+            Self::Several(_) | Self::NotPrivate(_) => false,
+        }
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -98,7 +115,43 @@ pub fn ask_reload(control: Option<&Path>) -> Result<Reloaded, ClientError> {
     })
 }
 
+/// What becomes of asking to take over.
+pub(crate) enum Offer {
+    /// One end of a link, over which it comes.
+    Link(OwnedFd),
+    /// Nothing, for this reason.
+    Refused(String),
+}
+
+/// Has the server at `control`, or the only one of this user, hand over what it listens on.
+///
+/// # Errors
+/// [`ClientError`]
+pub(crate) fn ask_to_take_over(control: Option<&Path>) -> Result<Offer, ClientError> {
+    ask_for(control, "take over\n", |server| {
+        let mut said = [0; 4096];
+        let received = socket::receive(server.as_fd(), &mut said)?.unwrap_or_default();
+        let said = String::from_utf8_lossy(&said[..received.bytes]);
+        Ok(match received.descriptors.into_iter().next() {
+            Some(link) => Offer::Link(link),
+            None => Offer::Refused(said.strip_prefix(REFUSED).unwrap_or(&said).trim().to_owned()),
+        })
+    })
+}
+
 fn ask(control: Option<&Path>, request: &str) -> Result<String, ClientError> {
+    ask_for(control, request, |server| {
+        let mut answer = String::new();
+        server.read_to_string(&mut answer)?;
+        if answer.is_empty() { Err(io::Error::other("it gives no answer")) } else { Ok(answer) }
+    })
+}
+
+fn ask_for<A>(
+    control: Option<&Path>,
+    request: &str,
+    answer: impl FnOnce(&mut UnixStream) -> io::Result<A>,
+) -> Result<A, ClientError> {
     let path = match control {
         Some(path) => path.to_owned(),
         None => the_only_one()?,
@@ -107,9 +160,7 @@ fn ask(control: Option<&Path>, request: &str) -> Result<String, ClientError> {
         let mut server = UnixStream::connect(&path)?;
         server.set_read_timeout(Some(PATIENCE))?;
         server.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        server.read_to_string(&mut answer)?;
-        if answer.is_empty() { Err(io::Error::other("it gives no answer")) } else { Ok(answer) }
+        answer(&mut server)
     };
     asked().map_err(|source| ClientError::Io { path, source })
 }

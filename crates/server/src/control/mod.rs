@@ -8,6 +8,7 @@
 //! | `status` | the status, for people |
 //! | `status json` | the same for programs: [`Status`] |
 //! | `reload` | `reloaded` or `refused`, then what there is to say, line by line |
+//! | `take over` | the end of a link, as a descriptor, or `refused` and why: `handover/` |
 //!
 //! Whoever connects must also be the user that started the server, or the superuser, by the kernel's word. Requests are
 //! answered one after the other, on a thread of its own. Tested in `tests.rs` and through the binary
@@ -20,9 +21,13 @@ mod place;
 mod tests;
 
 pub use client::{ClientError, Reloaded, StatusForm, ask_reload, ask_status};
+pub(crate) use client::{Offer, ask_to_take_over};
 pub use place::{ControlTarget, PlaceError};
 
-use crate::status::Status;
+use crate::{
+    handover::{Handing, HasControl, Inherited, Taker},
+    status::Status,
+};
 use place::Place;
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -32,7 +37,7 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::{
         fd::{AsFd as _, OwnedFd},
-        unix::net::{UnixListener, UnixStream},
+        unix::net::UnixStream,
     },
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
@@ -56,6 +61,18 @@ pub(crate) trait Overseer: Send + Sync {
     /// # Errors
     /// Why it was refused; nothing has changed then.
     fn reload(&self) -> Result<Vec<String>, String>;
+
+    /// What another process needs to take over. Nothing of it changes until one of the next two.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn hand_over(&self) -> Result<Handing, String>;
+
+    /// Process `pid` has not come to serve: all goes on as before.
+    fn keep(&self, pid: u32);
+
+    /// Process `pid` serves: has this one drain.
+    fn let_go(&self, pid: u32);
 }
 
 /// A control socket that has its name and is not answered yet.
@@ -76,7 +93,7 @@ impl Bound {
     ///
     /// # Errors
     /// [`PlaceError`], for a place that was asked for. That the default cannot be had is said in a line instead.
-    pub(crate) fn at(target: &ControlTarget) -> Result<Self, PlaceError> {
+    pub(crate) fn at(target: &ControlTarget, inherited: &mut Inherited) -> Result<Self, PlaceError> {
         // Who that is, is asked before this process becomes another user.
         place::owner();
         Ok(Self(match target {
@@ -84,7 +101,10 @@ impl Bound {
             ControlTarget::Default => {
                 Place::default_for_this_process().map_err(|error| format!("none ({error})"))
             }
-            ControlTarget::Path(path) => Ok(Place::bind(path)?),
+            ControlTarget::Path(path) => Ok(match inherited.take_control(path) {
+                Some(listener) => Place::inherited(path, listener),
+                None => Place::bind(path)?,
+            }),
         }))
     }
 
@@ -96,13 +116,14 @@ impl Bound {
 }
 
 impl Control {
-    fn start(place: Place) -> io::Result<Self> {
+    fn start(mut place: Place) -> io::Result<Self> {
         let (stopping, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (running, runs) = mpsc::channel::<Arc<dyn Overseer>>();
         let path = place.path().to_owned();
         let thread = thread::Builder::new().name("vermeil-control".to_owned()).spawn(move || {
             if let Ok(running) = runs.recv() {
-                serve(place.listener(), &stopping, running.as_ref());
+                place.take_name();
+                serve(place, &stopping, running.as_ref());
             }
         })?;
         Ok(Self { path, running, stop, thread })
@@ -127,19 +148,37 @@ impl Control {
     }
 }
 
-fn serve(listener: &UnixListener, stopping: &OwnedFd, running: &dyn Overseer) {
+fn serve(mut place: Place, stopping: &OwnedFd, running: &dyn Overseer) {
+    let mut taker: Option<Taker> = None;
     loop {
-        let mut fds =
-            [PollFd::new(listener, PollFlags::IN), PollFd::from_borrowed_fd(stopping.as_fd(), PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(place.listener(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stopping.as_fd(), PollFlags::IN),
+        ];
+        fds.extend(taker.iter().map(|taker| PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN)));
         match poll(&mut fds, None) {
             Ok(_) if !fds[1].revents().is_empty() => return,
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
         }
-        match listener.accept() {
+        let speaks = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        if let Some(mut taker) = taker.take_if(|_| speaks) {
+            match taker.serves() {
+                Some(control) => {
+                    if control == HasControl::Yes {
+                        place.leave_name();
+                    }
+                    drop(place);
+                    // Its end of the link tells it that all of this has happened.
+                    return running.let_go(taker.pid());
+                }
+                None => running.keep(taker.pid()),
+            }
+        }
+        match place.listener().accept() {
             // What goes wrong with whoever asked is theirs.
-            Ok((client, _)) => drop(answer(&client, running)),
+            Ok((client, _)) => drop(answer(&client, &place, &mut taker, running)),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             // Out of descriptors: the next one may find some.
             Err(_) => thread::sleep(Duration::from_millis(50)),
@@ -153,7 +192,12 @@ fn is_owner(client: &UnixStream) -> bool {
     peer.uid.is_root() || peer.uid == place::owner()
 }
 
-fn answer(client: &UnixStream, running: &dyn Overseer) -> io::Result<()> {
+fn answer(
+    client: &UnixStream,
+    place: &Place,
+    taker: &mut Option<Taker>,
+    running: &dyn Overseer,
+) -> io::Result<()> {
     if !is_owner(client) {
         return Ok(());
     }
@@ -166,7 +210,14 @@ fn answer(client: &UnixStream, running: &dyn Overseer) -> io::Result<()> {
         "status" => running.status().to_string(),
         "status json" => running.status().to_json(),
         "reload" => reload(running),
-        _ => "unknown request: status, status json and reload are known\n".to_owned(),
+        "take over" => match hand_over(client, place, taker.as_ref(), running) {
+            Ok(begun) => {
+                *taker = Some(begun);
+                return Ok(());
+            }
+            Err(why) => format!("{}\n{why}\n", client::REFUSED),
+        },
+        _ => "unknown request: status, status json, reload and take over are known\n".to_owned(),
     };
     let mut client = client;
     client.write_all(answer.as_bytes())
@@ -178,4 +229,23 @@ fn reload(running: &dyn Overseer) -> String {
         Err(why) => (client::REFUSED, why),
     };
     format!("{outcome}\n{lines}\n")
+}
+
+/// Hands over to whoever has asked; why not, in words.
+fn hand_over(
+    client: &UnixStream,
+    place: &Place,
+    another: Option<&Taker>,
+    running: &dyn Overseer,
+) -> Result<Taker, String> {
+    if let Some(another) = another {
+        return Err(format!("process {} is taking over already", another.pid()));
+    }
+    let pid = socket_peercred(client).map_err(|error| error.to_string())?.pid.as_raw_pid().unsigned_abs();
+    let handing = running.hand_over()?;
+    let begun = Taker::begin(client, pid, (place.path(), place.listener().as_fd()), &handing);
+    begun.map_err(|error| {
+        running.keep(pid);
+        error.to_string()
+    })
 }

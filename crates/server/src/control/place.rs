@@ -131,6 +131,8 @@ fn is_ours(path: &Path) -> bool {
 pub(super) struct Place {
     path: PathBuf,
     listener: UnixListener,
+    /// Whether its name goes with it.
+    has_name: bool,
 }
 
 impl Place {
@@ -170,7 +172,22 @@ impl Place {
         umask(before);
         let listener = bound.map_err(PlaceError::io(path))?;
         listener.set_nonblocking(true).map_err(PlaceError::io(path))?;
-        Ok(Self { path: path.to_owned(), listener })
+        Ok(Self { path: path.to_owned(), listener, has_name: true })
+    }
+
+    /// A socket that another process has bound there, and whose name it has still.
+    pub(super) fn inherited(path: &Path, listener: UnixListener) -> Self {
+        Self { path: path.to_owned(), listener, has_name: false }
+    }
+
+    /// Its name is this process's from now on.
+    pub(super) fn take_name(&mut self) {
+        self.has_name = true;
+    }
+
+    /// Its name is another process's from now on.
+    pub(super) fn leave_name(&mut self) {
+        self.has_name = false;
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -185,7 +202,9 @@ impl Place {
 /// Takes its name away. Fails, without harm, for a process that has become another user since.
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if self.has_name {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::place::{Place, is_private};
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
 
 #[test]
 fn a_socket_is_its_owners_alone_from_the_start() {

@@ -66,8 +66,8 @@ impl Assigned {
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
         let text = assignment.has_text.then(|| text_of_descriptor(next()?)).transpose()?;
         let board = assignment.has_board.then(|| board(&assignment, &next()?)).transpose()?;
-        let sockets = descriptors.collect();
-        let listening = by_address(&assignment.listening, assignment.instance.cpus.len(), sockets);
+        let counted = assignment.listening.iter().copied().zip(assignment.sockets.iter().copied());
+        let listening = by_address(counted, descriptors.collect());
         Ok(Self { link, assignment, text, board, listening, memory })
     }
 
@@ -127,12 +127,18 @@ fn board(assignment: &Assignment, memory: &OwnedFd) -> io::Result<Board> {
     Ok(board.part(first..first + assignment.instance.cpus.len()))
 }
 
-/// Sockets as they came, address by address.
-fn by_address(listening: &[(SocketAddr, SocketAddr)], cores: usize, sockets: Vec<OwnedFd>) -> Vec<Listening> {
+/// Sockets as they came, so many of each address.
+fn by_address(
+    listening: impl Iterator<Item = ((SocketAddr, SocketAddr), usize)>,
+    sockets: Vec<OwnedFd>,
+) -> Vec<Listening> {
     let mut sockets = sockets.into_iter();
     listening
-        .iter()
-        .map(|&(asked, addr)| Listening { asked, addr, sockets: sockets.by_ref().take(cores).collect() })
+        .map(|((asked, addr), count)| Listening {
+            asked,
+            addr,
+            sockets: sockets.by_ref().take(count).collect(),
+        })
         .collect()
 }
 
@@ -165,6 +171,10 @@ impl Obedience {
                 self.prepared = None;
                 Answer::Forgotten
             }
+            Order::HandedOver => {
+                self.running.server().hand_over();
+                Answer::Noted
+            }
             Order::Weight => Answer::Weight(self.running.server().load.weight()),
             Order::Status => {
                 let mut instances = self.running.status().instances;
@@ -191,7 +201,8 @@ impl Obedience {
         let mut options =
             config::take(Path::new(&file), &text, &around).map_err(|error| error.to_string())?;
         options.listen = listen;
-        let added = by_address(added, self.instance.cpus.len(), descriptors.collect());
+        let each = self.instance.cpus.len();
+        let added = by_address(added.iter().map(|&added| (added, each)), descriptors.collect());
         self.running.prepare_given(options, added).map_err(|error| error.to_string())
     }
 

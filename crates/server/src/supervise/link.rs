@@ -1,37 +1,23 @@
-//! What the supervisor and an instance say to each other, over a socket pair: orders and answers, one at a time, with the
-//! sockets and the configuration as descriptors.
+//! What the supervisor and an instance say to each other: orders and answers, one at a time, with the sockets and the
+//! configuration as descriptors.
 //!
 //! Both ends are one binary, so there are no versions. An answer repeats its order's number: one that came too late is
-//! passed over. Leaves out what is done (`member.rs`, `instance.rs`). Tested below.
+//! passed over. Leaves out what is done (`member.rs`, `instance.rs`) and how messages travel (`messages.rs`). Tested below.
 
-use crate::{balance::Neighbours, status::InstanceStatus};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    fs::{MemfdFlags, memfd_create},
-    io::Errno,
-};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use crate::{balance::Neighbours, messages::Messages, status::InstanceStatus};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{self, Write as _},
     net::SocketAddr,
     os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        fd::{BorrowedFd, OwnedFd},
         unix::fs::FileExt as _,
     },
     time::{Duration, Instant},
 };
-use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
 use vermeil_topology::Instance;
-
-/// Bytes of one message: what the kernel takes with its default send buffer (`net.core.wmem_default`) is 208 KB.
-const MESSAGE_BYTES_MAX: usize = 200 << 10;
-
-/// How long a message may wait for room. Guess: the other end reads whenever it lives.
-const SEND_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Carries descriptors that had no room in the message before it.
-const MORE: &[u8] = b"+";
 
 /// What the supervisor says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +39,8 @@ pub(super) enum Order {
     Status,
     /// Say what part of its weight it should be given.
     Weight,
+    /// Another server has taken over: when it stops, balancers need not be told.
+    HandedOver,
 }
 
 /// Everything that an instance cannot find out by itself.
@@ -69,6 +57,8 @@ pub(super) struct Assignment {
     pub(super) neighbours: Neighbours,
     /// Addresses as they were asked for and as they are bound.
     pub(super) listening: Vec<(SocketAddr, SocketAddr)>,
+    /// Of each address, how many sockets are this instance's.
+    pub(super) sockets: Vec<usize>,
     /// Whether there is the text of a configuration.
     pub(super) has_text: bool,
     /// Whether there is a board.
@@ -87,39 +77,36 @@ pub(super) enum Answer {
     /// It was taken; what there is to say.
     Taken(Vec<String>),
     Forgotten,
+    Noted,
     Status(Box<InstanceStatus>),
     /// In hundredths.
     Weight(u32),
 }
 
-/// A message as it is sent.
+/// A message with the number of its order.
 #[derive(Serialize, Deserialize)]
-struct Message<B> {
-    /// Of the order.
+struct Numbered<B> {
     number: u64,
-    /// How many come with it, and behind it.
-    descriptors: usize,
     body: B,
 }
 
 /// One end.
 #[derive(Debug)]
 pub(super) struct Link {
-    socket: OwnedFd,
-    buffer: Vec<u8>,
+    messages: Messages,
     /// Of the order that was given or taken last.
     number: u64,
 }
 
 /// Two ends.
 pub(super) fn pair() -> io::Result<(Link, OwnedFd)> {
-    let (ours, theirs) = socket::pair()?;
-    Ok((Link::new(ours), theirs))
+    let (messages, theirs) = Messages::pair()?;
+    Ok((Link { messages, number: 0 }, theirs))
 }
 
 impl Link {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, buffer: vec![0; MESSAGE_BYTES_MAX], number: 0 }
+        Self { messages: Messages::new(socket), number: 0 }
     }
 
     /// Gives an order and waits for the answer.
@@ -133,80 +120,29 @@ impl Link {
         patience: Duration,
     ) -> io::Result<Answer> {
         self.number += 1;
-        self.send(order, descriptors)?;
+        self.messages.send(&Numbered { number: self.number, body: order }, descriptors)?;
         let deadline = Instant::now() + patience;
         loop {
-            let (number, answer, _) = self.receive(Some(deadline))?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let received = self.messages.receive::<Numbered<Answer>>(Some(deadline))?;
+            let (Numbered { number, body }, _) = received.ok_or(io::ErrorKind::UnexpectedEof)?;
             if number == self.number {
-                return Ok(answer);
+                return Ok(body);
             }
         }
     }
 
     /// Waits for an order; nothing when the other end is closed.
     pub(super) fn next_order(&mut self) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
-        let Some((number, order, descriptors)) = self.receive(None)? else { return Ok(None) };
-        self.number = number;
-        Ok(Some((order, descriptors)))
+        let received = self.messages.receive::<Numbered<Order>>(None)?;
+        Ok(received.map(|(Numbered { number, body }, descriptors)| {
+            self.number = number;
+            (body, descriptors)
+        }))
     }
 
     /// Answers the order that was taken last.
     pub(super) fn answer(&mut self, answer: &Answer) -> io::Result<()> {
-        self.send(answer, &[])
-    }
-
-    fn send(&mut self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let message = Message { number: self.number, descriptors: descriptors.len(), body };
-        let bytes = serde_json::to_vec(&message)?;
-        let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
-        self.put(&bytes, first)?;
-        rest.chunks(DESCRIPTORS_MAX).try_for_each(|chunk| self.put(MORE, chunk))
-    }
-
-    fn put(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let deadline = Instant::now() + SEND_PATIENCE;
-        loop {
-            match socket::send(self.socket.as_fd(), bytes, descriptors) {
-                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, Some(deadline))?,
-                result => return Ok(result?),
-            }
-        }
-    }
-
-    /// A message with its number and descriptors.
-    fn receive<B: DeserializeOwned>(
-        &mut self,
-        deadline: Option<Instant>,
-    ) -> io::Result<Option<(u64, B, Vec<OwnedFd>)>> {
-        let Some((bytes, mut descriptors)) = self.get(deadline)? else { return Ok(None) };
-        let message: Message<B> = serde_json::from_slice(&self.buffer[..bytes])?;
-        while descriptors.len() < message.descriptors {
-            let (_, more) = self.get(deadline)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            descriptors.extend(more);
-        }
-        Ok(Some((message.number, message.body, descriptors)))
-    }
-
-    fn get(&mut self, deadline: Option<Instant>) -> io::Result<Option<(usize, Vec<OwnedFd>)>> {
-        loop {
-            match socket::receive(self.socket.as_fd(), &mut self.buffer) {
-                Ok(received) => return Ok(received.map(|received| (received.bytes, received.descriptors))),
-                Err(Errno::AGAIN) => self.wait(PollFlags::IN, deadline)?,
-                // A peer that died with unread messages.
-                Err(Errno::CONNRESET) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn wait(&self, what: PollFlags, deadline: Option<Instant>) -> io::Result<()> {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut [PollFd::new(&self.socket, what)], timeout.as_ref()) {
-            Ok(0) => Err(io::ErrorKind::TimedOut.into()),
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.messages.send(&Numbered { number: self.number, body: answer }, &[])
     }
 }
 
@@ -228,7 +164,7 @@ pub(super) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{net::TcpListener, thread};
+    use std::{net::TcpListener, os::fd::AsFd as _, thread};
 
     #[test]
     fn orders_come_with_all_their_descriptors() {

@@ -24,10 +24,12 @@ use crate::{
     balance::Balancing,
     balancers::Agent,
     control::Bound,
+    handover::Inherited,
     listen::listen_on,
+    notify,
     options::ServeOptions,
     privileges::{self, When},
-    serve::{Ended, ServeError, bind_agent, describe_addresses, watch_over},
+    serve::{Ended, ServeError, bind_agent, cloned, describe_addresses, watch_over},
     voice::say,
 };
 use signal_hook::{
@@ -55,9 +57,12 @@ pub struct Program {
 pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, ServeError> {
     let Program { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
-    let listening = listen_on(&options.listen, &options.cpus, &balancing, &[])?;
-    let agent = bind_agent(&options)?;
-    let control = Bound::at(&options.control)?;
+    let mut inherited = Inherited::of(&options)?;
+    let ours = inherited.ports();
+    let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
+    let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
+    let agent = bind_agent(&options, &mut inherited)?;
+    let control = Bound::at(&options.control, &mut inherited)?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
     // An instance whose programs run as others is started by the superuser, and gives that up itself.
     privileges::give_up(&options, When::BeforePrograms)?;
@@ -67,9 +72,11 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let line = format!("balance: {}", balancing.line);
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
     let patience = options.timeouts.drain;
-    let supervisor = Arc::new(Supervisor::new(arguments, balancing, InForce { options, text, listening }));
+    let in_force = InForce { options, text, listening, agent: cloned(&agent)? };
+    let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force));
     let keepers =
         supervisor.start().map_err(|(number, why)| ServeError::Instance { number, why: why.to_string() })?;
+    supervisor.take_over(inherited, changeovers);
 
     describe_addresses(&what, &supervisor.listening());
     say(format_args!(
@@ -81,8 +88,12 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     if let Some(control) = &control {
         control.watch(supervisor.clone());
     }
-    let agent = (!agent.is_empty()).then(|| Agent::start(agent, Sum::new(supervisor.clone()))).flatten();
+    notify::serves();
+    let mut agent = (!agent.is_empty()).then(|| Agent::start(agent, Sum::new(supervisor.clone()))).flatten();
     let stop = obey_signals(signals, &supervisor);
+    if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
+        agent.stop();
+    }
     say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
     supervisor.drain();
     let ends = stop.second(&supervisor, keepers);

@@ -12,12 +12,13 @@ use super::{
     place::take_place,
 };
 use crate::{
-    balance::Balancing,
+    balance::{Balancing, Changeover},
     config::{self, Surroundings},
     control::Overseer,
+    handover::{Handing, Inherited},
     listen::Listening,
     options::ServeOptions,
-    reload::{ReloadError, listen_on_added},
+    reload::{ReloadError, listen_on_added, say_kept, stop_for},
     status::{InstanceStatus, Status},
     voice::say,
 };
@@ -26,11 +27,11 @@ use std::{
     ffi::OsString,
     io,
     net::SocketAddr,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd},
     process::{Child, ExitStatus},
     sync::{
         Arc, Condvar, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread::{self, JoinHandle},
@@ -60,6 +61,8 @@ pub(super) struct Supervisor {
     /// Tells that it stops.
     stops: Condvar,
     reloads: AtomicU64,
+    /// Whether another process is taking over, or has.
+    handing_over: AtomicBool,
     since: Instant,
 }
 
@@ -70,6 +73,8 @@ pub(super) struct InForce {
     pub(super) text: Option<String>,
     /// Nothing once it drains.
     pub(super) listening: Vec<Listening>,
+    /// For agent checks; nothing once another process has them.
+    pub(super) agent: Vec<Listening>,
 }
 
 /// How an instance ended that was told to stop; nothing if there was none.
@@ -91,6 +96,7 @@ impl Supervisor {
             stopping: Mutex::new(false),
             stops: Condvar::new(),
             reloads: AtomicU64::new(0),
+            handing_over: AtomicBool::new(false),
             since: Instant::now(),
         }
     }
@@ -207,12 +213,13 @@ impl Supervisor {
             cores: in_force.options.cpus.len(),
             neighbours: self.balancing.neighbours,
             listening: addresses_of(&in_force.listening),
+            sockets: counts_of(member, &in_force),
             has_text: text.is_some(),
             has_board: board.is_some(),
         });
         let descriptors: Vec<BorrowedFd<'_>> = (text.iter().map(|text| text.as_fd()))
             .chain(board)
-            .chain(sockets_of(member, &in_force.listening))
+            .chain(sockets_of(member, &in_force.listening, in_force.options.cpus.len()))
             .collect();
         let child = member.start(&self.arguments, &order, &descriptors)?;
         // It may have missed the signal, if that came before it was there.
@@ -241,6 +248,22 @@ impl Supervisor {
         if let Ok(mut in_force) = self.in_force.try_write() {
             in_force.listening.clear();
         }
+    }
+
+    /// How many cores all instances have.
+    fn cores(&self) -> usize {
+        self.members.iter().map(|member| member.instance.cpus.len()).sum()
+    }
+
+    /// Has the server let go that these instances take over from, if they do.
+    pub(super) fn take_over(&self, inherited: Inherited, changeovers: Vec<Changeover>) {
+        let cpus = self.in_force.read().expect("nothing panics under this lock").options.cpus.clone();
+        inherited.finish(changeovers, &self.balancing, &cpus);
+    }
+
+    /// Whether another process has taken over, once this one is told to stop.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.handing_over.load(Ordering::Relaxed)
     }
 
     /// Has all instances open their logs anew.
@@ -290,6 +313,9 @@ impl Supervisor {
         if self.is_stopping() {
             return Err(ReloadError::Stopping);
         }
+        if self.handing_over.load(Ordering::Relaxed) {
+            return Err(ReloadError::HandingOver);
+        }
         let text = config::text_of(&file)?;
         let new = config::take(&file, &text, &Surroundings::here()?)?;
         let old = &in_force.options;
@@ -315,7 +341,7 @@ impl Supervisor {
         let order = Order::Prepare { listen: new.listen.clone(), added: addresses_of(added) };
         let text = text_to_descriptor(text).map_err(|error| ReloadError::Instance(error.to_string()))?;
         let descriptors = |member: &Member| -> Vec<BorrowedFd<'_>> {
-            std::iter::once(text.as_fd()).chain(sockets_of(member, added)).collect()
+            std::iter::once(text.as_fd()).chain(sockets_of(member, added, self.cores())).collect()
         };
         let answers = self.ask_all(&order, descriptors, RELOAD_PATIENCE);
         let refused = answers.iter().find_map(|(member, answer)| match answer {
@@ -402,6 +428,32 @@ impl Overseer for Supervisor {
         }
         result.map_err(|why| why.to_string())
     }
+
+    fn hand_over(&self) -> Result<Handing, String> {
+        let in_force = self.in_force.read().expect("nothing panics under this lock");
+        if self.is_stopping() {
+            return Err(ReloadError::Stopping.to_string());
+        }
+        let cloned = |all: &[Listening]| -> Result<Vec<Listening>, String> {
+            let all: io::Result<_> = all.iter().map(Listening::try_clone).collect();
+            all.map_err(|error| error.to_string())
+        };
+        let handing = Handing { listening: cloned(&in_force.listening)?, agent: cloned(&in_force.agent)? };
+        self.handing_over.store(true, Ordering::Relaxed);
+        Ok(handing)
+    }
+
+    fn keep(&self, pid: u32) {
+        self.handing_over.store(false, Ordering::Relaxed);
+        say_kept(pid);
+    }
+
+    fn let_go(&self, pid: u32) {
+        self.in_force.write().expect("nothing panics under this lock").agent.clear();
+        self.balancing.let_go();
+        self.ask_all(&Order::HandedOver, |_| Vec::new(), STATUS_PATIENCE);
+        stop_for(pid);
+    }
 }
 
 /// The threads that wait for the instances.
@@ -418,11 +470,23 @@ fn addresses_of(listening: &[Listening]) -> Vec<(SocketAddr, SocketAddr)> {
     listening.iter().map(|listening| (listening.asked, listening.addr)).collect()
 }
 
-/// The sockets of one instance, address by address.
+/// The sockets of one instance, of `all` cores, address by address.
 fn sockets_of<'l>(
     member: &Member,
     listening: &'l [Listening],
+    all: usize,
 ) -> impl Iterator<Item = BorrowedFd<'l>> + use<'l> {
     let cores = member.first_core..member.first_core + member.instance.cpus.len();
-    listening.iter().flat_map(move |listening| listening.sockets[cores.clone()].iter().map(OwnedFd::as_fd))
+    listening.iter().flat_map(move |listening| {
+        let cores = cores.clone();
+        let sockets = listening.sockets.iter().enumerate();
+        sockets.filter(move |(at, _)| cores.contains(&(at % all))).map(|(_, socket)| socket.as_fd())
+    })
+}
+
+/// How many those are of each address.
+fn counts_of(member: &Member, in_force: &InForce) -> Vec<usize> {
+    let all = in_force.options.cpus.len();
+    let of = |listening: &Listening| sockets_of(member, std::slice::from_ref(listening), all).count();
+    in_force.listening.iter().map(of).collect()
 }

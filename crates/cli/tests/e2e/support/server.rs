@@ -179,7 +179,15 @@ impl Server {
     /// Serves what a configuration says.
     #[track_caller]
     pub(crate) fn of_file(file: &Path) -> Self {
-        Self::run(vermeil(&["serve", "--config", file.to_str().expect("UTF-8")]))
+        Self::of_file_with(file, &[])
+    }
+
+    /// As [`of_file`](Self::of_file), with more arguments.
+    #[track_caller]
+    pub(crate) fn of_file_with(file: &Path, args: &[&str]) -> Self {
+        let mut command = vermeil(&["serve", "--config", file.to_str().expect("UTF-8")]);
+        command.args(args);
+        Self::run(command)
     }
 
     #[track_caller]

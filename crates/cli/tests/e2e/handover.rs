@@ -1,0 +1,282 @@
+//! `--take-over`: another server serves the same addresses, and nobody notices; or it cannot start, and nobody notices either.
+
+use crate::support::{Io, Process, Server, Site, noise, on_both, until, vermeil};
+use rustix::process::{Signal, geteuid};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+on_both!(
+    no_request_is_lost_whatever_cores_and_instances_the_next_one_has,
+    every_way_to_balance_follows_every_other,
+    one_that_cannot_start_changes_nothing,
+    while_one_takes_over_no_other_configuration_is_taken,
+    a_command_line_takes_over_from_another_user_of_ports_and_agent_checks,
+    addresses_that_the_next_one_does_not_want_are_closed,
+    without_a_server_it_starts_as_always,
+    a_service_manager_is_told_which_process_serves,
+);
+
+const HOST: &str = "[[host]]\nroot = \"site\"\n";
+
+/// Writes the configuration.
+fn configure(io: Io, site: &Site, top: &str) -> PathBuf {
+    site.configure(io, &format!("control = \"control\"\n{top}{HOST}"))
+}
+
+#[track_caller]
+fn next(file: &Path) -> Server {
+    let next = Server::of_file_with(file, &["--take-over"]);
+    next.says("vermeil: took over from process ");
+    let said = next.stderr();
+    assert!(!said.contains("does not choose") && !said.contains("does not let go"), "{said}");
+    next
+}
+
+/// Waits for the end of a server that somebody took over from.
+#[track_caller]
+fn ends(server: &Server, next: u32) {
+    server.says(&format!("vermeil: process {next} has taken over\n"));
+    server.says("vermeil: stopped: ");
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+    assert!(!server.stderr().contains("panicked"), "{server:?}");
+}
+
+#[track_caller]
+fn status(control: &Path) -> Value {
+    let output = vermeil(&["status", "--json", "--control", control.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Has clients ask all the time, on connections that last and on such that do not, while `change` does something, which is
+/// given a way to wait until some more were answered.
+fn under_load(addr: SocketAddr, content: &[u8], change: impl FnOnce(&dyn Fn())) {
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let ask = |requests_per_connection: usize| {
+        while !stop.load(Ordering::Relaxed) {
+            let mut client = crate::support::Client::connect(addr);
+            for _ in 0..requests_per_connection {
+                let response = client.get("/page");
+                assert!(response.status == 200 && response.body == content);
+                answered.fetch_add(1, Ordering::Relaxed);
+                // Else the kernel, which ends processes when it has time, takes seconds for that on two cpus.
+                thread::park_timeout(Duration::from_millis(1));
+                // It drains: this connection was told so.
+                if response.closes() {
+                    break;
+                }
+            }
+        }
+    };
+    let more_is_answered = || {
+        let before = answered.load(Ordering::Relaxed);
+        until("more is answered", || (answered.load(Ordering::Relaxed) > before + 50).then_some(()));
+    };
+    thread::scope(|scope| {
+        for requests in [1, 1, 50, 50] {
+            scope.spawn(move || ask(requests));
+        }
+        more_is_answered();
+        change(&more_is_answered);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Servers with these tops of their configurations follow each other.
+fn follow(io: Io, tops: &[&str]) {
+    let site = Site::new();
+    let content = noise(3, 100_000);
+    site.write("page", &content);
+    let mut server = Server::of_file(&configure(io, &site, tops[0]));
+    let addr = server.addr();
+    let mut past: Vec<(Server, u32)> = Vec::new();
+    under_load(addr, &content, |more_is_answered| {
+        for top in &tops[1..] {
+            let next = next(&configure(io, &site, top));
+            assert_eq!(next.addr(), addr);
+            assert_eq!(status(&site.outside("control"))["pid"], next.pid(), "{next:?}");
+            more_is_answered();
+            let pid = next.pid();
+            past.push((std::mem::replace(&mut server, next), pid));
+        }
+    });
+    for (server, next) in &past {
+        ends(server, *next);
+    }
+    server.stops_clean();
+    assert!(!site.outside("control").exists(), "the last one has the name");
+}
+
+fn no_request_is_lost_whatever_cores_and_instances_the_next_one_has(io: Io) {
+    let two = "instances = 2\n";
+    follow(io, &["", "", "cores = \"0-0\"\n", two, two, "instances = 5\n", "instances = 3\n", ""]);
+}
+
+fn every_way_to_balance_follows_every_other(io: Io) {
+    let (aware, local) = ("balance = \"load-aware\"\n", "balance = \"local\"\n");
+    let two = "instances = 2\nbalance = \"load-aware\"\n";
+    follow(io, &[aware, aware, local, two, "balance = \"hash\"\n", "balance = \"round-robin\"\n", local]);
+}
+
+fn one_that_cannot_start_changes_nothing(io: Io) {
+    let site = Site::new();
+    let content = noise(3, 100_000);
+    site.write("page", &content);
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let server = Server::of_file(&configure(io, &site, instances));
+        under_load(server.addr(), &content, |more_is_answered| {
+            for (text, code, words) in [
+                ("[[host]]\nrot = \"site\"\n", 2, "host.rot: there is no such key"),
+                ("[[host]]\nroot = \"gone\"\n", 3, "gone: there is no such folder"),
+            ] {
+                let file = site.configure(io, &format!("control = \"control\"\n{instances}{text}"));
+                let refused = vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]);
+                let refused = Process::spawn(refused);
+                assert_eq!(refused.wait(), Some(code), "{}", refused.stderr());
+                until("it says why", || refused.stderr().contains(words).then_some(()));
+                more_is_answered();
+            }
+            server.says("which was to take over, has not come to serve: going on as before\n");
+            assert_eq!(status(&site.outside("control"))["pid"], server.pid());
+        });
+        // It is as it was: another configuration, and another process.
+        configure(io, &site, instances);
+        server.signal(Signal::HUP);
+        server.says("vermeil: reloaded: ");
+        let next = next(&configure(io, &site, instances));
+        ends(&server, next.pid());
+        assert_eq!(next.get("/").status, 200);
+        next.stops_clean();
+    }
+}
+
+fn while_one_takes_over_no_other_configuration_is_taken(io: Io) {
+    let site = Site::new();
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let server = Server::of_file(&configure(io, &site, instances));
+        let control = site.outside("control");
+        let ask = |what: &str| {
+            let mut stream = UnixStream::connect(&control).unwrap();
+            stream.write_all(what.as_bytes()).unwrap();
+            stream
+        };
+        // The link that comes is in this stream until it is received.
+        let taking = ask("take over\n");
+        let said = |mut stream: UnixStream| {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        let refused = said(ask("reload\n"));
+        assert!(refused.starts_with("refused\nanother process is taking over;"), "{refused}");
+        let refused = said(ask("take over\n"));
+        assert!(refused.starts_with("refused\nprocess ") && refused.contains("already"), "{refused}");
+        drop(taking);
+        server.says("has not come to serve: going on as before\n");
+        let taken = said(ask("reload\n"));
+        assert!(taken.starts_with("reloaded\n"), "{taken}");
+        assert_eq!(server.get("/").status, 200);
+        server.stops_clean();
+    }
+}
+
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io) {
+    let site = Site::new();
+    let (control, agent) = (site.outside("control"), free_port().to_string());
+    let mut args = vec!["--control", control.to_str().unwrap(), "--agent", &agent];
+    let is_root = geteuid().is_root();
+    if is_root {
+        fs::set_permissions(site.outside("."), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        // What opened the sockets is not what hands them over.
+        args.extend(["--user", "nobody:nogroup"]);
+    } else {
+        eprintln!("SKIPPED: only the superuser may become other users");
+    }
+    let told = || {
+        let mut line = String::new();
+        std::net::TcpStream::connect(&agent).unwrap().read_to_string(&mut line).unwrap();
+        line
+    };
+    let server = Server::start(io, &site, &args);
+    assert!(told().starts_with("ready up "), "{server:?}");
+    // One that has to be waited for: the old one drains meanwhile.
+    let mut busy = server.client();
+    busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
+    args.push("--take-over");
+    let next = Server::start(io, &site, &args);
+    next.says(&format!("vermeil: took over from process {}, which drains\n", server.pid()));
+    assert_eq!(next.addr(), server.addr());
+    server.says("draining, at most 30 s");
+    until("only the next one answers", || told().starts_with("ready up ").then_some(()));
+    assert_eq!(next.get("/").status, 200);
+    busy.send("\r\n");
+    let last = busy.read(crate::support::Content::Follows);
+    assert!(last.status == 200 && last.closes(), "{server:?}");
+    ends(&server, next.pid());
+    assert!(told().starts_with("ready up "), "{next:?}");
+    next.stops_clean();
+}
+
+fn addresses_that_the_next_one_does_not_want_are_closed(io: Io) {
+    let site = Site::new();
+    let other = free_port();
+    let listener = format!("[[listener]]\naddress = \"{other}\"\n");
+    let both = site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
+    let server = Server::of_file(&both);
+    assert_eq!(crate::support::Client::connect(other).get("/").status, 200);
+    let next = next(&configure(io, &site, ""));
+    next.says(&format!("vermeil: no longer listening on {other}\n"));
+    ends(&server, next.pid());
+    assert!(crate::support::Client::try_connect(other).is_none());
+    assert_eq!(next.get("/").status, 200);
+    // And one that comes back is opened, not taken over.
+    site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
+    let last = self::next(&both);
+    ends(&next, last.pid());
+    assert_eq!(crate::support::Client::connect(other).get("/").status, 200);
+    last.stops_clean();
+}
+
+fn without_a_server_it_starts_as_always(io: Io) {
+    let site = Site::new();
+    let server = Server::of_file_with(&configure(io, &site, ""), &["--take-over"]);
+    server.says("vermeil: nothing to take over: cannot ask the server at ");
+    assert_eq!(server.get("/").status, 200);
+    server.stops_clean();
+}
+
+fn a_service_manager_is_told_which_process_serves(io: Io) {
+    let site = Site::new();
+    let place = site.outside("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&place).unwrap();
+    manager.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+    let start = |top: &str| {
+        let file = configure(io, &site, top);
+        let mut command = vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]);
+        command.env("NOTIFY_SOCKET", &place);
+        let process = Process::spawn(command);
+        let mut told = [0; 256];
+        let bytes = manager.recv(&mut told).unwrap_or_else(|error| panic!("{error}: {}", process.stderr()));
+        let expected = format!("READY=1\nMAINPID={}", process.pid());
+        assert_eq!(str::from_utf8(&told[..bytes]), Ok(expected.as_str()));
+        process
+    };
+    let first = start("");
+    let second = start("instances = 2\n");
+    assert_eq!(first.wait(), Some(0), "{}", first.stderr());
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait(), Some(0), "{}", second.stderr());
+}

@@ -1,0 +1,119 @@
+//! Messages in JSON over a socket pair, with any number of descriptors: between a supervisor and its instances, and between
+//! two servers of which one takes over from the other.
+//!
+//! A message arrives whole or not at all, and the end of the other side is noticed. Leaves out what is said
+//! (`supervise/link.rs`, `handover/`). Tested there.
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
+
+/// Bytes of one message: what the kernel takes with its default send buffer (`net.core.wmem_default`) is 208 KB.
+const MESSAGE_BYTES_MAX: usize = 200 << 10;
+
+/// How long a message may wait for room. Guess: the other end reads whenever it lives.
+const SEND_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Carries descriptors that had no room in the message before it.
+const MORE: &[u8] = b"+";
+
+/// A message as it is sent.
+#[derive(Serialize, Deserialize)]
+struct Message<B> {
+    /// How many come with it, and behind it.
+    descriptors: usize,
+    body: B,
+}
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl AsFd for Messages {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Messages {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket, buffer: vec![0; MESSAGE_BYTES_MAX] }
+    }
+
+    /// One end, and the other for somebody else.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = socket::pair()?;
+        Ok((Self::new(ours), theirs))
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// It is too long, or the other end is closed or has no room for it in time.
+    pub(crate) fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = serde_json::to_vec(&Message { descriptors: descriptors.len(), body })?;
+        let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
+        self.put(&bytes, first)?;
+        rest.chunks(DESCRIPTORS_MAX).try_for_each(|chunk| self.put(MORE, chunk))
+    }
+
+    fn put(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let deadline = Instant::now() + SEND_PATIENCE;
+        loop {
+            match socket::send(self.socket.as_fd(), bytes, descriptors) {
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, Some(deadline))?,
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    /// The next message and its descriptors; nothing when the other end is closed.
+    ///
+    /// # Errors
+    /// None came before the deadline, or one that is not understood.
+    pub(crate) fn receive<B: DeserializeOwned>(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> io::Result<Option<(B, Vec<OwnedFd>)>> {
+        let Some((bytes, mut descriptors)) = self.get(deadline)? else { return Ok(None) };
+        let message: Message<B> = serde_json::from_slice(&self.buffer[..bytes])?;
+        while descriptors.len() < message.descriptors {
+            let (_, more) = self.get(deadline)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            descriptors.extend(more);
+        }
+        Ok(Some((message.body, descriptors)))
+    }
+
+    fn get(&mut self, deadline: Option<Instant>) -> io::Result<Option<(usize, Vec<OwnedFd>)>> {
+        loop {
+            match socket::receive(self.socket.as_fd(), &mut self.buffer) {
+                Ok(received) => return Ok(received.map(|received| (received.bytes, received.descriptors))),
+                Err(Errno::AGAIN) => self.wait(PollFlags::IN, deadline)?,
+                // A peer that died with unread messages.
+                Err(Errno::CONNRESET) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn wait(&self, what: PollFlags, deadline: Option<Instant>) -> io::Result<()> {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut [PollFd::new(&self.socket, what)], timeout.as_ref()) {
+            Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
