@@ -1,10 +1,12 @@
 //! The bench of starting programs: what one start costs a large process, and what CGI costs whole servers.
 //!
-//! Two parts. *Starts*: one process holds memory on a kind of pages, and descriptors, and starts a program that does
+//! *Starts*: one process holds memory on a kind of pages, and descriptors, and starts a program that does
 //! nothing, by each way there is (`starts`, and the binary `vermeil-starts`). *Servers*: Vermeil, Apache, lighttpd and
 //! nginx with fcgiwrap run the same program in C, each as small as it starts and holding gigabytes (`servers`), above a
-//! loop that only starts it (`floor`). Rounds are interleaved. What becomes of the numbers stands in `report`.
+//! loop that only starts it (`floor`). And how soon a program is dead whose client has gone (`abort`). Rounds are interleaved. What
+//! becomes of the numbers stands in `report`.
 
+mod abort;
 mod configured;
 mod floor;
 pub mod programs;
@@ -44,6 +46,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let programs = Programs::compile()?;
     let mut points = Points::default();
     starts::run(options, &programs, stop, &mut points)?;
+    abort::run(options, &programs, stop, &mut points)?;
     let profiles = servers::run(options, &programs, stop, &mut points)?;
     Ok(report::report(options, &points, &profiles))
 }
@@ -57,7 +60,12 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let report = run(&Options { duration, ..options.clone() }, stop)?;
     let ways = ["fork", "posix_spawn", "vfork", "spawner", "spawner_several"].map(|way| (way, "blocked_us"));
     report.check(
-        &[&ways[..], &[(servers::Server::Vermeil.name(), "per_cpu_s"), (floor::NAME, "per_cpu_s")]].concat(),
+        &[
+            &ways[..],
+            &[(servers::Server::Vermeil.name(), "per_cpu_s"), (floor::NAME, "per_cpu_s")],
+            &[("vermeil-uring", "gone_us"), ("vermeil-epoll", "gone_us"), (floor::NAME, "gone_us")],
+        ]
+        .concat(),
     )?;
     Ok(report)
 }

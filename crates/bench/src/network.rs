@@ -27,6 +27,15 @@ const VETH_CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const SERVER_DEVICE: &str = "bench-server";
 const CLIENT_DEVICE: &str = "bench-client";
 
+/// Where a server and its programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// On a cpu of their own.
+    OneCpu,
+    /// On all, which they share with the load.
+    AllCpus,
+}
+
 /// Where servers listen and the load comes from.
 #[derive(Debug)]
 pub enum Network {
@@ -55,6 +64,15 @@ impl Network {
     /// A command that will run `program` on the server's side, pinned to `cpu`.
     pub fn server_command(&self, program: impl AsRef<OsStr>, cpu: usize) -> Command {
         self.command(program, cpu, |veth| &veth.server)
+    }
+
+    /// A command that will run `program` on the server's side, on `cpu` or on all.
+    pub fn spread_command(&self, program: impl AsRef<OsStr>, cpu: usize, spread: Spread) -> Command {
+        match (spread, self) {
+            (Spread::OneCpu, _) => self.server_command(program, cpu),
+            (Spread::AllCpus, Self::Loopback) => Command::new(program),
+            (Spread::AllCpus, Self::Veth(veth)) => veth.server.command(program),
+        }
     }
 
     /// A command that will run `program` on the load's side, pinned to `cpu`.

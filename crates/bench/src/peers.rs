@@ -4,6 +4,7 @@
 //! and is stopped with everything it started. Nothing that was running before is ever touched.
 
 pub mod apache;
+pub mod echo;
 pub mod floor;
 pub mod fpm;
 pub mod nginx;
@@ -13,7 +14,7 @@ pub mod vermeil;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::network::Network;
+use crate::network::{Network, Spread};
 use crate::size::Size;
 use crate::{Error, Result};
 
@@ -30,6 +31,17 @@ pub struct Setting<'a> {
     pub root: &'a Path,
     /// The folder for its configuration, log and state.
     pub state: &'a Path,
+}
+
+/// A pool of processes that answer by FastCGI, as a server in front of it needs to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool<'a> {
+    /// Where it listens.
+    pub socket: &'a Path,
+    /// How many there are; each serves one connection at a time.
+    pub children: usize,
+    /// Where the server runs.
+    pub spread: Spread,
 }
 
 /// Finds `program` on the path or where Debian keeps servers, which is not on the path of ordinary users.

@@ -3,24 +3,24 @@
 //! Vermeil, nginx and Apache use the same pool of php-fpm, on one cpu with them; the load has the other. Two programs: one that
 //! says hello, so that all but nothing is left of PHP, and `phpinfo()`, some 80 KB. nginx is there twice: as Debian
 //! ships it, which opens a connection for each request, and tuned, which keeps as many as there are children. That serves no more
-//! users than children, so there is a load of so many too. Rounds are interleaved and their order rotates. What
-//! becomes of the numbers stands in `report`. Below them all is a floor: a loop that receives and sends on either side, and does nothing
-//! else.
+//! users than children, so there is a load of so many too. What is left without PHP is seen with an application that only says what
+//! it was asked for, on all cpus. Rounds are interleaved and their order rotates. What becomes of the numbers stands in `report`.
+//! Below them all is a floor: a loop that receives and sends on either side, and does nothing else.
 
 mod report;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::machine::Cpus;
 use crate::measure::CpuTime;
-use crate::network::Network;
+use crate::network::{Network, Spread};
 use crate::options::Options;
 use crate::peers::process::Process;
 use crate::peers::vermeil::{self, Io};
-use crate::peers::{Setting, apache, floor, fpm, is_here, nginx};
+use crate::peers::{Pool, Setting, apache, echo, floor, fpm, is_here, nginx};
 use crate::points::{Key, Points};
 use crate::probe::Target;
 use crate::report::Report;
@@ -38,19 +38,47 @@ pub const DURATION: Duration = Duration::from_secs(2);
 const CONNECTIONS: usize = 16;
 /// Children of the pool: as many as Vermeil has for one core, unless told otherwise.
 const CHILDREN: usize = 4;
+/// Children of the application that is no PHP: twice as many as connections, so that each of nginx's two workers can keep as many as
+/// it may be asked for.
+const ECHO_CHILDREN: usize = 2 * CONNECTIONS;
 /// What is asked for, and by how many.
-const CASES: [Case; 3] = [
-    Case { name: "hello", code: "<?php echo 'hello';", connections: CONNECTIONS },
-    Case { name: "hello-4", code: "<?php echo 'hello';", connections: CHILDREN },
-    Case { name: "phpinfo", code: "<?php phpinfo();", connections: CONNECTIONS },
+const CASES: [Case; 4] = [
+    Case { name: "hello", behind: Behind::Php("<?php echo 'hello';"), connections: CONNECTIONS },
+    Case { name: "hello-4", behind: Behind::Php("<?php echo 'hello';"), connections: CHILDREN },
+    Case { name: "phpinfo", behind: Behind::Php("<?php phpinfo();"), connections: CONNECTIONS },
+    Case { name: "echo", behind: Behind::Echo, connections: CONNECTIONS },
 ];
 
 /// A program under a load.
 struct Case {
     /// In rows, and of its file.
     name: &'static str,
-    code: &'static str,
+    behind: Behind,
     connections: usize,
+}
+
+/// What answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// PHP, on the server's cpu; it runs this.
+    Php(&'static str),
+    /// The application that is no PHP, on all cpus, as the server then is too. It is asked for a file as if it were.
+    Echo,
+}
+
+impl Case {
+    /// The content of its file.
+    fn code(&self) -> &'static str {
+        match self.behind {
+            Behind::Php(code) => code,
+            Behind::Echo => "",
+        }
+    }
+
+    /// Whether it is of use with `server`: without PHP what counts is how close the floor is, and the next best.
+    fn is_for(&self, server: Server) -> bool {
+        self.behind != Behind::Echo || server != Server::Apache
+    }
 }
 
 /// A server.
@@ -104,17 +132,17 @@ impl Server {
         self,
         options: &Options,
         setting: Setting<'_>,
-        socket: &Path,
-        script: &Path,
+        pool: Pool<'_>,
+        case: &Case,
     ) -> Result<Command> {
         match self {
-            Self::Vermeil(io) => vermeil::php_command(setting, &options.vermeil, io, socket, CHILDREN),
-            Self::NginxDebian => nginx::debian_php_command(setting, socket),
-            Self::NginxTuned => nginx::php_command(setting, socket, CHILDREN),
-            Self::Apache => apache::php_command(setting, socket, CHILDREN),
+            Self::Vermeil(io) => vermeil::php_command(setting, &options.vermeil, io, pool),
+            Self::NginxDebian => nginx::debian_php_command(setting, pool),
+            Self::NginxTuned => nginx::php_command(setting, pool, pool.children.min(case.connections)),
+            Self::Apache => apache::php_command(setting, pool),
             Self::Floor => {
-                let program = options.binary("vermeil-floor");
-                Ok(floor::php_command(setting, &program, socket, script, CHILDREN))
+                let script = setting.root.join(format!("{}.php", case.name));
+                Ok(floor::php_command(setting, &options.binary("vermeil-floor"), pool, &script))
             }
         }
     }
@@ -130,24 +158,33 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let servers = servers_here(options.size)?;
     if !servers.is_empty() {
         let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
-        for Case { name, code, .. } in CASES {
-            let path = site.root().join(format!("{name}.php"));
-            fs::write(&path, code).map_err(Error::path("write", &path))?;
+        for case in CASES {
+            let path = site.root().join(format!("{}.php", case.name));
+            fs::write(&path, case.code()).map_err(Error::path("write", &path))?;
         }
-        let state = site.state_folder("php-fpm")?;
-        let pool = fpm::start(&Network::Loopback, cpus.server, &state, CHILDREN)?;
-        let wrk = Wrk::new(&state, cpus.client)?;
-        let bench = Bench { options, stop, cpus, site, pool, socket: fpm::socket(&state), wrk };
+        let (php, echo) = (site.state_folder("php-fpm")?, site.state_folder("echo")?);
+        let bench = Bench {
+            options,
+            stop,
+            cpus,
+            php: fpm::start(&Network::Loopback, cpus.server, &php, CHILDREN)?,
+            php_socket: fpm::socket(&php),
+            echo: echo::start(&options.binary("vermeil-echo"), &echo, ECHO_CHILDREN)?,
+            echo_socket: fpm::socket(&echo),
+            wrk: Wrk::new(&php, cpus.client)?,
+            site,
+        };
         for round in 0..options.rounds {
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
             for server in order {
-                for case in &CASES {
+                for case in CASES.iter().filter(|case| case.is_for(server)) {
                     bench.sample(server, case, &mut points)?;
                 }
             }
         }
-        bench.pool.stop()?;
+        bench.php.stop()?;
+        bench.echo.stop()?;
     }
     Ok(report::report(options, &points))
 }
@@ -182,8 +219,10 @@ struct Bench<'a> {
     stop: &'a Stop,
     cpus: Cpus,
     site: Site,
-    pool: Process,
-    socket: PathBuf,
+    php: Process,
+    php_socket: PathBuf,
+    echo: Process,
+    echo_socket: PathBuf,
     wrk: Wrk,
 }
 
@@ -195,21 +234,19 @@ impl Bench<'_> {
         let (network, address) = (&Network::Loopback, Network::Loopback.free_address()?);
         let (root, state) = (self.site.root(), self.site.state_folder(server.name())?);
         let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
-        let target = format!("/{name}.php");
-        let command = server.command(
-            self.options,
-            setting,
-            &self.socket,
-            &root.join(target.trim_start_matches('/')),
-        )?;
+        let (answers, socket, children, spread) = match case.behind {
+            Behind::Php(_) => (&self.php, &self.php_socket, CHILDREN, Spread::OneCpu),
+            Behind::Echo => (&self.echo, &self.echo_socket, ECHO_CHILDREN, Spread::AllCpus),
+        };
+        let command = server.command(self.options, setting, Pool { socket, children, spread }, case)?;
         let process = Process::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;
-        let (target, load) = (Target::to(&target), |duration| Load { connections, duration });
+        let (target, load) = (Target::to(&format!("/{name}.php")), |duration| Load { connections, duration });
         // Fills caches, PHP's among them.
         self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
-        let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];
+        let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(answers.group())?];
         let outcome = self.wrk.run(network, address, &target, load(self.options.duration), self.stop)?;
-        let after = [CpuTime::of_group(process.group())?, CpuTime::of_group(self.pool.group())?];
+        let after = [CpuTime::of_group(process.group())?, CpuTime::of_group(answers.group())?];
         if let Some(problem) = outcome.problem(200) {
             return Err(process.failure(&format!("under load of {name}: {problem}")));
         }

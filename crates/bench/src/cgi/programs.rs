@@ -34,6 +34,23 @@ int main(void) {
 }
 "#;
 
+/// What the line of [`SLEEPS`] begins with that says who it is.
+pub(super) const SAYS: &str = "sleeping: ";
+
+/// Two processes that say who they are, and then do nothing for as long as they live.
+const SLEEPS: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    int child = fork();
+    if (child == 0)
+        for (;;) pause();
+    printf("Content-Type: text/plain\r\n\r\nsleeping: %d %d\n", getpid(), child);
+    fflush(stdout);
+    for (;;) pause();
+}
+"#;
+
 /// Makes a server large: megabytes of memory on 4 KB pages, and descriptors. At its start when FAT_WHEN is "start",
 /// which children then share; else when it gets SIGUSR2, so that what it starts first stays small.
 const FAT: &str = r#"
@@ -88,6 +105,7 @@ impl Programs {
         fs::create_dir(&bin).map_err(Error::path("create", &bin))?;
         compile(NOTHING, &bin.join("nothing"), &["-static", "-nostdlib"])?;
         compile(HELLO, &bin.join("hello"), &["-static"])?;
+        compile(SLEEPS, &bin.join("sleeps"), &["-static"])?;
         compile(FAT, &programs.fat(), &["-shared", "-fPIC"])?;
         let phpinfo = bin.join("info.php");
         fs::write(&phpinfo, PHPINFO).map_err(Error::path("write", &phpinfo))?;

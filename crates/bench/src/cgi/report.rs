@@ -1,8 +1,8 @@
 //! The tables of the bench, and how to read them.
 
-use super::CONNECTIONS;
 use super::servers::UNANSWERED;
 use super::symbols::Profile;
+use super::{CONNECTIONS, abort};
 use crate::machine;
 use crate::options::Options;
 use crate::peers::find_program;
@@ -25,6 +25,9 @@ have nothing to do: one after the other the caller and the spawner take turns, a
 *bare* needs that less often, so compare the two awake, or several at once. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
 costs more is what the kernel's scheduling groups for sessions cost (`sched_autogroup_enabled`), if it makes them where this runs.
 
+*Dead after* is how long, from the moment a client closes its connection, the program that it asked for and that program's child both \
+live on, asleep: the median of a round's hundred, and the longest of all. Its *floor* is the kernel's part: the same two processes, killed by the bench itself.
+
 *Requests per CPU second* is what one cpu does for CGI in a second in which it is never idle, programs included: the time in \
 which that cpu was idle is left out. *System* is the share of that time in the kernel; which of its functions, and of the \
 programs', is sampled in the first round. *Failed* are a run's requests whose answer was an error, late (2 s) or none: \
@@ -45,6 +48,7 @@ pub(super) fn report(options: &Options, points: &Points, profiles: &[Profile]) -
     Report::new("cgi", "what starting a program costs", &options.repository, parameters(options))
         .with_points(points)
         .with_table(starts(points))
+        .with_table(aborts(points))
         .with_table(servers(points))
         .with_table(symbols(profiles))
         .with_how_to_read(HOW_TO_READ)
@@ -81,6 +85,21 @@ fn starts(points: &Points) -> Table {
     table
 }
 
+fn aborts(points: &Points) -> Table {
+    let mut table = Table::new(2, &["program", "server", "dead after µs", "low – high", "longest"]);
+    for (program, variant) in points.cells() {
+        let Some(longest) = points.summary(program, variant, "gone_longest_us") else { continue };
+        table.push([
+            program.into(),
+            variant.into(),
+            points.median(program, variant, "gone_us"),
+            points.spread(program, variant, "gone_us"),
+            number(longest.high),
+        ]);
+    }
+    table
+}
+
 fn servers(points: &Points) -> Table {
     let head = [
         "program",
@@ -95,7 +114,7 @@ fn servers(points: &Points) -> Table {
     ];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
-        if program.starts_with("start ") {
+        if program.starts_with("start ") || program == abort::PROGRAM {
             continue;
         }
         let median = |metric| points.median(program, variant, metric);

@@ -22,7 +22,7 @@ use super::symbols::{self, Profile, Recording};
 use super::{CONNECTIONS, floor};
 use crate::machine::Cpus;
 use crate::measure::CoreTime;
-use crate::network::Network;
+use crate::network::{Network, Spread};
 use crate::options::Options;
 use crate::peers::find_program;
 use crate::peers::process::Process;
@@ -97,15 +97,6 @@ impl Server {
 enum Weight {
     Thin,
     Fat,
-}
-
-/// Where a server and its programs run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spread {
-    /// On a cpu of their own.
-    OneCpu,
-    /// On all, which they share with the load.
-    AllCpus,
 }
 
 /// What a row measures.
@@ -387,10 +378,7 @@ impl Bench<'_> {
     }
 
     fn command(&self, server: Server, run: Run, address: SocketAddr, state: &Path) -> Result<Command> {
-        let mut command = match run.spread {
-            Spread::OneCpu => Network::Loopback.server_command("env", self.cpus.server),
-            Spread::AllCpus => Command::new("env"),
-        };
+        let mut command = Network::Loopback.spread_command("env", self.cpus.server, run.spread);
         if run.weight == Weight::Fat {
             let when = if server == Server::Vermeil { "signal" } else { "start" };
             command.arg(format!("LD_PRELOAD={}", self.programs.fat().display()));

@@ -3,11 +3,11 @@
 use super::CHILDREN;
 use crate::Result;
 use crate::machine::Cpus;
-use crate::network::Network;
+use crate::network::{Network, Spread};
 use crate::options::Options;
 use crate::peers::fpm::{self, FPM};
 use crate::peers::process::Process;
-use crate::peers::{Setting, nginx, vermeil};
+use crate::peers::{Pool, Setting, nginx, vermeil};
 use crate::site::Site;
 
 /// A server.
@@ -67,7 +67,9 @@ impl Server {
             Self::Nginx => {
                 let pool = site.state_folder("php-fpm")?;
                 let fpm = fpm::start(network, cpus.server, &pool, CHILDREN)?;
-                let nginx = nginx::php_command(setting, &fpm::socket(&pool), 0)?;
+                let socket = fpm::socket(&pool);
+                let pool = Pool { socket: &socket, children: CHILDREN, spread: Spread::OneCpu };
+                let nginx = nginx::php_command(setting, pool, 0)?;
                 vec![Process::start(self.name(), nginx, &state)?, fpm]
             }
         };

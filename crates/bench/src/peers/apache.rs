@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::{Setting, find_program};
+use crate::peers::{Pool, Setting, find_program};
 use crate::{Error, Result};
 
 /// Where Debian and Fedora keep the modules.
@@ -54,12 +54,12 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
     start(setting, &["mpm_event", "authz_core"], &configuration(setting, sending))
 }
 
-/// The command for Apache with the PHP pool at `socket`, whose connections it uses again, as many as `children`.
+/// The command for Apache in front of a pool of PHP on one cpu, whose connections it uses again, as many as there are children.
 ///
 /// # Errors
 /// When Apache is not installed or the configuration cannot be written.
-pub fn php_command(setting: Setting<'_>, socket: &Path, children: usize) -> Result<Command> {
-    let socket = socket.display();
+pub fn php_command(setting: Setting<'_>, pool: Pool<'_>) -> Result<Command> {
+    let (socket, children) = (pool.socket.display(), pool.children);
     let modules = ["mpm_event", "authz_core", "proxy", "proxy_fcgi"];
     let php = format!(
         "<Proxy \"unix:{socket}|fcgi://php/\">

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::Setting;
 use crate::peers::vermeil::Io;
+use crate::peers::{Pool, Setting};
 use crate::probe::Answer;
 
 /// How the floor sends a body.
@@ -52,20 +52,14 @@ pub fn once_command(setting: Setting<'_>, program: &Path, body_bytes: usize, que
     command
 }
 
-/// The command that starts the floor at `program` in front of `children` of PHP at `socket`, of which it asks for `script`; it
-/// answers with as many bytes, and a head as long as Vermeil's.
-pub fn php_command(
-    setting: Setting<'_>,
-    program: &Path,
-    socket: &Path,
-    script: &Path,
-    children: usize,
-) -> Command {
+/// The command that starts the floor at `program` in front of a pool of PHP, of which it asks for `script`; it answers with as many
+/// bytes, and a head as long as Vermeil's. It is one thread, wherever the pool runs.
+pub fn php_command(setting: Setting<'_>, program: &Path, pool: Pool<'_>, script: &Path) -> Command {
     let mut command = setting.network.server_command(program, setting.cpu);
     command.args(["--io", "php", "--listen", &setting.address.to_string(), "--status", "200"]);
     command.args(["--cpu", &setting.cpu.to_string(), "--head", HEAD_BYTES]);
-    command.arg("--socket").arg(socket).arg("--script").arg(script);
-    command.args(["--children", &children.to_string()]);
+    command.arg("--socket").arg(pool.socket).arg("--script").arg(script);
+    command.args(["--children", &pool.children.to_string()]);
     command
 }
 

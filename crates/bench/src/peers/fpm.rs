@@ -33,7 +33,12 @@ pub const QUEUE: usize = 4096;
 /// # Errors
 /// When php-fpm is not installed, the configuration cannot be written, or nobody listens in time.
 pub fn start(network: &Network, cpu: usize, pool: &Path, children: usize) -> Result<Process> {
-    let process = Process::start(FPM.0, command(network, cpu, pool, children)?, pool)?;
+    start_pool(FPM.0, command(network, cpu, pool, children)?, pool)
+}
+
+/// Starts a pool by `command`, and waits until it listens where pools in the folder `pool` do.
+pub(super) fn start_pool(name: &str, command: Command, pool: &Path) -> Result<Process> {
+    let process = Process::start(name, command, pool)?;
     let deadline = Instant::now() + START_MAX;
     while UnixStream::connect(socket(pool)).is_err() {
         if Instant::now() >= deadline {

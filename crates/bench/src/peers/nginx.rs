@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::{Setting, find_program};
+use crate::network::Spread;
+use crate::peers::{Pool, Setting, find_program};
 use crate::{Error, Result};
 
 /// Which content type an extension has.
@@ -50,7 +51,7 @@ impl fmt::Display for Sending {
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
 pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
-    start(setting, configuration(setting, sending))
+    start(setting, Spread::OneCpu, configuration(setting, sending))
 }
 
 /// As [`command`], listening at `http2` as well, where it speaks HTTP/2 without TLS.
@@ -60,10 +61,10 @@ pub fn command(setting: Setting<'_>, sending: Sending) -> Result<Command> {
 pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: Sending) -> Result<Command> {
     let listen = format!("listen {} backlog={BACKLOG};", setting.address);
     let both = format!("{listen}\n        listen {http2} http2 backlog={BACKLOG};");
-    start(setting, configuration(setting, sending).replace(&listen, &both))
+    start(setting, Spread::OneCpu, configuration(setting, sending).replace(&listen, &both))
 }
 
-/// The command for nginx with the PHP pool at `socket`, of whose connections it keeps `kept`.
+/// The command for nginx in front of a pool of PHP, of whose connections each worker keeps `kept`.
 ///
 /// A child serves one connection as long as that is open, and nginx opens more than it keeps: those wait in the pool's
 /// backlog until a kept one is closed, which may take for ever. So `kept` is for loads of no more users than children; with 0 each
@@ -71,15 +72,15 @@ pub fn both_versions_command(setting: Setting<'_>, http2: SocketAddr, sending: S
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
-pub fn php_command(setting: Setting<'_>, socket: &Path, kept: usize) -> Result<Command> {
+pub fn php_command(setting: Setting<'_>, pool: Pool<'_>, kept: usize) -> Result<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
     let temporary = temporary(setting.state);
-    let socket = socket.display();
+    let (socket, workers) = (pool.socket.display(), workers(pool.spread));
     let (keepalive, keep_conn) =
         if kept == 0 { (String::new(), "off") } else { (format!("keepalive {kept};"), "on") };
     let text = format!(
         "daemon off;
-worker_processes 1;
+worker_processes {workers};
 pid {state}/nginx.pid;
 error_log {state}/error.log crit;
 events {{ worker_connections 4096; multi_accept on; }}
@@ -110,21 +111,21 @@ http {{
 }}
 "
     );
-    start(setting, text)
+    start(setting, pool.spread, text)
 }
 
-/// The command for nginx with the PHP pool at `socket`, as Debian ships it: its `nginx.conf`, and its site with the lines of its
-/// `snippets/fastcgi-php.conf`. One worker, since there is one cpu, and no access log.
+/// The command for nginx in front of a pool of PHP, as Debian ships it: its `nginx.conf`, and its site with the lines of its
+/// `snippets/fastcgi-php.conf`. A worker for each cpu, and no access log.
 ///
 /// # Errors
 /// When nginx is not installed or the configuration cannot be written.
-pub fn debian_php_command(setting: Setting<'_>, socket: &Path) -> Result<Command> {
+pub fn debian_php_command(setting: Setting<'_>, pool: Pool<'_>) -> Result<Command> {
     let (state, root, address) = (setting.state.display(), setting.root.display(), setting.address);
     let temporary = temporary(setting.state);
-    let socket = socket.display();
+    let (socket, workers) = (pool.socket.display(), workers(pool.spread));
     let text = format!(
         "daemon off;
-worker_processes 1;
+worker_processes {workers};
 pid {state}/nginx.pid;
 error_log {state}/error.log;
 events {{ worker_connections 768; }}
@@ -156,7 +157,7 @@ http {{
 }}
 "
     );
-    start(setting, text)
+    start(setting, pool.spread, text)
 }
 
 /// Where nginx keeps what does not fit into its memory: it makes these folders when it starts, used or not.
@@ -165,12 +166,20 @@ pub fn temporary(state: &Path) -> String {
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(folder).join(" ")
 }
 
+/// Workers: one for each cpu.
+fn workers(spread: Spread) -> &'static str {
+    match spread {
+        Spread::OneCpu => "1",
+        Spread::AllCpus => "auto",
+    }
+}
+
 /// The command that starts nginx with this configuration.
-fn start(setting: Setting<'_>, configuration: String) -> Result<Command> {
+fn start(setting: Setting<'_>, spread: Spread, configuration: String) -> Result<Command> {
     let program = find_program("nginx").ok_or(Error::Missing { program: "nginx", package: "nginx" })?;
     let path = setting.state.join("nginx.conf");
     fs::write(&path, configuration).map_err(Error::path("write", &path))?;
-    let mut command = setting.network.server_command(program, setting.cpu);
+    let mut command = setting.network.spread_command(program, setting.cpu, spread);
     command.arg("-p").arg(setting.state).arg("-c").arg(path).arg("-e").arg(setting.state.join("error.log"));
     Ok(command)
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::peers::Setting;
+use crate::network::Spread;
+use crate::peers::{Pool, Setting};
 use crate::{Error, Result};
 
 /// Which of Vermeil's drivers.
@@ -35,7 +36,8 @@ pub fn command(setting: Setting<'_>, program: &Path, io: Io) -> Command {
     command
 }
 
-/// The command that starts the binary at `program` with the PHP pool at `socket`, of whose connections it keeps `kept`.
+/// The command that starts the binary at `program` in front of a pool of PHP, of whose connections it keeps as many as there are
+/// children.
 ///
 /// # Errors
 /// When the configuration cannot be written.
@@ -43,22 +45,24 @@ pub fn php_command(
     setting: Setting<'_>,
     program: &Path,
     io: Io,
-    socket: &Path,
-    kept: usize,
+    Pool { socket, children, spread }: Pool<'_>,
 ) -> Result<Command> {
     let (address, cpu, root, socket) =
         (setting.address, setting.cpu, setting.root.display(), socket.display());
     let io = io.name();
+    let cores = match spread {
+        Spread::OneCpu => format!("cores = \"{cpu}-{cpu}\"\n"),
+        Spread::AllCpus => String::new(),
+    };
     let text = format!(
-        "cores = \"{cpu}-{cpu}\"
-io = \"{io}\"
+        "{cores}io = \"{io}\"
 log = \"off\"
 [[listener]]
 address = \"{address}\"
 [php]
 source = \"unix:{socket}\"
-children = {kept}
-kept_max = {kept}
+children = {children}
+kept_max = {children}
 [[host]]
 default = true
 root = \"{root}\"
@@ -67,7 +71,7 @@ php = true
     );
     let path = setting.state.join("vermeil.toml");
     fs::write(&path, text).map_err(Error::path("write", &path))?;
-    let mut command = setting.network.server_command(program, cpu);
+    let mut command = setting.network.spread_command(program, cpu, spread);
     command.args(["serve", "--config"]).arg(path);
     Ok(command)
 }

@@ -1,6 +1,6 @@
 //! The table of the bench, and how to read it.
 
-use super::{CHILDREN, CONNECTIONS, Server};
+use super::{CHILDREN, CONNECTIONS, ECHO_CHILDREN, Server};
 use crate::machine;
 use crate::options::Options;
 use crate::peers::{find_program, fpm};
@@ -10,11 +10,12 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *Server* is the cpu time that the server itself takes for a request, *PHP* that of the pool, which is the same for \
+**How to read it.** *Server* is the cpu time that the server itself takes for a request, *pool* that of PHP or of the application, which is the same for \
 all. *× debian* and *× tuned* compare medians with nginx's. *nginx-debian* is nginx as Debian ships it, which opens a connection for each request; \
 *nginx-tuned* keeps as many as there are children, as Vermeil and Apache do, and lets users beyond that number wait for one of them to be closed: \
-see its p99. *floor* is no server: a loop that receives and sends on either side and looks at nothing, with connections that are kept, so about the least \
-that the kernel takes for a request. *hello-4* is hello for as many users as children. All run on one cpu, so requests per second are what both together leave.
+see its p99. *echo* is no PHP, but an application that says what it was asked for and keeps connections: server and application have all cpus, \
+and share them with the load; what it tells is req/s. *floor* is no server: a loop that receives and sends on either side and looks at nothing, with connections that are kept, so about the least \
+that the kernel takes for a request. *hello-4* is hello for as many users as children. But for *echo* all run on one cpu, so requests per second are what both together leave.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
 
@@ -36,9 +37,12 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
                 options.duration
             ),
         ),
-        ("pool", format!("php-fpm, {CHILDREN} children, one unix socket")),
+        (
+            "pools",
+            format!("php-fpm, {CHILDREN} children, and an echo of {ECHO_CHILDREN}; each one unix socket"),
+        ),
         ("rounds", options.rounds.to_string()),
-        ("cpus", "server and PHP on one, the load on the other".into()),
+        ("cpus", "server and PHP on one, the load on the other; echo and its server on all".into()),
     ];
     Report::new("php", "what passing a request to PHP costs", &options.repository, parameters)
         .with_points(points)
@@ -55,7 +59,7 @@ fn table(points: &Points) -> Table {
         "× debian",
         "× tuned",
         "× floor",
-        "PHP µs",
+        "pool µs",
         "req/s",
         "p50 µs",
         "p99 µs",

@@ -1,0 +1,143 @@
+//! A FastCGI application that is no PHP: it says what it was asked for, and what it was sent.
+//!
+//! As many children as it is told, threads that each serve one connection after the other, as PHP's children do; so what is left is
+//! what a server and the protocol cost. Reads requests however they come, keeps connections if it is asked to, and looks at no
+//! parameter but one. Must never face anything but a bench.
+
+use std::{
+    fs::{self, Permissions},
+    io::{self, Read as _, Write as _},
+    ops::ControlFlow,
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+    process::ExitCode,
+    thread,
+};
+
+use clap::Parser;
+use vermeil_fastcgi::request::Persistence;
+use vermeil_fastcgi::responder::{self, Event, Requests, Step};
+use vermeil_fastcgi::{RequestId, pairs};
+
+/// What every answer begins with.
+const HEAD: &[u8] = b"Content-Type: text/plain\r\n\r\n";
+
+/// Bytes per receive: more than a request of the bench.
+const RECEIVE_BYTES: usize = 16 * 1024;
+
+/// Says what it was asked for.
+#[derive(Debug, Parser)]
+#[command(name = "vermeil-echo")]
+struct Args {
+    /// Where to listen.
+    #[arg(long)]
+    socket: PathBuf,
+    /// Connections that are served at once.
+    #[arg(long)]
+    children: usize,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vermeil-echo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> io::Result<()> {
+    let listener = UnixListener::bind(&args.socket)?;
+    // Whoever a server runs as must be able to connect.
+    fs::set_permissions(&args.socket, Permissions::from_mode(0o666))?;
+    thread::scope(|scope| {
+        let children: Vec<_> = (0..args.children).map(|_| scope.spawn(|| serve_all(&listener))).collect();
+        children.into_iter().try_for_each(|child| child.join().expect("it does not panic"))
+    })
+}
+
+fn serve_all(listener: &UnixListener) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        if let Err(error) = serve(stream) {
+            eprintln!("vermeil-echo: {error}");
+        }
+    }
+}
+
+/// Serves one connection to its end.
+fn serve(mut stream: UnixStream) -> io::Result<()> {
+    let (mut requests, mut echo) = (Requests::default(), Echo::new());
+    let (mut unread, mut buffer, mut out) = (Vec::new(), vec![0; RECEIVE_BYTES], Vec::new());
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => unread.extend_from_slice(&buffer[..bytes]),
+            // A server may close a connection without having read all.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let mut next = ControlFlow::Continue(());
+        let mut done = 0;
+        while let Some(Step { consumed, event }) = requests.read(&unread[done..]).map_err(io::Error::other)? {
+            if let Some(event) = event {
+                next = echo.take(event, &unread[done..], &mut out)?;
+            }
+            done += consumed;
+        }
+        unread.drain(..done);
+        stream.write_all(&out)?;
+        out.clear();
+        if next.is_break() {
+            return Ok(());
+        }
+    }
+}
+
+/// One connection's request.
+struct Echo {
+    id: RequestId,
+    persistence: Persistence,
+    output: Vec<u8>,
+}
+
+impl Echo {
+    fn new() -> Self {
+        Self { id: RequestId::FIRST, persistence: Persistence::Close, output: Vec::new() }
+    }
+
+    /// Takes a part of the request, found in `input`; the last one puts the answer into `out`, and says whether others may follow.
+    fn take(&mut self, event: Event, input: &[u8], out: &mut Vec<u8>) -> io::Result<ControlFlow<()>> {
+        match event {
+            Event::Begin { id, persistence, .. } => {
+                self.id = id;
+                self.persistence = persistence;
+                self.output.clear();
+                self.output.extend_from_slice(HEAD);
+            }
+            Event::Params(params) => {
+                for pair in pairs::read(&params) {
+                    if let (b"REQUEST_URI", target) = pair.map_err(io::Error::other)? {
+                        self.output.extend_from_slice(target);
+                        self.output.push(b'\n');
+                    }
+                }
+            }
+            Event::Stdin(data) => self.output.extend_from_slice(&input[data]),
+            Event::StdinEnd => {
+                responder::stdout(out, self.id, &self.output);
+                responder::end(out, self.id, 0);
+                if self.persistence == Persistence::Close {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Event::Abort => return Ok(ControlFlow::Break(())),
+            Event::GetValues(_) => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}

@@ -1,0 +1,19 @@
+//! A FastCGI application that is no PHP: see the binary `vermeil-echo`.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::Result;
+use crate::peers::fpm;
+use crate::peers::process::Process;
+
+/// Starts the application at `program` with that many `children` on all cpus, its socket in the folder `pool` and named as
+/// php-fpm's, and waits until it listens.
+///
+/// # Errors
+/// When it cannot be started, or nobody listens in time.
+pub fn start(program: &Path, pool: &Path, children: usize) -> Result<Process> {
+    let mut command = Command::new(program);
+    command.arg("--socket").arg(fpm::socket(pool)).args(["--children", &children.to_string()]);
+    fpm::start_pool("vermeil-echo", command, pool)
+}
