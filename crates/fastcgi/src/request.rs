@@ -59,6 +59,13 @@ impl<'a> Params<'a> {
     /// If the name or the value has 2 GiB or more.
     pub fn pair(&mut self, name: &[u8], value: &[u8]) {
         let (lengths, count) = pairs::lengths(name, value);
+        let bytes = count + name.len() + value.len();
+        if self.content_bytes() + bytes < CONTENT_BYTES_MAX {
+            self.out.reserve(bytes);
+            [&lengths[..count], name, value].into_iter().for_each(|part| self.out.extend_from_slice(part));
+            return;
+        }
+        // Across the end of a record.
         self.bytes(&lengths[..count]);
         self.bytes(name);
         self.bytes(value);

@@ -24,6 +24,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     os::fd::AsFd,
     pin::pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -59,8 +60,8 @@ pub(crate) struct Connection {
     waiting_for: WaitingFor,
     /// How it is closed if nothing else happens.
     farewell: Farewell,
-    /// Both ends, once a program was told of them: they cost two system calls. Boxed, since most connections need none.
-    link: Option<Box<Link>>,
+    /// Both ends, once a program was told of them: they cost two system calls. Shared with the request that is answered.
+    link: Option<Arc<Link>>,
 }
 
 /// What the next bytes will be, which decides how long they may take.
@@ -446,15 +447,15 @@ impl Connection {
     }
 
     /// Both ends, for a program.
-    pub(crate) fn link(&mut self) -> io::Result<Link> {
+    pub(crate) fn link(&mut self) -> io::Result<Arc<Link>> {
         if let Some(link) = &self.link {
-            return Ok(**link);
+            return Ok(link.clone());
         }
         let (local, remote) = self.stream.with_fd(|fd| {
             let local = SocketAddr::try_from(rustix::net::getsockname(fd)?)?;
             Ok::<_, io::Error>((local, vermeil_io::peer_addr(fd)?))
         })??;
-        Ok(**self.link.insert(Box::new(Link { local, remote, scheme: Scheme::Http })))
+        Ok(self.link.insert(Arc::new(Link::new(local, remote, Scheme::Http))).clone())
     }
 
     /// What becomes of the connection after an answer that waited for content.

@@ -180,6 +180,7 @@ impl Draft {
     }
 
     fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.lines.reserve(name.len() + value.len() + 4);
         for piece in [name, b": ", value, b"\r\n"] {
             self.lines.extend_from_slice(piece);
         }

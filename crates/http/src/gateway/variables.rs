@@ -6,8 +6,7 @@
 //! Tested in `gateway/tests/variables.rs`.
 
 use crate::request::{Request, Target};
-use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// How the client's connection is secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +26,38 @@ impl Scheme {
     }
 }
 
-/// The two ends of the client's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The two ends of the client's connection, as programs are told of them: made once for all its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Ours.
-    pub local: SocketAddr,
-    /// The client's.
-    pub remote: SocketAddr,
-    /// How it is secured.
-    pub scheme: Scheme,
+    local: End,
+    remote: End,
+    /// Ours, where a name is wanted.
+    name: String,
+    scheme: Scheme,
+}
+
+/// One end, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct End {
+    address: String,
+    port: String,
+}
+
+impl From<SocketAddr> for End {
+    fn from(end: SocketAddr) -> Self {
+        Self { address: end.ip().to_canonical().to_string(), port: end.port().to_string() }
+    }
+}
+
+impl Link {
+    /// The connection between `local`, our end, and `remote`, the client's, secured as `scheme` says.
+    pub fn new(local: SocketAddr, remote: SocketAddr, scheme: Scheme) -> Self {
+        let name = match local.ip().to_canonical() {
+            IpAddr::V4(v4) => v4.to_string(),
+            IpAddr::V6(v6) => format!("[{v6}]"),
+        };
+        Self { local: local.into(), remote: remote.into(), name, scheme }
+    }
 }
 
 /// The program a request is for. All are bytes as the file system has them, decoded.
@@ -59,7 +81,7 @@ pub struct Invocation<'a> {
     /// The program.
     pub script: Script<'a>,
     /// The connection it came by.
-    pub link: Link,
+    pub link: &'a Link,
     /// Bytes of the content that the program will get; nothing if the request has none. Content that came in chunks
     /// must have been counted before: programs read by length.
     pub content_length: Option<u64>,
@@ -92,26 +114,16 @@ impl Invocation<'_> {
     }
 
     fn connection(&self, put: &mut impl FnMut(&[u8], &[u8])) {
-        let Link { local, remote, scheme } = self.link;
-        let (mut text, mut digits) = (String::with_capacity(48), itoa::Buffer::new());
-        let mut written = |value: &dyn std::fmt::Display, names: &[&[u8]]| {
-            text.clear();
-            write!(text, "{value}").expect("a string takes every character");
-            names.iter().for_each(|name| put(name, text.as_bytes()));
-        };
-        written(&local.ip().to_canonical(), &[b"SERVER_ADDR"]);
+        let Link { local, remote, name, scheme } = self.link;
+        put(b"SERVER_ADDR", local.address.as_bytes());
+        put(b"REMOTE_ADDR", remote.address.as_bytes());
         // The name is not looked up; the address may stand in for it (§4.1.9).
-        written(&remote.ip().to_canonical(), &[b"REMOTE_ADDR", b"REMOTE_HOST"]);
-        if self.request.host.is_none() {
-            written(&Bracketed(local), &[b"SERVER_NAME"]);
-        }
-        if let Some(host) = self.request.host {
-            put(b"SERVER_NAME", without_port(host));
-        }
-        put(b"SERVER_PORT", digits.format(local.port()).as_bytes());
-        put(b"REMOTE_PORT", digits.format(remote.port()).as_bytes());
+        put(b"REMOTE_HOST", remote.address.as_bytes());
+        put(b"SERVER_NAME", self.request.host.map_or(name.as_bytes(), without_port));
+        put(b"SERVER_PORT", local.port.as_bytes());
+        put(b"REMOTE_PORT", remote.port.as_bytes());
         put(b"REQUEST_SCHEME", scheme.name());
-        if scheme == Scheme::Https {
+        if *scheme == Scheme::Https {
             put(b"HTTPS", b"on");
         }
     }
@@ -142,17 +154,6 @@ fn without_port(host: &[u8]) -> &[u8] {
     let address_end = host.iter().position(|&byte| byte == b']').map_or(0, |at| at + 1);
     let colon = host[address_end..].iter().position(|&byte| byte == b':');
     &host[..colon.map_or(host.len(), |at| address_end + at)]
-}
-
-struct Bracketed(SocketAddr);
-
-impl std::fmt::Display for Bracketed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.ip().to_canonical() {
-            std::net::IpAddr::V4(v4) => v4.fmt(f),
-            std::net::IpAddr::V6(v6) => write!(f, "[{v6}]"),
-        }
-    }
 }
 
 /// Fields that no program is told of under `HTTP_`: those with a variable of their own, those about the connection, and

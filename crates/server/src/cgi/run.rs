@@ -53,7 +53,7 @@ impl Run<'_> {
         let content = collect(connection, self.call.content, options, &self.shared.spools).await?;
         let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
         let turn = self.turn(connection, options.timeouts.queue).await?;
-        let (process, mut output) = self.start(&content, link, turn)?;
+        let (process, mut output) = self.start(&content, &link, turn)?;
         if self.is_nph() {
             // What it writes is not looked at, and there is no answer once some of it was sent.
             started(connection, &process, options.timeouts.connect).await?;
@@ -91,7 +91,7 @@ impl Run<'_> {
         limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate))
     }
 
-    fn start(&self, content: &Content, link: Link, turn: Turn) -> Result<(Process, Output), Failure> {
+    fn start(&self, content: &Content, link: &Link, turn: Turn) -> Result<(Process, Output), Failure> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
         let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));

@@ -44,7 +44,7 @@ struct Run<'a> {
     call: &'a Call,
     program: &'a Program,
     head: Head,
-    link: Link,
+    link: Arc<Link>,
     content: Content,
 }
 
@@ -178,7 +178,7 @@ impl Run<'_> {
                 path_info: &self.program.path_info,
                 document_root,
             },
-            link: self.link,
+            link: &self.link,
             content_length: self.content.bytes(),
             software: "vermeil",
         });

@@ -174,7 +174,8 @@ impl Reader for ResponseReader<'_> {
             }
             match self.stream.recv(self.buffer).await? {
                 0 => return Err(Trouble::Ended),
-                LONG_BYTES.. => self.buffer.reserve(ROOM_BYTES),
+                // Once it has room it keeps it: what was received is taken out, or taken over, before more is.
+                LONG_BYTES.. if self.buffer.capacity() < ROOM_BYTES => self.buffer.reserve(ROOM_BYTES),
                 _ => {}
             }
         }

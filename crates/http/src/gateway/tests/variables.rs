@@ -3,6 +3,7 @@
 use crate::gateway::{Invocation, Link, Scheme, Script};
 use crate::{Limits, Parsed, parse};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const SCRIPT: Script<'static> = Script {
     name: b"/app/index.php",
@@ -11,13 +12,21 @@ const SCRIPT: Script<'static> = Script {
     document_root: b"/srv/www",
 };
 
-fn link(scheme: Scheme) -> Link {
-    Link { local: "192.0.2.1:8080".parse().unwrap(), remote: "203.0.113.9:50123".parse().unwrap(), scheme }
+/// The two ends of a connection, and how it is secured.
+#[derive(Clone, Copy)]
+struct Ends {
+    local: SocketAddr,
+    remote: SocketAddr,
+    scheme: Scheme,
+}
+
+fn link(scheme: Scheme) -> Ends {
+    Ends { local: "192.0.2.1:8080".parse().unwrap(), remote: "203.0.113.9:50123".parse().unwrap(), scheme }
 }
 
 struct Call<'a> {
     script: Script<'a>,
-    link: Link,
+    link: Ends,
     content_length: Option<u64>,
 }
 
@@ -29,7 +38,7 @@ impl Call<'_> {
         let invocation = Invocation {
             request: &request,
             script: self.script,
-            link: self.link,
+            link: &Link::new(self.link.local, self.link.remote, self.link.scheme),
             content_length: self.content_length,
             software: "vermeil",
         };
@@ -44,9 +53,9 @@ impl Call<'_> {
 
 const PLAIN: Call<'static> = Call {
     script: SCRIPT,
-    link: Link {
-        local: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80),
-        remote: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 81),
+    link: Ends {
+        local: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80),
+        remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 81),
         scheme: Scheme::Http,
     },
     content_length: None,
@@ -133,11 +142,11 @@ fn names_of_the_server() {
     let old = PLAIN.variables("GET / HTTP/1.0\r\n\r\n");
     assert_eq!((&*old["SERVER_NAME"], old.contains_key("HTTP_HOST")), ("127.0.0.1", false));
     assert_eq!(&*old["SERVER_PROTOCOL"], "HTTP/1.0");
-    let six = Call { link: Link { local: "[::1]:80".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
+    let six = Call { link: Ends { local: "[::1]:80".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
     let six = six.variables("GET / HTTP/1.0\r\n\r\n");
     assert_eq!((&*six["SERVER_NAME"], &*six["SERVER_ADDR"]), ("[::1]", "::1"));
     let mapped =
-        Call { link: Link { remote: "[::ffff:192.0.2.7]:9".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
+        Call { link: Ends { remote: "[::ffff:192.0.2.7]:9".parse().unwrap(), ..PLAIN.link }, ..PLAIN };
     assert_eq!(&*mapped.variables("GET / HTTP/1.0\r\n\r\n")["REMOTE_ADDR"], "192.0.2.7");
 }
 
