@@ -135,7 +135,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// The bugs that `crates/queue/src/canary.rs` can plant.
-const CANARIES: [&str; 8] = [
+const CANARIES: [&str; 9] = [
     "announce-without-fence",
     "wake-without-fence",
     "second-token",
@@ -143,6 +143,7 @@ const CANARIES: [&str; 8] = [
     "newest-first",
     "relaxed-count",
     "clear-after-run",
+    "take-kept-in-two-steps",
     "overwrite-without-fence",
 ];
 

@@ -20,6 +20,8 @@ pub(crate) enum Bug {
     RelaxedCount,
     /// A run of a repeating event clears its mark after it has run: a post meanwhile is lost.
     ClearAfterRun,
+    /// A kept token is read and taken in two steps: its core and a thief have it.
+    TakeKeptInTwoSteps,
     /// A ring's owner overwrites what a reader may be at without a fence.
     OverwriteWithoutFence,
 }
@@ -47,6 +49,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "newest-first" => Bug::NewestFirst,
             "relaxed-count" => Bug::RelaxedCount,
             "clear-after-run" => Bug::ClearAfterRun,
+            "take-kept-in-two-steps" => Bug::TakeKeptInTwoSteps,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })

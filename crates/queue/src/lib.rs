@@ -6,7 +6,7 @@
 //! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
 //! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `colored`,
-//! `resident`, `ready`, `parking`, `ring`. `PROTOCOL.md` beside
+//! `resident`, `ready`, `kept`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
 #![allow(
@@ -18,6 +18,7 @@ mod canary;
 mod color;
 mod colored;
 mod event;
+mod kept;
 mod memory;
 mod own;
 mod parking;
@@ -40,6 +41,7 @@ mod throng;
 pub use color::{ColorId, ColorQueue};
 pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Run};
+pub use kept::Kept;
 pub use own::Called;
 pub use parking::{Parking, Sleep};
 pub use ready::ReadyQueue;

@@ -17,6 +17,7 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering, panics},
 };
 use std::{
+    mem::ManuallyDrop,
     ops::{ControlFlow, Deref},
     ptr::NonNull,
     sync::Arc,
@@ -122,6 +123,11 @@ impl<D> ColorRef<D> {
         Self(head)
     }
 
+    /// The pointer, with the count that goes with it.
+    pub(crate) fn into_raw(self) -> NonNull<Head<D>> {
+        ManuallyDrop::new(self).0
+    }
+
     fn queue(&self) -> *const ColorQueue<D> {
         self.0.as_ptr().cast_const().cast()
     }
@@ -166,6 +172,11 @@ impl<D> Token<D> {
     /// For whoever has moved the count from zero.
     pub(crate) fn new(color: ColorRef<D>) -> Self {
         Self(color)
+    }
+
+    /// The share in the color that the token has.
+    pub(crate) fn into_color(self) -> ColorRef<D> {
+        self.0
     }
 
     /// The color this token belongs to.

@@ -7,7 +7,7 @@
 use crate::{
     Color,
     color::Head,
-    core::current,
+    core::{Core, current},
     error::TaskError,
     registry::Cancel,
     share::Share,
@@ -278,6 +278,8 @@ where
     fn end(&self) {
         let shared = self.home.shared();
         shared.task_ends();
+        // Who waits for it waits for others too, as a rule, and it answers nobody.
+        current(Core::close_succession);
         let place = self.place.load(Ordering::Relaxed);
         if place != UNREGISTERED {
             shared.core((place >> 32) as u32).tasks.remove(place as u32);

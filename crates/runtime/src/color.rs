@@ -210,7 +210,7 @@ impl Color {
                     self.shared.bring_to_poster(&token, here);
                 }
                 match self.shared.handlers.gather(handler) {
-                    None => self.shared.schedule(token, 1),
+                    None => self.shared.woken(token, poster),
                     Some(gather) => self.shared.gather(token, gather),
                 }
             }

@@ -29,7 +29,7 @@ use std::{
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
 use vermeil_queue::ColorId;
-use vermeil_sched::{After, CoreIndex, Seen, Step, TURN_NS, Turn};
+use vermeil_sched::{After, CoreIndex, Seen, Step, Succession, TURN_NS, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
 /// another runtime has a core of the same index.
@@ -58,10 +58,14 @@ pub(crate) struct Core {
     /// Searches since one found something.
     pub(crate) looked_in_vain: Cell<u32>,
     pub(crate) haul: RefCell<Haul>,
+    /// What the activation that runs has woken here, if it is to follow.
+    pub(crate) succession: Cell<Succession>,
     /// The last moment the measuring clock was read at.
     measured_ns: Cell<u64>,
     /// How long the last activation took, where that is measured of each.
     took_ns: Cell<u64>,
+    /// How many activations were timed since a color was taken from the queue, and what they took.
+    timed_sum: Cell<(u64, u64)>,
     /// The color that ran last, and what the next event runs after.
     ran_last: Cell<Option<ColorId>>,
     after: Cell<After>,
@@ -130,6 +134,7 @@ impl Core {
             stamping: Stamping::new(),
             kinds: KnownKinds::default(),
             took_ns: Cell::new(0),
+            timed_sum: Cell::default(),
             ran_last: Cell::default(),
             after: Cell::new(After::Others),
             timed: Cell::default(),
@@ -140,6 +145,7 @@ impl Core {
             hop: RefCell::default(),
             looked_in_vain: Cell::new(0),
             haul: RefCell::default(),
+            succession: Cell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),
             share: Share::new(shared.clone()),
@@ -191,7 +197,7 @@ impl Core {
             self.attend_gathering(stopping);
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
                 Step::Run { batch } => {
-                    turn.ran(self.run_color(batch));
+                    turn.ran(self.run_colors(batch));
                     if self.expired.take() {
                         turn.expire();
                     }

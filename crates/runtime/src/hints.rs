@@ -3,7 +3,9 @@
 //! One line per core, written by the core alone with relaxed stores; a reader may see parts of two moments. What is
 //! made of it: `vermeil_sched::Hint`.
 
+use crate::color::About;
 use std::sync::atomic::{AtomicU64, Ordering};
+use vermeil_queue::Kept;
 use vermeil_sched::{Hint, Ready};
 
 /// `running_since_ns` of a core that runs nothing.
@@ -17,6 +19,8 @@ pub(crate) struct Hints {
     running_since_ns: AtomicU64,
     expected_ns: AtomicU64,
     activation_ns: AtomicU64,
+    /// What runs next, if nothing is caught: no hint, but on the line that a thief has read already.
+    pub(crate) kept: Kept<About>,
 }
 
 impl Hints {

@@ -70,6 +70,7 @@ mod source;
 mod span;
 mod spec;
 mod steal;
+mod succession;
 mod task;
 mod thief;
 mod time;

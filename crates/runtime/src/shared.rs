@@ -210,7 +210,7 @@ impl Shared {
         if let Some(here) = poster {
             self.bring_to_poster(&token, here);
         }
-        self.schedule(token, 1);
+        self.woken(token, poster);
     }
 
     /// A task was posted to its own color while it runs.
@@ -314,15 +314,21 @@ impl Shared {
 
     /// What `color` is worth to a thief; `None` if it must stay.
     fn class(&self, color: &Head) -> Option<WorthClass> {
-        if !self.stealing.is_on() || !color.about.may_move() {
+        if !self.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
-        }
-        if !self.something_moves.load(Ordering::Relaxed) {
-            self.something_moves.store(true, Ordering::Relaxed);
         }
         let class = WorthClass::of(color.worth_ns());
         // Mely leaves what is worth too little; the others may take it yet, for its wait or without a reason.
         if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(WorthClass::LEAST)) }
+    }
+
+    /// Whether a thief may take the color at all, which is noted once.
+    pub(crate) fn notes_that_moves(&self, color: &Head) -> bool {
+        let moves = color.about.may_move();
+        if moves && !self.something_moves.load(Ordering::Relaxed) {
+            self.something_moves.store(true, Ordering::Relaxed);
+        }
+        moves
     }
 
     /// Libasync-SMP's order: one more entry for an event of a color whose token is somewhere.

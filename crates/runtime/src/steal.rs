@@ -11,7 +11,7 @@ use crate::{
     shared::{NOBODY, add},
 };
 use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Stealing, Stolen, WATCH_NS};
 
 /// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
 /// lines to themselves. Guess.
@@ -103,7 +103,10 @@ impl Core {
 
     /// Takes what pays from one victim; whether anything did.
     fn visit(&self, victim: CoreIndex) -> bool {
-        let hint = self.shared.hint(victim);
+        let mut hint = self.shared.hint(victim);
+        if self.shared.free_caught(victim, &hint) {
+            hint = self.shared.hint(victim);
+        }
         if hint.stealable == 0 {
             return false;
         }
@@ -184,7 +187,10 @@ impl Core {
             let steal_ns = learner.moves.estimate_ns(shared.layout.distance(*busy, self.index));
             shared.stealing.look_again_ns(&shared.hint(*busy), now_ns, steal_ns, self.looked_in_vain.get())
         });
-        let next_ns = looks.min()?;
+        // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
+        let called_ns = now_ns.saturating_sub(shared.sentinel_called_ns.load(Ordering::Relaxed));
+        let next_ns =
+            looks.min().or_else(|| WATCH_NS.checked_sub(called_ns).filter(|&left_ns| left_ns > 0))?;
         let watch =
             shared.sentinel.compare_exchange(NOBODY, self.index.0, Ordering::Relaxed, Ordering::Relaxed);
         watch.is_ok().then_some(Duration::from_nanos(next_ns))

@@ -3,7 +3,7 @@
 //! One thread, one clock. A step of a core is what the runtime's core does between two looks at its queues; what it decides
 //! comes from `vermeil_sched`, what it costs from the machine, what handlers take from the memory system. Owns the state and
 //! the loop. The steps: `step.rs` (an event and the next), `execute.rs` (a handler's time), `ready.rs` (posting, tokens,
-//! wake-ups), `search.rs` (stealing and sleep), `arrive.rs` (requests), `accept.rs` (who takes their connections), `faults.rs`. Invariants are checked from outside by
+//! wake-ups), `search.rs` (stealing and sleep), `succession.rs` (what follows what runs), `arrive.rs` (requests), `accept.rs` (who takes their connections), `faults.rs`. Invariants are checked from outside by
 //! `check.rs`; determinism and accounts in `world/tests.rs`.
 
 mod accept;
@@ -21,6 +21,7 @@ mod requests;
 mod search;
 mod sets;
 mod step;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod victims;
@@ -95,6 +96,8 @@ struct World<W> {
     /// Cores that sleep, and cores that run an event.
     asleep: CoreSet,
     busy: CoreSet,
+    /// Cores that keep a color out of their queues.
+    keeping: CoreSet,
     everyone: CoreSet,
     /// What one visit takes, kept for its room.
     haul: Vec<Stolen<u32>>,
@@ -178,6 +181,7 @@ impl<W: Watch> World<W> {
             giving: CoreSet::none(machine.cores()),
             asleep: CoreSet::all(machine.cores()),
             busy: CoreSet::none(machine.cores()),
+            keeping: CoreSet::none(machine.cores()),
             everyone: CoreSet::all(machine.cores()),
             haul: Vec::new(),
             victims: Vec::new(),

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 mod color;
+mod kept;
 mod own;
 mod parking;
 mod repeat;

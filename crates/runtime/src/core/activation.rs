@@ -8,9 +8,9 @@ use crate::{
     costs::coldness,
     shared::add,
 };
-use std::{cell::Cell, ops::ControlFlow};
+use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_queue::{Activation, Label, Ran};
-use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, TURN_NS};
+use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, Succession, TURN_NS};
 
 /// What is measured of an activation.
 #[derive(Clone, Copy)]
@@ -35,10 +35,33 @@ impl Core {
         })
     }
 
-    /// Takes up the next color and runs at most `batch` of its events; gives how many.
-    pub(super) fn run_color(&self, batch: usize) -> usize {
+    /// Takes up the next color, and what follows it, for at most `batch` events; gives how many ran.
+    pub(super) fn run_colors(&self, batch: usize) -> usize {
+        let activations = &self.mine().counters.activations;
+        let before = activations.load(Ordering::Relaxed);
+        let (mut next, mut all) = (self.next_color(), 0);
+        while let Some(token) = next {
+            all += self.run_color(token, batch - all);
+            if all >= batch || self.expired.get() {
+                self.close_succession();
+            }
+            next = self.take_successor();
+        }
+        self.publish_time(activations.load(Ordering::Relaxed) - before);
+        all
+    }
+
+    /// Tells the others how long they wait for so many activations: what was taken from the queue and all that followed it.
+    fn publish_time(&self, activations: u64) {
+        let (timed, took_ns) = self.timed_sum.take();
+        if let Some(one_ns) = took_ns.checked_div(timed) {
+            self.mine().hints.took(one_ns * activations);
+        }
+    }
+
+    /// Runs at most `batch` events of a color; gives how many.
+    fn run_color(&self, mut token: Token, batch: usize) -> usize {
         let mine = self.mine();
-        let Some(mut token) = self.next_color() else { return 0 };
         let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
         let batch = self.shared.batch(batch);
         let color = Some(token.color().id());
@@ -58,6 +81,10 @@ impl Core {
                 add(&mine.counters.panics, ran.panics as u64);
             }
             all += ran.events;
+            if !matches!(next, Activation::Empty) {
+                // It has more itself: it goes on or not as if the other had been queued at once.
+                self.close_succession();
+            }
             match next {
                 Activation::Again(again) if all < batch && self.goes_on(&again, &mut stays_since_ns) => {
                     token = again;
@@ -121,6 +148,9 @@ impl Core {
         let came_from = token.color().about.runs_on(self.index);
         let timing = self.timing(token.color(), came_from);
         self.timed.set(timing.events);
+        if !shared.divides {
+            self.succession.set(Succession::begin(shared.stealing, timing.expected_ns));
+        }
         if timing.events || shared.divides {
             self.measured_ns.set(shared.clock.now_ns());
         }
@@ -154,7 +184,8 @@ impl Core {
         let took_ns = self.measured_ns.get().saturating_sub(began_ns);
         self.took_ns.set(took_ns);
         if timing.events && shared.stealing.is_on() {
-            mine.hints.took(took_ns);
+            let (timed, sum_ns) = self.timed_sum.get();
+            self.timed_sum.set((timed + 1, sum_ns + took_ns));
         }
         ran
     }

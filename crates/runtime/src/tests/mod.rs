@@ -7,6 +7,7 @@ mod model;
 mod net;
 mod observed;
 mod steal;
+mod succession;
 mod task;
 mod time;
 

@@ -35,7 +35,13 @@ impl<W: Watch> World<W> {
                     (*tokens, *events) = (*tokens + 1, *events + u64::from(color.len));
                 }
                 Token::Running => running += 1,
-                Token::Absent | Token::Gathering => {}
+                Token::Next if self.cores[color.core.0 as usize].kept != Some(index) => {
+                    return Err((
+                        "I2",
+                        format!("color {index} is to run next, and {} keeps another", color.core),
+                    ));
+                }
+                Token::Absent | Token::Gathering | Token::Next => {}
             }
             let sum = self.colors.sum_of_worth(index);
             if sum != color.worth_ns {
@@ -61,12 +67,13 @@ impl<W: Watch> World<W> {
                     format!("{} says {:?}, and is seen as {hint:?}", core.index, core.hint()),
                 ));
             }
-            let sets = [&self.asleep, &self.busy, &self.giving];
+            let sets = [&self.asleep, &self.busy, &self.giving, &self.keeping];
             let seen = sets.map(|set| set.contains(core.index));
-            let is = [core.phase != Phase::Awake, core.running.is_some(), hint.stealable > 0];
+            let is =
+                [core.phase != Phase::Awake, core.running.is_some(), hint.stealable > 0, core.kept.is_some()];
             if seen != is {
                 let what = format!(
-                    "{} is seen asleep, busy, giving: {seen:?}, and the core says {is:?}",
+                    "{} is seen asleep, busy, giving, keeping: {seen:?}, and the core says {is:?}",
                     core.index
                 );
                 return Err(("I2", what));

@@ -1,6 +1,6 @@
 //! Colors and the events in them.
 //!
-//! A color owns its events in the order of their posting; its token is in one core's ready queue, is being run, or does not
+//! A color owns its events in the order of their posting; its token is in one core's ready queue, is to follow what runs there, is being run, or does not
 //! exist. Owns both stores and the sums kept with them. Leaves out where tokens go (`ready.rs`). Checked from outside by
 //! `check.rs`.
 
@@ -39,6 +39,8 @@ pub(crate) enum Token {
     Gathering,
     /// In the ready queue of the color's core.
     Ready,
+    /// Kept by the color's core, to be run next.
+    Next,
     /// Being run by the color's core.
     Running,
 }

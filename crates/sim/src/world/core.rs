@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use vermeil_sched::{After, CoreIndex, Distance, Hint, Ready, Sampler, Turn};
+use vermeil_sched::{After, CoreIndex, Distance, Hint, Ready, Sampler, Succession, Turn};
 
 /// How much a new activation weighs in the mean that a core publishes, as in the runtime: one part in so many.
 const MEAN_WEIGHT: u64 = 16;
@@ -74,8 +74,14 @@ pub(crate) struct Core {
     pub(crate) waiting_events: u64,
     pub(crate) turn: Turn,
     pub(crate) sampler: Sampler,
-    /// Mean time of an activation, for the hint.
+    /// What the activation that runs has woken here, if it is to follow.
+    pub(crate) succession: Succession,
+    pub(crate) kept: Option<u32>,
+    /// Mean time from one color of the queue to the next, for the hint; activations since the last one, how many of them were
+    /// timed, and what those took.
     pub(crate) activation_ns: u64,
+    activations: u64,
+    timed: (u64, u64),
     /// What others see when hints are stale.
     pub(crate) published: Cell<(u64, Hint)>,
     /// Interrupts to be paid for.
@@ -119,7 +125,11 @@ impl Core {
             waiting_events: 0,
             turn,
             sampler: Sampler::default(),
+            succession: Succession::default(),
+            kept: None,
             activation_ns: 0,
+            activations: 0,
+            timed: (0, 0),
             published: Cell::default(),
             debt_ns: 0,
             woken: false,
@@ -159,8 +169,18 @@ impl Core {
 
     /// An activation has ended.
     pub(crate) fn observe_activation(&mut self, now_ns: u64) {
+        self.activations += 1;
         if self.is_timed {
-            let took_ns = now_ns.saturating_sub(self.activation_started_ns);
+            let (timed, took_ns) = self.timed;
+            self.timed = (timed + 1, took_ns + now_ns.saturating_sub(self.activation_started_ns));
+        }
+    }
+
+    /// What was taken from the queue has run, and all that followed it.
+    pub(crate) fn publish_time(&mut self) {
+        let activations = std::mem::take(&mut self.activations);
+        if let (timed @ 1.., took_ns) = std::mem::take(&mut self.timed) {
+            let took_ns = took_ns / timed * activations;
             self.activation_ns = (self.activation_ns * (MEAN_WEIGHT - 1) + took_ns) / MEAN_WEIGHT;
         }
     }

@@ -47,7 +47,7 @@ impl<W: Watch> World<W> {
                 self.bring_to_poster(posted.color, by, *at_ns);
                 match self.program.handlers[usize::from(posted.handler)].gather {
                     Some(gather) if !self.options.ideal => self.gather(posted.color, gather, by, at_ns),
-                    _ => self.push_token(posted.color, by, at_ns),
+                    _ => self.woken(posted.color, by, at_ns),
                 }
             }
             Token::Gathering => {
@@ -63,7 +63,7 @@ impl<W: Watch> World<W> {
                 self.core(target).waiting_events += 1;
                 self.reclass(posted.color, by, at_ns);
             }
-            Token::Running => {}
+            Token::Next | Token::Running => {}
         }
     }
 
@@ -186,7 +186,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Puts a token into its core's ready queue; gives the core.
-    fn queue_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> CoreIndex {
+    pub(super) fn queue_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> CoreIndex {
         self.colors.color_mut(color).token = Token::Ready;
         self.settle(color);
         let target = self.colors.color(color).core;
@@ -259,7 +259,13 @@ impl<W: Watch> World<W> {
     }
 
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch it.
-    fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
+    pub(super) fn consider_thief(
+        &mut self,
+        color: u32,
+        owner: CoreIndex,
+        by: Option<CoreIndex>,
+        at_ns: &mut u64,
+    ) {
         if self.is_searching {
             return;
         }

@@ -5,7 +5,7 @@
 //! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
 //! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
 
-use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen, WATCH_NS};
 
 use super::World;
 use super::colors::Token;
@@ -23,6 +23,7 @@ impl<W: Watch> World<W> {
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
         let (began_ns, stealing) = (*at_ns, self.stealing);
         let others_search = std::mem::take(&mut self.is_searching);
+        self.free_caught(thief, at_ns);
         let found =
             self.visit_all(thief, at_ns) || (self.anything_stealable(thief) && self.visit_all(thief, at_ns));
         let state = self.core(thief);
@@ -62,7 +63,7 @@ impl<W: Watch> World<W> {
         neighbours.filter(move |&victim| self.is_victim(thief, victim))
     }
 
-    fn is_victim(&self, thief: CoreIndex, other: CoreIndex) -> bool {
+    pub(super) fn is_victim(&self, thief: CoreIndex, other: CoreIndex) -> bool {
         let layout = self.machine.layout();
         !self.options.instance_per_node || layout.node(other) == layout.node(thief)
     }
@@ -324,7 +325,10 @@ impl<W: Watch> World<W> {
             // Unless that is old news.
             _ => self.machine.layout().indices().filter(others).filter_map(due_ns).min(),
         };
-        if let Some(due_ns) = soonest {
+        // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
+        let called_ns = asleep_ns.saturating_sub(self.sentinel_called_ns);
+        let left_ns = WATCH_NS.checked_sub(called_ns).filter(|&left_ns| left_ns > 0);
+        if let Some(due_ns) = soonest.or(left_ns.filter(|_| self.sentinel_called_ns > 0)) {
             self.sentinel = Some(core);
             self.go_on(core, asleep_ns + due_ns);
         }

@@ -2,7 +2,7 @@
 //!
 //! What comes next is the production [`vermeil_sched::Turn`]'s decision; this file carries it out and charges for it.
 
-use vermeil_sched::{After, CoreIndex, Order, Sample, Seen, Stealing, Step, TURN_NS};
+use vermeil_sched::{After, CoreIndex, Order, Sample, Seen, Stealing, Step, Succession, TURN_NS};
 
 use super::colors::{Event, NONE, Token};
 use super::core::{Phase, Running};
@@ -117,12 +117,16 @@ impl<W: Watch> World<W> {
         let (expected_ns, last, queued) = (taken.worth_ns, taken.last, taken.len as usize);
         let is_cold = last.is_some_and(|last| last != core);
         let observes = self.stealing.is_on() || self.control.is_some();
+        let (stealing, opens) = (self.stealing, !self.options.ideal && self.program.classes.is_empty());
         let state = self.core(core);
         let tries = std::mem::take(&mut state.times_next);
         state.is_timed = observes && (state.sampler.due(expected_ns) || is_cold || tries);
         at_ns += if state.is_timed { TIMING_NS } else { 0 };
         state.activation_started_ns = at_ns;
         state.activation_expected_ns = expected_ns;
+        if opens {
+            state.succession = Succession::begin(stealing, expected_ns);
+        }
         state.queued_left = queued.min(state.batch_left);
         self.start(core, color, at_ns);
     }
@@ -304,6 +308,10 @@ impl<W: Watch> World<W> {
         state.expired |= at_ns.saturating_sub(state.looked_ns) > TURN_NS;
         let left = state.batch_left;
         let more = self.colors.color(color).len > 0;
+        let state = self.core(core);
+        if more || left == 0 || state.expired || !state.is_there() {
+            self.close_succession(core, at_ns);
+        }
         if more && left > 0 && self.goes_straight_on(core, color, at_ns) {
             self.begin_activation(core, color, *at_ns);
             return true;
@@ -320,6 +328,11 @@ impl<W: Watch> World<W> {
             empty.core = if returns { empty.home } else { empty.core };
             self.colors.end_if_unused(color);
         }
+        if let Some(next) = self.take_successor(core) {
+            self.activate(core, next, left, *at_ns);
+            return true;
+        }
+        self.core(core).publish_time();
         false
     }
 

@@ -1,0 +1,69 @@
+//! What an activation has woken on its own core, kept out of the queue to follow it: the runtime's `succession.rs`.
+//!
+//! The rule is `vermeil_sched::Succession`'s. Leaves out when an activation ends (`step.rs`).
+
+use vermeil_sched::{CoreIndex, Succession, Woken};
+
+use super::World;
+use super::colors::Token;
+use crate::watch::Watch;
+
+impl<W: Watch> World<W> {
+    /// A color is not empty any more: it is queued, or follows what runs on the core that has posted to it.
+    pub(super) fn woken(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let poster = by.filter(|&by| self.colors.color(color).core == by && !self.must_leave(color, by));
+        let woken = poster.map(|core| (core, self.core(core).succession.woken()));
+        match woken {
+            Some((core, Woken::Keep)) => return self.keep(core, color, at_ns),
+            Some((core, Woken::QueueBoth)) => self.queue_kept(core, at_ns),
+            Some((_, Woken::Queue)) | None => {}
+        }
+        self.push_token(color, by, at_ns);
+    }
+
+    fn keep(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) {
+        self.colors.color_mut(color).token = Token::Next;
+        self.core(core).kept = Some(color);
+        self.keeping.insert(core);
+        if self.sentinel.is_none() && !self.colors.color(color).is_fixed() {
+            self.consider_thief(color, core, Some(core), at_ns);
+        }
+    }
+
+    fn let_go(&mut self, core: CoreIndex) -> Option<u32> {
+        self.keeping.remove(core);
+        self.core(core).kept.take()
+    }
+
+    fn queue_kept(&mut self, core: CoreIndex, at_ns: &mut u64) {
+        if let Some(color) = self.let_go(core) {
+            self.push_token(color, Some(core), at_ns);
+        }
+    }
+
+    /// What the activation that has ended has woken alone.
+    pub(super) fn take_successor(&mut self, core: CoreIndex) -> Option<u32> {
+        if self.core(core).succession.end() { self.let_go(core) } else { None }
+    }
+
+    /// What the running activation has woken, and will wake, is queued.
+    pub(super) fn close_succession(&mut self, core: CoreIndex, at_ns: &mut u64) {
+        if self.core(core).succession.end() {
+            self.queue_kept(core, at_ns);
+        }
+    }
+
+    /// A thief queues what its victims keep that is caught there.
+    pub(super) fn free_caught(&mut self, thief: CoreIndex, at_ns: &mut u64) {
+        let is_caught = |world: &Self, at_ns: u64, keeper: CoreIndex| {
+            keeper != thief
+                && world.is_victim(thief, keeper)
+                && Succession::is_caught(&world.hint_of(keeper, at_ns), at_ns)
+        };
+        while let Some(keeper) = self.keeping.iter().find(|&keeper| is_caught(self, *at_ns, keeper)) {
+            if let Some(color) = self.let_go(keeper) {
+                self.queue_token(color, Some(thief), at_ns);
+            }
+        }
+    }
+}
