@@ -5,7 +5,7 @@
 //! answer ended cleanly and nothing came behind it; each request has another number, so that late output is not taken
 //! for an answer.
 
-use super::unframe::{ROOM_BYTES, unframe};
+use super::unframe::{make_room, unframe};
 use crate::{
     answer::COPY_BYTES_MAX,
     gateway::{ErrorLines, Last, Read, Reader, Trouble, Writer, Written},
@@ -174,8 +174,7 @@ impl Reader for ResponseReader<'_> {
             }
             match self.stream.recv(self.buffer).await? {
                 0 => return Err(Trouble::Ended),
-                // Once it has room it keeps it: what was received is taken out, or taken over, before more is.
-                LONG_BYTES.. if self.buffer.capacity() < ROOM_BYTES => self.buffer.reserve(ROOM_BYTES),
+                LONG_BYTES.. => make_room(self.buffer),
                 _ => {}
             }
         }

@@ -9,11 +9,19 @@ use vermeil_fastcgi::{Event, ProtocolStatus, Response, Step};
 
 /// Room for what is received of a long answer at once: a piece as it is sent, and as much again, since PHP writes in one go
 /// whatever its script does.
-pub(super) const ROOM_BYTES: usize = 2 * PIECE_BYTES;
+const ROOM_BYTES: usize = 2 * PIECE_BYTES;
 
 /// Bytes from which on output stays where it was received: a quarter of the room, so that what waits for a client holds at
 /// most four times its memory.
 const STAYS_BYTES: usize = ROOM_BYTES / 4;
+
+/// Makes room for a long answer where it is `received`. Once there is room it stays: what stands there is taken out, or taken over,
+/// before more is received.
+pub(super) fn make_room(received: &mut Vec<u8>) {
+    if received.capacity() < ROOM_BYTES {
+        received.reserve(ROOM_BYTES);
+    }
+}
 
 /// Reads what was `received`, and leaves there what more is needed for; nothing if it was not enough for anything.
 ///
@@ -121,6 +129,18 @@ mod tests {
             assert!(last == Some(Read::End) && response.is_over() && received.is_empty(), "{at_once}");
             assert_eq!(notices.lines().len(), 1);
         }
+    }
+
+    /// It was made again for each answer, twice as large, and the answer copied there.
+    #[test]
+    fn room_is_made_once() {
+        let mut received = vec![b'x'; 100];
+        make_room(&mut received);
+        assert!(received.capacity() >= 100 + ROOM_BYTES);
+        received.resize(ROOM_BYTES, b'x');
+        let (place, room) = (received.as_ptr(), received.capacity());
+        make_room(&mut received);
+        assert_eq!((received.as_ptr(), received.capacity()), (place, room));
     }
 
     #[test]
