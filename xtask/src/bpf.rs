@@ -22,11 +22,12 @@ const COMPILER: &str = "clang-14";
 const FLAGS: [&str; 6] = ["-O2", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"];
 
 /// Programs, and what each is for.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("accept", "Chooses the socket of a new connection."),
     ("classify", "Chooses the cpu of a packet in front of the stack."),
     ("drops", "Counts packets that a cpu was to handle and that were dropped."),
     ("meter", "Counts reads on the cpu that handled the packets, and elsewhere."),
+    ("wakes", "Counts wake-ups of who reads by the cpu it sleeps on, and by others."),
 ];
 
 const SECTION: &str = "program";

@@ -4,7 +4,8 @@
  * tracepoint tcp_rcv_space_adjust, which the kernel passes in every read that got bytes.
  *
  * Numbers: 0 the offset of skc_incoming_cpu in struct sock_common, with which struct sock begins, 1 that of skc_num, 2 the
- * port to count, 0 for all. Maps: 0 an array per cpu of two counts, reads on the cpu of the packets and elsewhere.
+ * port to count, 0 for all. Maps: 0 an array per cpu of two counts, reads on the cpu of the packets and elsewhere; 1 the
+ * threads that read, by number, for wakes.bpf.c.
  * Loaded as "Dual MIT/GPL", since reading kernel memory is for such programs only.
  */
 #include "vermeil.h"
@@ -22,6 +23,10 @@ SEC("program") int meter(struct raw_tracepoint *at) {
     return 0;
   if (probe_read_kernel(&handled_on, sizeof handled_on, sock + NUMBER(0)))
     return 0;
+  u32 thread = (u32)current_thread();
+  /* What finds no room is not known to read. */
+  if (!lookup(MAP(1), &thread))
+    update(MAP(1), &thread, &thread, 0);
   u32 which = handled_on != this_cpu();
   u64 *count = lookup(MAP(0), &which);
   if (count)

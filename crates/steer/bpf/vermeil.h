@@ -21,8 +21,10 @@ typedef unsigned long long u64;
 
 /* Of linux/bpf.h. */
 static void *(*lookup)(void *map, const void *key) = (void *)1;
+static long (*update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*now_ns)(void) = (void *)5;
 static u32 (*this_cpu)(void) = (void *)8;
+static u64 (*current_thread)(void) = (void *)14;
 static long (*redirect)(void *map, u64 key, u64 flags) = (void *)51;
 static long (*load_bytes_relative)(const void *md, u32 offset, void *to, u32 length, u32 from) = (void *)68;
 static long (*select_socket)(void *md, void *map, void *key, u64 flags) = (void *)82;

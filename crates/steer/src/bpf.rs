@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-pub(crate) use programs::{ACCEPT, CLASSIFY, DROPS, METER};
+pub(crate) use programs::{ACCEPT, CLASSIFY, DROPS, METER, WAKES};
 
 /// Of `linux/bpf.h`.
 mod number {
@@ -41,6 +41,8 @@ const MARK_NUMBER: u32 = 0x7e57_bb00;
 /// What a map is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MapKind {
+    /// Values by number.
+    Hash = 1,
     /// Values by index.
     Array = 2,
     /// Values by index, one per cpu.

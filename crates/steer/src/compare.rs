@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use vermeil_topology::CpuSet;
 
+use crate::verify::share;
 use crate::{
     Class, Classifier, Error, Meter, Network, Nic, Place, PlaceChoice, Plan, Steering, Store, wrong_checksums,
 };
@@ -179,14 +180,12 @@ fn measure(root: &Path, nic: &Nic, way: Way, window: &mut dyn FnMut() -> Duratio
     let (packets, kernel) = (received(root, nic), kernel_seconds(root));
     let seconds = window().as_secs_f64();
     let reads = meter.as_ref().map(Meter::reads).unwrap_or_default();
-    let here: u64 = reads.iter().map(|reads| reads.here).sum();
-    let all = here + reads.iter().map(|reads| reads.elsewhere).sum::<u64>();
     Row {
         way,
         seconds,
         packets: received(root, nic).saturating_sub(packets),
         kernel_seconds: kernel_seconds(root) - kernel,
-        here_share: (all > 0).then(|| here as f64 / all as f64),
+        here_share: share(reads.iter().map(|reads| (reads.here, reads.elsewhere))),
     }
 }
 

@@ -41,6 +41,7 @@ mod compare;
 mod drops;
 mod meter;
 mod verify;
+mod wakes;
 
 pub mod render;
 
@@ -58,6 +59,7 @@ pub use read::read;
 pub use setting::{Setting, Settings, System};
 pub use state::{Phase, STATE_FOLDER, Saved, State, Store, now};
 pub use verify::{Drift, Traffic, Verified, verify};
+pub use wakes::Woken;
 
 #[cfg(test)]
 mod fixture;

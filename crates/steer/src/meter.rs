@@ -5,7 +5,7 @@
 //! tracepoint or the kernel's description of itself are missing, [`Meter::start`] says so. Tested here, where allowed.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::Serialize;
 use vermeil_topology::{CpuId, CpuSet};
@@ -16,10 +16,15 @@ use crate::btf::Btf;
 /// The tracepoint that every read that got bytes passes.
 const TRACEPOINT: &std::ffi::CStr = c"tcp_rcv_space_adjust";
 
+/// Threads that may be known to read. Those beyond are not asked who wakes them. Guess: a core has one.
+const READERS_MAX: u32 = 4096;
+
 /// Counts while it lives.
 #[derive(Debug)]
 pub struct Meter {
     counts: OwnedFd,
+    /// The threads that have read, by number.
+    readers: OwnedFd,
     /// Cpus that there could be: the kernel keeps a count for each.
     possible: usize,
     _running: OwnedFd,
@@ -42,9 +47,7 @@ impl Meter {
     /// # Errors
     /// Why that cannot be measured here, in words.
     pub fn start(port: Option<u16>) -> Result<Meter, String> {
-        let kernel = fs::read("/sys/kernel/btf/vmlinux").map_err(|error| {
-            format!("the kernel does not describe its types (/sys/kernel/btf/vmlinux: {error})")
-        })?;
+        let kernel = kernel_types()?;
         let offsets = Btf::parse(&kernel).and_then(|btf| {
             Some([btf.offset("sock_common", "skc_incoming_cpu")?, btf.offset("sock_common", "skc_num")?])
         });
@@ -52,10 +55,12 @@ impl Meter {
         let possible = possible_cpus().ok_or("/sys/devices/system/cpu/possible cannot be read")?;
         let start = || {
             let counts = bpf::create_map(MapKind::ArrayPerCpu, 8, 2, Mappable::No)?;
+            let readers = bpf::create_map(MapKind::Hash, 4, READERS_MAX, Mappable::No)?;
+            let maps = [counts.as_fd(), readers.as_fd()];
             let numbers = [incoming, local_port, u32::from(port.unwrap_or(0))];
-            let program = bpf::load(ProgramKind::RawTracepoint, &bpf::METER, &[counts.as_fd()], &numbers)?;
+            let program = bpf::load(ProgramKind::RawTracepoint, &bpf::METER, &maps, &numbers)?;
             let running = bpf::attach_raw_tracepoint(TRACEPOINT, program.as_fd())?;
-            Ok(Meter { counts, possible, _running: running })
+            Ok(Meter { counts, readers, possible, _running: running })
         };
         start().map_err(|error: std::io::Error| {
             format!("the kernel does not take the program that counts (CAP_BPF and CAP_PERFMON may): {error}")
@@ -64,20 +69,41 @@ impl Meter {
 
     /// The counts so far of cpus that have read.
     pub fn reads(&self) -> Vec<Reads> {
-        let mut words = [0, 1].map(|which| {
-            let mut bytes = vec![0; self.possible * 8];
-            // The map exists as long as we do.
-            bpf::lookup(self.counts.as_fd(), which, &mut bytes).expect("a map of two counts");
-            let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight")));
-            words.collect::<Vec<u64>>().into_iter()
-        });
-        let [here, elsewhere] = &mut words;
-        let reads = here.zip(elsewhere).zip(0..);
-        reads
-            .map(|((here, elsewhere), cpu)| Reads { cpu: CpuId(cpu), here, elsewhere })
-            .filter(|reads| reads.here + reads.elsewhere > 0)
-            .collect()
+        let counts = here_and_elsewhere(self.counts.as_fd(), self.possible);
+        counts.into_iter().map(|(cpu, here, elsewhere)| Reads { cpu, here, elsewhere }).collect()
     }
+
+    /// The map of threads that have read.
+    pub(crate) fn readers(&self) -> BorrowedFd<'_> {
+        self.readers.as_fd()
+    }
+
+    /// Cpus that there could be.
+    pub(crate) fn possible(&self) -> usize {
+        self.possible
+    }
+}
+
+/// What the kernel says of its types.
+///
+/// # Errors
+/// It says nothing, in words.
+pub(crate) fn kernel_types() -> Result<Vec<u8>, String> {
+    fs::read("/sys/kernel/btf/vmlinux")
+        .map_err(|error| format!("the kernel does not describe its types (/sys/kernel/btf/vmlinux: {error})"))
+}
+
+/// Two counts of each cpu that has any.
+pub(crate) fn here_and_elsewhere(counts: BorrowedFd<'_>, possible: usize) -> Vec<(CpuId, u64, u64)> {
+    let [here, elsewhere] = [0, 1].map(|which| {
+        let mut bytes = vec![0; possible * 8];
+        // The map exists as long as its descriptor.
+        bpf::lookup(counts, which, &mut bytes).expect("a map of two counts");
+        let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight")));
+        words.collect::<Vec<u64>>()
+    });
+    let all = (0..).zip(here).zip(elsewhere).map(|((cpu, here), elsewhere)| (CpuId(cpu), here, elsewhere));
+    all.filter(|(_, here, elsewhere)| here + elsewhere > 0).collect()
 }
 
 /// Cpus that there could be, counted from 0: maps with a value per cpu have as many.

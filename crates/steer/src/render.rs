@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use vermeil_topology::CpuId;
+
 use crate::{
     Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Restored, Verified, Way,
 };
@@ -166,31 +168,14 @@ pub fn classified(classified: &Classified) -> String {
 /// What was measured.
 pub fn verified(verified: &Verified) -> String {
     let mut text = String::new();
-    match (&verified.not_measurable, verified.here_share) {
-        (Some(why), _) => {
-            line(&mut text, format_args!("reads on the cpu of their packets: not measurable here: {why}"))
-        }
-        (None, None) => line(
-            &mut text,
-            format_args!("reads on the cpu of their packets: nobody read in {:.1} s", verified.seconds),
-        ),
-        (None, Some(share)) => {
-            let total: u64 = verified.reads.iter().map(|reads| reads.here + reads.elsewhere).sum();
-            let percent = share * 100.0;
-            line(
-                &mut text,
-                format_args!(
-                    "reads on the cpu of their packets: {percent:.1} % of {total} in {:.1} s",
-                    verified.seconds
-                ),
-            );
-        }
-    }
-    for reads in &verified.reads {
-        let total = reads.here + reads.elsewhere;
-        let percent = reads.here as f64 * 100.0 / total as f64;
-        line(&mut text, format_args!("  cpu {}: {percent:.1} % of {total}", reads.cpu));
-    }
+    let seconds = verified.seconds;
+    let reads = verified.reads.iter().map(|reads| (reads.cpu, reads.here, reads.elsewhere)).collect();
+    let not_measurable = verified.not_measurable.as_deref();
+    shares(&mut text, "reads on the cpu of their packets", "nobody read", not_measurable, reads, seconds);
+    let woken = verified.woken.iter().map(|woken| (woken.cpu, woken.here, woken.elsewhere)).collect();
+    let not_measurable = verified.wakes_not_measurable.as_deref();
+    let what = "wake-ups of who reads by the cpu it sleeps on";
+    shares(&mut text, what, "nobody was woken", not_measurable, woken, seconds);
     for nic in &verified.nics {
         let queues: Vec<String> =
             nic.queues.iter().map(|(queue, count)| format!("{queue}: {count}")).collect();
@@ -220,6 +205,31 @@ pub fn verified(verified: &Verified) -> String {
         );
     }
     text
+}
+
+/// What part of all counts are the first of each cpu's.
+fn shares(
+    text: &mut String,
+    what: &str,
+    nobody: &str,
+    not_measurable: Option<&str>,
+    counts: Vec<(CpuId, u64, u64)>,
+    seconds: f64,
+) {
+    let percent = |here: u64, total: u64| here as f64 * 100.0 / total as f64;
+    let here: u64 = counts.iter().map(|(_, here, _)| here).sum();
+    let total: u64 = here + counts.iter().map(|(.., elsewhere)| elsewhere).sum::<u64>();
+    match not_measurable {
+        Some(why) => line(text, format_args!("{what}: not measurable here: {why}")),
+        None if total == 0 => line(text, format_args!("{what}: {nobody} in {seconds:.1} s")),
+        None => {
+            line(text, format_args!("{what}: {:.1} % of {total} in {seconds:.1} s", percent(here, total)));
+        }
+    }
+    for (cpu, here, elsewhere) in counts {
+        let total = here + elsewhere;
+        line(text, format_args!("  cpu {cpu}: {:.1} % of {total}", percent(here, total)));
+    }
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {

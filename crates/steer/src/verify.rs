@@ -1,5 +1,5 @@
 //! Whether steering does what it should, measured under the traffic there is: reads on the cpu that handled the packets
-//! (`meter.rs`), interrupts for each packet, and settings that are no longer what a plan made them.
+//! (`meter.rs`), who wakes those that read (`wakes.rs`), interrupts for each packet, and settings that are no longer what a plan made them.
 //!
 //! Owns the two looks and their difference. Leaves out waiting between them, and making traffic. What cannot be measured
 //! here is said in words, never guessed. Tested on recorded trees here, under traffic through the command.
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::wakes::{Wakes, Woken};
 use crate::{Error, Meter, Network, Reads, Setting, Settings, Store, interrupts};
 
 /// What was measured.
@@ -24,6 +25,12 @@ pub struct Verified {
     pub reads: Vec<Reads>,
     /// Why reads could not be counted, if they could not.
     pub not_measurable: Option<String>,
+    /// Share of wake-ups of threads that read, 0 to 1, by the cpu that they slept on; `None` without any, or if not counted.
+    pub own_wakes_share: Option<f64>,
+    /// The same by waking cpu.
+    pub woken: Vec<Woken>,
+    /// Why wake-ups could not be counted, if they could not.
+    pub wakes_not_measurable: Option<String>,
     /// Per card.
     pub nics: Vec<Traffic>,
     /// Settings of the plan in force that somebody has changed since.
@@ -74,20 +81,30 @@ pub fn verify(
 ) -> Result<Verified, Error> {
     let drifted = drifted(settings, store)?;
     let meter = Meter::start(port);
+    let wakes = meter.as_ref().map_err(String::clone).and_then(Wakes::start);
     let before = Look::take(root, network);
     let time = traffic();
     let after = Look::take(root, network);
     let reads = meter.as_ref().map(Meter::reads).unwrap_or_default();
-    let here: u64 = reads.iter().map(|reads| reads.here).sum();
-    let all: u64 = here + reads.iter().map(|reads| reads.elsewhere).sum::<u64>();
+    let woken = wakes.as_ref().map(Wakes::woken).unwrap_or_default();
     Ok(Verified {
         seconds: time.as_secs_f64(),
-        here_share: (all > 0).then(|| here as f64 / all as f64),
+        here_share: share(reads.iter().map(|reads| (reads.here, reads.elsewhere))),
         reads,
+        own_wakes_share: share(woken.iter().map(|woken| (woken.here, woken.elsewhere))),
+        woken,
+        wakes_not_measurable: wakes.err(),
         not_measurable: meter.err(),
         nics: difference(network, &before, &after),
         drifted,
     })
+}
+
+/// What the first of both are of all.
+pub(crate) fn share(counts: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
+    let (here, all) =
+        counts.fold((0, 0), |(sum, all), (here, elsewhere)| (sum + here, all + here + elsewhere));
+    (all > 0).then(|| here as f64 / all as f64)
 }
 
 impl Look {

@@ -50,6 +50,7 @@ fn apply_and_undo_are_exact() {
 
     let verified = namespace.says(&["verify", "--time", "10ms"]);
     assert!(verified.starts_with("reads on the cpu of their packets: "), "{verified}");
+    assert!(verified.contains("\nwake-ups of who reads by the cpu it sleeps on: "), "{verified}");
 
     assert!(namespace.says(&["undo"]).starts_with("restored: "));
     assert_eq!(namespace.settings(), before);
