@@ -95,7 +95,7 @@ fn keep(points: &mut Points, case: Case, sample: &Sample) {
     let key = |metric, unit| Key { program: case.workload.to_owned(), variant: case.variant(), metric, unit };
     let seconds = sample.cpu_ns as f64 / 1e9;
     points.push(key("events_per_s", "1/s"), sample.events as f64 / seconds);
-    points.push(key("moments_per_s", "1/s"), sample.moments as f64 / seconds);
+    points.push(key("runs_per_s", "1/s"), sample.runs as f64 / seconds);
     points.push(key("memory_mb", "MB"), sample.memory_kb as f64 / 1024.0);
 }
 
@@ -106,7 +106,7 @@ fn keep(points: &mut Points, case: Case, sample: &Sample) {
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let report = run(options, stop)?;
     let variants = CASES.map(Case::variant);
-    let metrics = ["events_per_s", "moments_per_s", "memory_mb"];
+    let metrics = ["events_per_s", "runs_per_s", "memory_mb"];
     let expected = variants.iter().flat_map(|variant| metrics.map(|metric| (&**variant, metric)));
     report.check(&expected.collect::<Vec<_>>())?;
     Ok(report)

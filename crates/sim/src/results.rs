@@ -78,7 +78,7 @@ pub struct Results {
     pub regret_ns: Option<u64>,
     /// Events begun in the whole run.
     pub steps: u64,
-    /// Moments of the clock in the whole run.
+    /// What happened in the whole run: arrivals, a core's going on after a run, a wake-up, a search or a sleep, faults.
     pub moments: u64,
     /// Events posted in the whole run.
     pub posted: u64,

@@ -359,7 +359,7 @@ impl<W: Watch> World<W> {
         }
         results.queued_at_end = self.colors.queued();
         results.posted = self.colors.posted();
-        results.moments = self.clock.asked();
+        results.moments = self.clock.happened();
         results.colors_at_most = self.colors.len();
         results.requests_live_at_end = self.requests.live();
         (results, self.watch)

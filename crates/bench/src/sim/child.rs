@@ -9,10 +9,10 @@ use crate::{Error, Result};
 /// What one simulation came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Handlers run.
+    /// What happened at the moments of the virtual clock.
     pub events: u64,
-    /// Moments of the virtual clock.
-    pub moments: u64,
+    /// Handlers run.
+    pub runs: u64,
     /// Processor time of the thread.
     pub cpu_ns: u64,
     /// The most memory that the process had.
@@ -34,8 +34,8 @@ pub fn run(name: &str, machine: &str, policy: &str, virtual_ms: u64) -> Result<S
     let before_ns = thread_ns();
     let results = simulate(&machine, &program, &Options { run_ns, ..Options::new(policy) });
     let cpu_ns = (thread_ns() - before_ns).max(1);
-    let (events, moments, hash) = (results.steps, results.moments, results.hash);
-    Ok(Sample { events, moments, cpu_ns, memory_kb: memory_kb()?, hash })
+    let (events, runs, hash) = (results.moments, results.steps, results.hash);
+    Ok(Sample { events, runs, cpu_ns, memory_kb: memory_kb()?, hash })
 }
 
 /// Processor time of this thread.

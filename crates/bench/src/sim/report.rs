@@ -7,9 +7,10 @@ use crate::svg::number;
 use crate::table::Table;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** An *event* is one run of a simulated handler, with everything around it: queues, locks, steals, caches, \
-links, wake-ups. *Moments* are entries of the virtual clock. Both for each second of processor time of the one thread that \
-simulates. *Memory* is the most that the process had. Every case has the same trace hash in every round.
+**How to read it.** An *event* is what happens at one moment of the virtual clock, as simulators of events count: an arrival, a \
+core that goes on after a run, a wake-up, a search or a sleep. *Runs* are those of simulated handlers, with everything \
+around them: queues, locks, steals, caches, links; on a large machine with little to do half of the events are wake-ups, searches and sleeps of idle cores. \
+Both for each second of processor time of the one thread that simulates. *Memory* is the most that the process had. Every case has the same trace hash in every round.
 
 **What it does not show.** How many chunks of memory a handler touches decides: a handler that walks through a megabyte costs \
 more than one that touches nothing.";
@@ -24,14 +25,8 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
 }
 
 fn table(points: &Points) -> Table {
-    let head = [
-        "workload",
-        "machine and policy",
-        "million events/s",
-        "low – high",
-        "million moments/s",
-        "memory MB",
-    ];
+    let head =
+        ["workload", "machine and policy", "million events/s", "low – high", "million runs/s", "memory MB"];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         let summary = |metric| points.summary(program, variant, metric);
@@ -44,7 +39,7 @@ fn table(points: &Points) -> Table {
             variant.into(),
             median("events_per_s"),
             spread.unwrap_or_default(),
-            median("moments_per_s"),
+            median("runs_per_s"),
             summary("memory_mb").map(|found| number(found.median)).unwrap_or_default(),
         ]);
     }
