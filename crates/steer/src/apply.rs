@@ -298,5 +298,6 @@ fn settings_of(network: &Network, name: &str) -> Vec<Setting> {
     let tx = nic.tx.iter().map(|tx| Setting::Xps { nic: named(), queue: tx.queue });
     let irqs = nic.rx.iter().map(|rx| &rx.irq).chain(nic.tx.iter().map(|tx| &tx.irq)).flatten();
     let irqs = irqs.map(|irq| Setting::Interrupt { irq: irq.number, name: irq.name.clone() });
-    std::iter::once(Setting::Rss { nic: named() }).chain(rx).chain(tx).chain(irqs).collect()
+    let adaptive = nic.adaptive.map(|_| Setting::Adaptive { nic: named() });
+    std::iter::once(Setting::Rss { nic: named() }).chain(adaptive).chain(rx).chain(tx).chain(irqs).collect()
 }

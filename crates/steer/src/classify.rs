@@ -182,6 +182,7 @@ mod tests {
             channels: None,
             rss: None,
             gro_flush_timeout_ns: None,
+            adaptive: None,
             defer_hard_irqs: None,
             threaded: None,
         };

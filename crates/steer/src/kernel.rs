@@ -41,6 +41,18 @@ pub trait Kernel {
     /// As [`Kernel::set_channels`].
     fn set_rss(&self, nic: &str, table: &[u32]) -> io::Result<()>;
 
+    /// Whether the card adapts its receive interrupts to the load.
+    ///
+    /// # Errors
+    /// As [`Kernel::driver`].
+    fn adaptive(&self, nic: &str) -> io::Result<bool>;
+
+    /// Has it do so, or not.
+    ///
+    /// # Errors
+    /// As [`Kernel::set_channels`].
+    fn set_adaptive(&self, nic: &str, on: bool) -> io::Result<()>;
+
     /// The polling instances of the card with this number.
     ///
     /// # Errors
@@ -73,14 +85,22 @@ impl Kernel for Live {
         ethtool::set_rss(nic, table)
     }
 
+    fn adaptive(&self, nic: &str) -> io::Result<bool> {
+        netlink::adaptive(nic)
+    }
+
+    fn set_adaptive(&self, nic: &str, on: bool) -> io::Result<()> {
+        netlink::set_adaptive(nic, on)
+    }
+
     fn napis(&self, index: u32) -> io::Result<Vec<Napi>> {
         netlink::napis(index)
     }
 }
 
 /// A recording: `ethtool/NIC/driver`, `ethtool/NIC/channels` (the numbers in use and at most of rx, tx, other and
-/// combined: `0 0 0 0 0 0 4 8`) and `ethtool/NIC/rss` (queue numbers) below a folder. A missing file is a driver that
-/// does not answer.
+/// combined: `0 0 0 0 0 0 4 8`), `ethtool/NIC/rss` (queue numbers) and `ethtool/NIC/adaptive` (0 or 1) below a folder. A
+/// missing file is a driver that does not answer.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     folder: PathBuf,
@@ -144,6 +164,14 @@ impl Kernel for Recorded {
         let slots = self.rss(nic)?.len() as u32;
         let default: Vec<u32> = (0..slots).map(|slot| slot % queues).collect();
         self.write(nic, "rss", if table.is_empty() { &default } else { table })
+    }
+
+    fn adaptive(&self, nic: &str) -> io::Result<bool> {
+        Ok(self.numbers(nic, "adaptive")?[..] == [1])
+    }
+
+    fn set_adaptive(&self, nic: &str, on: bool) -> io::Result<()> {
+        self.write(nic, "adaptive", &[on.into()])
     }
 
     fn napis(&self, _index: u32) -> io::Result<Vec<Napi>> {

@@ -1,9 +1,9 @@
-//! The netdev family of generic netlink (`Documentation/netlink/specs/netdev.yaml`, since Linux 6.8): which polling
-//! instance serves which queues, and which interrupt starts it.
+//! Two families of generic netlink: netdev (`Documentation/netlink/specs/netdev.yaml`, since Linux 6.8), which says which
+//! polling instance serves which queues, and which interrupt starts it; and ethtool (`ethtool.yaml` there), for whether a driver
+//! adapts its interrupts to the load, which unlike the ioctl says where it cannot.
 //!
-//! Owns a client of two dumps, with nothing but safe sockets. Leaves out writing. Attributes that are not known are
-//! skipped; a kernel without the family answers `Unsupported`. The parser is tested here, the dialogue on the loopback
-//! device.
+//! Owns a client of these few questions, with nothing but safe sockets. Attributes that are not known are skipped; a kernel
+//! without the family answers `Unsupported`. The parser is tested here, the dialogue on the loopback device.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +18,8 @@ use crate::Napi;
 /// Of `linux/netlink.h`, `linux/genetlink.h` and `linux/netdev.h`.
 mod number {
     pub(super) const NLM_F_REQUEST: u16 = 1;
+    pub(super) const NLM_F_ACK: u16 = 4;
+    pub(super) const NLA_F_NESTED: u16 = 0x8000;
     pub(super) const NLM_F_DUMP: u16 = 0x300;
     pub(super) const NLMSG_ERROR: u16 = 2;
     pub(super) const NLMSG_DONE: u16 = 3;
@@ -35,6 +37,12 @@ mod number {
     pub(super) const NAPI_IFINDEX: u16 = 1;
     pub(super) const NAPI_ID: u16 = 2;
     pub(super) const NAPI_IRQ: u16 = 3;
+    pub(super) const ETHTOOL_MSG_COALESCE_GET: u8 = 19;
+    pub(super) const ETHTOOL_MSG_COALESCE_SET: u8 = 20;
+    /// Of both: the card, and in it its name.
+    pub(super) const COALESCE_HEADER: u16 = 1;
+    pub(super) const HEADER_DEV_NAME: u16 = 2;
+    pub(super) const COALESCE_USE_ADAPTIVE_RX: u16 = 11;
 }
 
 /// Bytes of a netlink header, and of a generic one behind it.
@@ -46,9 +54,8 @@ const RECEIVE_BYTES: usize = 32 << 10;
 
 /// The polling instances of the card `index`.
 pub(crate) fn napis(index: u32) -> io::Result<Vec<Napi>> {
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(GENERIC))?;
-    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-    let family = family(&socket)?;
+    let socket = opened()?;
+    let family = family(&socket, b"netdev\0")?;
     let mut napis: Vec<Napi> = Vec::new();
     let of_card = attribute(number::NAPI_IFINDEX, &index.to_ne_bytes());
     dump(&socket, family, number::NETDEV_CMD_NAPI_GET, &of_card, |attributes| {
@@ -68,9 +75,62 @@ pub(crate) fn napis(index: u32) -> io::Result<Vec<Napi>> {
     Ok(napis)
 }
 
-/// The number that this kernel has given to the netdev family.
-fn family(socket: &OwnedFd) -> io::Result<u16> {
-    let name = attribute(number::CTRL_ATTR_FAMILY_NAME, b"netdev\0");
+/// Whether the card `nic` adapts its receive interrupts to the load.
+pub(crate) fn adaptive(nic: &str) -> io::Result<bool> {
+    let (socket, card) = (opened()?, card(nic));
+    let family = family(&socket, b"ethtool\0")?;
+    ask(&socket, family, number::NLM_F_REQUEST, number::ETHTOOL_MSG_COALESCE_GET, &card)?;
+    let mut answer = vec![0; RECEIVE_BYTES];
+    let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    refusal(&answer[..received])?;
+    let (_, body, _) = message(&answer[..received]).ok_or_else(malformed)?;
+    // A driver that has no such switch is not said to have it off.
+    let on = Attributes(body).get(number::COALESCE_USE_ADAPTIVE_RX).and_then(|value| value.first().copied());
+    on.map(|on| on != 0).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Has the card `nic` do so, or not.
+pub(crate) fn set_adaptive(nic: &str, on: bool) -> io::Result<()> {
+    let socket = opened()?;
+    let family = family(&socket, b"ethtool\0")?;
+    let wanted = [card(nic), attribute(number::COALESCE_USE_ADAPTIVE_RX, &[on.into()])].concat();
+    let flags = number::NLM_F_REQUEST | number::NLM_F_ACK;
+    ask(&socket, family, flags, number::ETHTOOL_MSG_COALESCE_SET, &wanted)?;
+    let mut answer = vec![0; RECEIVE_BYTES];
+    let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    refusal(&answer[..received])
+}
+
+fn opened() -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(GENERIC))?;
+    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+    Ok(socket)
+}
+
+/// Names a card to the ethtool family.
+fn card(nic: &str) -> Vec<u8> {
+    let name = attribute(number::HEADER_DEV_NAME, &[nic.as_bytes(), b"\0"].concat());
+    attribute(number::COALESCE_HEADER | number::NLA_F_NESTED, &name)
+}
+
+/// The error that an answer is, if it is one: an acknowledgement is the error 0.
+fn refusal(answer: &[u8]) -> io::Result<()> {
+    match message(answer).ok_or_else(malformed)? {
+        (number::NLMSG_ERROR, ..) => {
+            let code = answer.get(HEADER..HEADER + 4).ok_or_else(malformed)?;
+            match -i32::from_ne_bytes(code.try_into().expect("four bytes")) {
+                0 => Ok(()),
+                libc::EOPNOTSUPP => Err(io::ErrorKind::Unsupported.into()),
+                code => Err(io::Error::from_raw_os_error(code)),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The number that this kernel has given to a family, whose name ends in a zero.
+fn family(socket: &OwnedFd, name: &[u8]) -> io::Result<u16> {
+    let name = attribute(number::CTRL_ATTR_FAMILY_NAME, name);
     ask(socket, number::GENL_ID_CTRL, number::NLM_F_REQUEST, number::CTRL_CMD_GETFAMILY, &name)?;
     let mut answer = vec![0; RECEIVE_BYTES];
     let (received, _) = recv(socket, &mut answer[..], RecvFlags::empty())?;
@@ -193,6 +253,18 @@ mod tests {
         }
         assert_eq!(Attributes(&[0, 0, 0, 0]).get(1), None);
         assert!(message(&[255; 12]).is_none());
+    }
+
+    #[test]
+    fn the_loopback_device_has_no_interrupts_to_adapt() {
+        for refused in [adaptive("lo").err(), set_adaptive("lo", true).err()] {
+            let kind = refused.expect("refused").kind();
+            assert!(matches!(kind, io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied), "{kind:?}");
+        }
+        assert_ne!(adaptive("no-such-card").unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let refused = |code: i32| [&[20, 0, 0, 0, 2, 0][..], &[0; 10], &(-code).to_ne_bytes()].concat();
+        assert!(refusal(&refused(0)).is_ok(), "an acknowledgement");
+        assert_eq!(refusal(&refused(1)).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

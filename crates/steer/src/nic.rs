@@ -50,6 +50,8 @@ pub struct Nic {
     pub channels: Option<Channels>,
     /// The receive queue of each slot of the hash table (receive side scaling); `None` where the driver has no table.
     pub rss: Option<Vec<u32>>,
+    /// Whether it adapts its receive interrupts to the load (`ethtool -C`, adaptive-rx); `None` where it cannot.
+    pub adaptive: Option<bool>,
     /// How long the card's interrupts stay off after the last packet, in ns (`gro_flush_timeout`).
     pub gro_flush_timeout_ns: Option<u64>,
     /// How many empty polls keep the interrupts off (`napi_defer_hard_irqs`).

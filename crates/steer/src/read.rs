@@ -83,6 +83,7 @@ impl Reader<'_> {
             tx: tx.collect(),
             channels: self.kernel.channels(name).ok(),
             rss: self.kernel.rss(name).ok(),
+            adaptive: self.kernel.adaptive(name).ok().filter(|_| device_adapts(&folder)),
             gro_flush_timeout_ns: number(&folder.join("gro_flush_timeout")),
             defer_hard_irqs: number(&folder.join("napi_defer_hard_irqs")),
             threaded: number(&folder.join("threaded")).map(|threaded: u32| threaded != 0),
@@ -142,6 +143,12 @@ fn device_folders(nic: &Path) -> Vec<PathBuf> {
     let Ok(device) = fs::canonicalize(nic.join("device")) else { return Vec::new() };
     let parent = device.parent().map(Path::to_owned);
     [Some(device), parent].into_iter().flatten().collect()
+}
+
+/// Whether the device does what its driver knows: a virtio device says so by a bit, VIRTIO_NET_F_VQ_NOTF_COAL.
+fn device_adapts(nic: &Path) -> bool {
+    const BIT: usize = 52;
+    text(&nic.join("device/features")).is_none_or(|bits| bits.as_bytes().get(BIT) == Some(&b'1'))
 }
 
 fn driver_of(nic: &Path) -> String {

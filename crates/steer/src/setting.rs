@@ -28,6 +28,11 @@ pub enum Setting {
         /// The card.
         nic: String,
     },
+    /// Whether a card adapts its receive interrupts to the load.
+    Adaptive {
+        /// The card.
+        nic: String,
+    },
     /// The cpus of an interrupt.
     Interrupt {
         /// Its number.
@@ -65,6 +70,7 @@ impl fmt::Display for Setting {
         match self {
             Setting::Channels { nic } => write!(f, "{nic} channels"),
             Setting::Rss { nic } => write!(f, "{nic} hash table"),
+            Setting::Adaptive { nic } => write!(f, "{nic} adaptive interrupts"),
             Setting::Interrupt { irq, name } => write!(f, "interrupt {irq} ({name}) cpus"),
             Setting::Rps { nic, queue } => write!(f, "{nic} rx-{queue} rps_cpus"),
             Setting::RpsFlows { nic, queue } => write!(f, "{nic} rx-{queue} rps_flow_cnt"),
@@ -78,7 +84,7 @@ impl Setting {
     /// Its file below the root, where it has one.
     fn file(&self) -> Option<String> {
         Some(match self {
-            Setting::Channels { .. } | Setting::Rss { .. } => return None,
+            Setting::Channels { .. } | Setting::Rss { .. } | Setting::Adaptive { .. } => return None,
             Setting::Interrupt { irq, .. } => format!("proc/irq/{irq}/smp_affinity_list"),
             Setting::Rps { nic, queue } => format!("sys/class/net/{nic}/queues/rx-{queue}/rps_cpus"),
             Setting::RpsFlows { nic, queue } => format!("sys/class/net/{nic}/queues/rx-{queue}/rps_flow_cnt"),
@@ -132,10 +138,14 @@ pub(crate) fn even_over(table: &[u32]) -> Option<u32> {
     (0..queues).all(|queue| (least..=least + 1).contains(&slots(queue))).then_some(queues)
 }
 
-/// Canonical forms of the two settings that stand in no file.
+/// Canonical forms of the settings that stand in no file.
 pub(crate) fn channels_text(channels: &Channels) -> String {
     let Channels { rx, tx, other, combined } = channels;
     format!("rx {} tx {} other {} combined {}", rx.0, tx.0, other.0, combined.0)
+}
+
+pub(crate) fn switch_text(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
 }
 
 pub(crate) fn table_text(table: &[u32]) -> String {
@@ -171,6 +181,7 @@ impl Settings for System<'_> {
         match setting {
             Setting::Channels { nic } => Ok(channels_text(&self.kernel.channels(nic)?)),
             Setting::Rss { nic } => Ok(table_text(&self.kernel.rss(nic)?)),
+            Setting::Adaptive { nic } => Ok(switch_text(self.kernel.adaptive(nic)?)),
             _ => {
                 let file = setting.file().expect("all others have one");
                 Ok(fs::read_to_string(self.root.join(file))?.trim().to_owned())
@@ -195,6 +206,7 @@ impl Settings for System<'_> {
                 self.kernel.set_channels(nic, &channels)
             }
             Setting::Rss { nic } => self.set_table(nic, raw),
+            Setting::Adaptive { nic } => self.kernel.set_adaptive(nic, raw == switch_text(true)),
             _ => fs::write(self.root.join(setting.file().expect("all others have one")), raw),
         }
     }

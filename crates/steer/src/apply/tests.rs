@@ -106,6 +106,20 @@ impl World {
 }
 
 #[test]
+fn moderation_by_load_is_given_back_as_it_was() {
+    let world = World::of("virtio-four");
+    world.tree.write("ethtool/eth0/adaptive", "0");
+    let features = [&"0".repeat(52), "1", &"0".repeat(11)].concat();
+    world.tree.write("sys/class/net/eth0/device/features", &features);
+    let before = world.tree.all();
+    assert_eq!(world.apply("0-3", Queues::Keep, "eth0", None).unwrap().changes.len(), 1);
+    assert_eq!(world.tree.all()["ethtool/eth0/adaptive"], "1");
+    let restored = world.undo().unwrap();
+    assert_eq!(restored.settings, [Setting::Adaptive { nic: "eth0".into() }]);
+    assert_eq!(world.tree.all(), before);
+}
+
+#[test]
 fn undo_is_exact_to_the_byte() {
     let world = World::of("virtio-four");
     let before = world.tree.all();

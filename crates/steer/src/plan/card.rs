@@ -8,7 +8,7 @@ use vermeil_topology::{CpuId, CpuSet, Machine};
 
 use super::deal::deal;
 use super::{Change, Class, NicPlan, Plan, QueuePlan, Queues};
-use crate::setting::{channels_text, even_over, table_text};
+use crate::setting::{channels_text, even_over, switch_text, table_text};
 use crate::{Channels, Kind, Nic, RxQueue, Setting};
 
 /// Entries of the table of flows: what `Documentation/networking/scaling.rst` suggests for a server of moderate load.
@@ -38,6 +38,7 @@ pub(super) fn plan(
         card.channels(&wanted);
     }
     card.table(groups.len() as u32);
+    card.moderate();
     for (group, queue) in groups.iter().zip(0..) {
         card.queue(queue, group);
     }
@@ -125,6 +126,14 @@ impl Card<'_> {
         let why =
             format!("each of the {queues} queues that a core waits for gets an even share of the flows");
         self.change(Setting::Rss { nic: self.name() }, table_text(table), table_text(&wanted), why);
+    }
+
+    /// How often the card interrupts: by what its driver sees arrive, which is right for few packets and for many.
+    fn moderate(&mut self) {
+        let Some(now) = self.nic.adaptive else { return };
+        let why = "few packets are told of at once and many together: the driver measures, and switches";
+        let setting = Setting::Adaptive { nic: self.name() };
+        self.change(setting, switch_text(now), switch_text(true), why.to_owned());
     }
 
     fn queue(&mut self, queue: u32, group: &[CpuId]) {
@@ -259,6 +268,11 @@ impl Card<'_> {
         let mut refusals = Vec::new();
         if self.nic.kind == Kind::Device && self.nic.rx.iter().all(|rx| rx.irq.is_none()) {
             refusals.push(format!("interrupts: {driver} has none that can be told apart by queue"));
+        }
+        if self.nic.kind == Kind::Device && self.nic.adaptive.is_none() {
+            refusals.push(format!(
+                "interrupt moderation: {driver} does not adapt it to the load here (adaptive-rx)"
+            ));
         }
         if self.class == Class::TransmitLed {
             refusals.push(format!("hash table: {driver} offers none here (no VIRTIO_NET_F_RSS)"));

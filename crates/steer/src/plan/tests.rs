@@ -33,7 +33,13 @@ fn a_transmit_led_card_is_left_alone_when_it_is_right() {
     let plan = plan_of(&Tree::of("virtio-four"), &request("0-3"));
     assert_eq!(plan.nics[0].class, Class::TransmitLed);
     assert_eq!(changes(&plan), <[String; 0]>::default());
-    assert_eq!(plan.nics[0].refusals, ["hash table: virtio_net offers none here (no VIRTIO_NET_F_RSS)"]);
+    assert_eq!(
+        plan.nics[0].refusals,
+        [
+            "interrupt moderation: virtio_net does not adapt it to the load here (adaptive-rx)",
+            "hash table: virtio_net offers none here (no VIRTIO_NET_F_RSS)"
+        ]
+    );
     assert!(plan.blockers.is_empty());
 }
 
@@ -120,6 +126,24 @@ fn a_node_without_a_card_is_served_by_the_nearest_one() {
 }
 
 #[test]
+fn interrupts_are_moderated_by_load_where_the_card_can() {
+    let tree = Tree::of("ixgbe-two-nodes");
+    let moderated = |tree: &Tree| {
+        let plan = plan_of(tree, &request("0-15"));
+        changes(&plan).into_iter().filter(|change| change.contains("adaptive")).collect::<Vec<_>>()
+    };
+    assert_eq!(moderated(&tree), ["eth1 adaptive interrupts: off -> on"], "eth0 does already");
+    let virtual_card = Tree::of("virtio-four");
+    virtual_card.write("ethtool/eth0/adaptive", "0");
+    for (bit, expected) in [("0", vec![]), ("1", vec!["eth0 adaptive interrupts: off -> on"])] {
+        // Its driver knows how; the device says whether it does.
+        let features = [&"0".repeat(52), bit, &"0".repeat(11)].concat();
+        virtual_card.write("sys/class/net/eth0/device/features", &features);
+        assert_eq!(moderated(&virtual_card), expected);
+    }
+}
+
+#[test]
 fn one_queue_is_spread_in_software() {
     let plan = plan_of(&Tree::of("one-queue"), &request("0-1"));
     assert_eq!(plan.nics[0].class, Class::Single);
@@ -133,7 +157,13 @@ fn one_queue_is_spread_in_software() {
             "eth0 rx-0 rps_flow_cnt: 0 -> 32768",
         ]
     );
-    assert_eq!(plan.nics[0].refusals, ["queues: virtio_net has 1 at most, for 2 cores"]);
+    assert_eq!(
+        plan.nics[0].refusals,
+        [
+            "interrupt moderation: virtio_net does not adapt it to the load here (adaptive-rx)",
+            "queues: virtio_net has 1 at most, for 2 cores"
+        ]
+    );
     let alone = plan_of(&Tree::of("one-queue"), &request("1"));
     assert_eq!(
         changes(&alone),
