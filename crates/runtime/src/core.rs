@@ -64,8 +64,8 @@ pub(crate) struct Core {
     measured_ns: Cell<u64>,
     /// How long the last activation took, where that is measured of each.
     took_ns: Cell<u64>,
-    /// How many activations were timed since a color was taken from the queue, and what they took.
-    timed_sum: Cell<(u64, u64)>,
+    /// What those took that held back the others since a color was taken from the queue, and whether any of it was timed.
+    held_back: Cell<(u64, bool)>,
     /// The color that ran last, and what the next event runs after.
     ran_last: Cell<Option<ColorId>>,
     after: Cell<After>,
@@ -134,7 +134,7 @@ impl Core {
             stamping: Stamping::new(),
             kinds: KnownKinds::default(),
             took_ns: Cell::new(0),
-            timed_sum: Cell::default(),
+            held_back: Cell::default(),
             ran_last: Cell::default(),
             after: Cell::new(After::Others),
             timed: Cell::default(),

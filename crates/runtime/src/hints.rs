@@ -1,6 +1,6 @@
 //! What a core publishes about itself for thieves and for whoever queues something on it.
 //!
-//! One line per core, written by the core alone with relaxed stores; a reader may see parts of two moments. What is
+//! One line per core, written by the core alone (but for what it keeps) with relaxed stores; a reader may see parts of two moments. What is
 //! made of it: `vermeil_sched::Hint`.
 
 use crate::color::About;
@@ -30,7 +30,7 @@ impl Hints {
         self.expected_ns.store(expected_ns, Ordering::Relaxed);
     }
 
-    /// An activation took so long.
+    /// What was taken from the queue, and all that followed it, took so long.
     pub(crate) fn took(&self, ns: u64) {
         let mean = self.activation_ns.load(Ordering::Relaxed);
         self.activation_ns.store((mean * (MEAN_WEIGHT - 1) + ns) / MEAN_WEIGHT, Ordering::Relaxed);

@@ -38,6 +38,7 @@ impl Core {
         let mine = self.mine();
         add(&mine.counters.searches, 1);
         let others_search = self.shared.searching.swap(true, Ordering::Relaxed);
+        self.free_caught();
         let found = self.visit_all() || !others_search && self.linger();
         self.shared.searching.store(false, Ordering::Relaxed);
         // What became worth a steal meanwhile woke nobody, since somebody was searching: look once more.
@@ -69,10 +70,12 @@ impl Core {
     }
 
     /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
-    /// finds something.
+    /// finds something; and one that watches, if this one did.
     fn call_another(&self) {
         let shared = &self.shared;
-        if shared.asleep.load(Ordering::Relaxed) == 0 || !self.anything_stealable() {
+        if shared.asleep.load(Ordering::Relaxed) == 0
+            || !self.anything_stealable() && !self.anything_unwatched()
+        {
             return;
         }
         let mut neighbours = shared.layout.neighbours(self.index).iter();
@@ -103,10 +106,7 @@ impl Core {
 
     /// Takes what pays from one victim; whether anything did.
     fn visit(&self, victim: CoreIndex) -> bool {
-        let mut hint = self.shared.hint(victim);
-        if self.shared.free_caught(victim, &hint) {
-            hint = self.shared.hint(victim);
-        }
+        let hint = self.shared.hint(victim);
         if hint.stealable == 0 {
             return false;
         }

@@ -6,10 +6,10 @@
 use crate::{
     color::Token,
     core::{Core, current},
-    shared::{NOBODY, Shared},
+    shared::{CoreShared, NOBODY, Shared},
 };
 use std::sync::atomic::Ordering;
-use vermeil_sched::{CoreIndex, Hint, Succession, Woken};
+use vermeil_sched::{CoreIndex, Succession, Woken};
 
 impl Shared {
     /// Core `poster`, if it was one, has made this token: it is queued, or follows what runs there.
@@ -23,16 +23,6 @@ impl Shared {
         if let Some(token) = token {
             self.schedule(token, 1);
         }
-    }
-
-    /// Queues what `victim` keeps if it is caught behind what runs there; whether it was.
-    pub(crate) fn free_caught(&self, victim: CoreIndex, hint: &Hint) -> bool {
-        let kept = &self.core(victim.0).hints.kept;
-        if kept.is_empty() || !Succession::is_caught(hint, self.clock.now_ns()) {
-            return false;
-        }
-        let caught = kept.take();
-        caught.map(|token| self.schedule(token, 1)).is_some()
     }
 }
 
@@ -50,17 +40,35 @@ impl Core {
     }
 
     fn keep(&self, token: Token) {
-        let (shared, kept) = (&self.shared, &self.mine().hints.kept);
-        let moves = shared.notes_that_moves(token.color());
-        // Somebody must watch: this activation may last longer than was expected.
-        let unwatched = moves
-            && shared.asleep.load(Ordering::Relaxed) > 0
-            && shared.sentinel.load(Ordering::Relaxed) == NOBODY;
-        let color = unwatched.then(|| token.color().clone());
-        kept.keep(token);
-        if let Some(color) = color {
-            shared.consider_thief(&color, self.index.0);
+        let moves = self.shared.notes_that_moves(token.color());
+        self.mine().hints.kept.keep(token);
+        if moves {
+            // This activation may last longer than was expected.
+            self.shared.consider_watch(self.index);
         }
+    }
+
+    /// Queues what others keep that is caught behind what runs there.
+    pub(crate) fn free_caught(&self) {
+        for (core, victim) in self.keepers() {
+            if Succession::is_caught(&self.shared.hint(victim), self.shared.clock.now_ns())
+                && let Some(caught) = core.hints.kept.take()
+            {
+                self.shared.schedule(caught, 1);
+            }
+        }
+    }
+
+    /// Whether something is kept and nobody sees to it that it is not caught.
+    pub(crate) fn anything_unwatched(&self) -> bool {
+        self.shared.sentinel.load(Ordering::Relaxed) == NOBODY && self.keepers().next().is_some()
+    }
+
+    /// The other cores that keep something.
+    fn keepers(&self) -> impl Iterator<Item = (&CoreShared, CoreIndex)> {
+        let others = self.shared.layout.neighbours(self.index).iter();
+        let others = others.map(|&other| (self.shared.core(other.0), other));
+        others.filter(|(core, _)| !core.hints.kept.is_empty())
     }
 
     fn queue_kept(&self) {

@@ -44,6 +44,19 @@ impl Shared {
         }
     }
 
+    /// Wakes a sleeping core to watch `owner`, which keeps something that no thief sees, unless somebody watches already.
+    pub(crate) fn consider_watch(&self, owner: CoreIndex) {
+        if self.asleep.load(Ordering::Relaxed) == 0 || self.sentinel.load(Ordering::Relaxed) != NOBODY {
+            return;
+        }
+        let mut neighbours = self.layout.neighbours(owner).iter();
+        if let Some(watcher) = neighbours.find(|core| self.core(core.0).parking.is_asleep())
+            && self.needs_sentinel(&self.hint(owner), self.clock.now_ns())
+        {
+            self.wake_thief(*watcher);
+        }
+    }
+
     /// Whether a core must be woken to watch this one: something waits behind what runs there, too little to be stolen now,
     /// and nobody would notice if it had to wait for long. At most one call per watch.
     fn needs_sentinel(&self, owner: &Hint, now_ns: u64) -> bool {

@@ -10,7 +10,7 @@ pub struct Hint {
     pub running_since_ns: Option<u64>,
     /// What that activation was expected to take.
     pub expected_ns: u64,
-    /// What an activation of this core takes, as a moving mean.
+    /// For how long a color that is taken from this core's queue, and what follows it, hold back those behind, as a moving mean.
     pub activation_ns: u64,
     /// Colors that wait.
     pub waiting: u32,

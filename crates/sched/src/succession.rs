@@ -3,7 +3,7 @@
 //! Colors that answer each other run in turns, and what one leaves in the caches is for the other. By way of the queue each turn
 //! costs a place in it and its lock, twice, and shows a thief a color that waits for next to nothing: it is taken, and the two
 //! talk from afar. So it stays out of the queue and runs when the activation that has woken it ends, within the same batch of
-//! events: nobody who waits there waits longer than for one color that has always more. Not behind an activation that is
+//! events: nobody who waits there waits longer than for one color that has a whole batch queued. Not behind an activation that is
 //! expected to take long, and not if another is woken as well: what fans out is for all cores, in the order of its waking. If
 //! the activation takes long nevertheless, a thief that comes by puts the color into the queue. Leaves out where it is kept
 //! meanwhile: the holder is the core's. Tested below.

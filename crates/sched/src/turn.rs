@@ -12,7 +12,7 @@ pub const TURN_NS: u64 = 1_000_000;
 /// Bounds of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {
-    /// Events one color may run before the next color's turn. Higher keeps caches warm, lower is fairer.
+    /// Events one color, and what follows it, may run before the next color's turn. Higher keeps caches warm, lower is fairer.
     /// Default 32, a guess between Mely's 10 and Verona's 100.
     pub batch_events: usize,
     /// Events a core may run before it looks at I/O and timers again. Default 256: at a few microseconds per event,

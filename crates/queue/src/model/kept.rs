@@ -34,8 +34,7 @@ fn a_kept_token_is_taken_once() {
             }
         }
         thief.join().unwrap();
-        assert!(kept.is_empty());
-        assert_eq!((color.len(), journal.lock().unwrap().clone()), (0, vec![(0, 0), (0, 1)]));
+        assert!(kept.is_empty() && color.is_empty());
         assert_eq!(*journal.lock().unwrap(), [(0, 0), (0, 1)]);
     });
 }

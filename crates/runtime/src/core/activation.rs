@@ -8,7 +8,7 @@ use crate::{
     costs::coldness,
     shared::add,
 };
-use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
+use std::{cell::Cell, ops::ControlFlow};
 use vermeil_queue::{Activation, Label, Ran};
 use vermeil_sched::{After, CoreIndex, HandlerIndex, Sample, Stealing, Succession, TURN_NS};
 
@@ -37,8 +37,6 @@ impl Core {
 
     /// Takes up the next color, and what follows it, for at most `batch` events; gives how many ran.
     pub(super) fn run_colors(&self, batch: usize) -> usize {
-        let activations = &self.mine().counters.activations;
-        let before = activations.load(Ordering::Relaxed);
         let (mut next, mut all) = (self.next_color(), 0);
         while let Some(token) = next {
             all += self.run_color(token, batch - all);
@@ -47,15 +45,14 @@ impl Core {
             }
             next = self.take_successor();
         }
-        self.publish_time(activations.load(Ordering::Relaxed) - before);
+        self.publish_time();
         all
     }
 
-    /// Tells the others how long they wait for so many activations: what was taken from the queue and all that followed it.
-    fn publish_time(&self, activations: u64) {
-        let (timed, took_ns) = self.timed_sum.take();
-        if let Some(one_ns) = took_ns.checked_div(timed) {
-            self.mine().hints.took(one_ns * activations);
+    /// Tells the others how long what was taken from the queue, and all that followed it, held back what waits there.
+    fn publish_time(&self) {
+        if let (took_ns, true) = self.held_back.take() {
+            self.mine().hints.took(took_ns);
         }
     }
 
@@ -113,6 +110,8 @@ impl Core {
             return false;
         }
         if self.mine().ready.is_empty() {
+            // It holds nobody back.
+            self.publish_time();
             return !self.expired.get();
         }
         let stays = self.stays(token, stays_since_ns);
@@ -183,10 +182,9 @@ impl Core {
         }
         let took_ns = self.measured_ns.get().saturating_sub(began_ns);
         self.took_ns.set(took_ns);
-        if timing.events && shared.stealing.is_on() {
-            let (timed, sum_ns) = self.timed_sum.get();
-            self.timed_sum.set((timed + 1, sum_ns + took_ns));
-        }
+        let (sum_ns, was_timed) = self.held_back.get();
+        let spent_ns = if timing.events { took_ns } else { timing.expected_ns };
+        self.held_back.set((sum_ns.saturating_add(spent_ns), was_timed || timing.events));
         ran
     }
 

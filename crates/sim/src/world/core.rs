@@ -77,11 +77,10 @@ pub(crate) struct Core {
     /// What the activation that runs has woken here, if it is to follow.
     pub(crate) succession: Succession,
     pub(crate) kept: Option<u32>,
-    /// Mean time from one color of the queue to the next, for the hint; activations since the last one, how many of them were
-    /// timed, and what those took.
+    /// What holds back those that wait, as a moving mean, for the hint; and what did since a color was taken from the queue, with
+    /// whether any of it was timed.
     pub(crate) activation_ns: u64,
-    activations: u64,
-    timed: (u64, u64),
+    held_back: (u64, bool),
     /// What others see when hints are stale.
     pub(crate) published: Cell<(u64, Hint)>,
     /// Interrupts to be paid for.
@@ -128,8 +127,7 @@ impl Core {
             succession: Succession::default(),
             kept: None,
             activation_ns: 0,
-            activations: 0,
-            timed: (0, 0),
+            held_back: (0, false),
             published: Cell::default(),
             debt_ns: 0,
             woken: false,
@@ -169,18 +167,17 @@ impl Core {
 
     /// An activation has ended.
     pub(crate) fn observe_activation(&mut self, now_ns: u64) {
-        self.activations += 1;
-        if self.is_timed {
-            let (timed, took_ns) = self.timed;
-            self.timed = (timed + 1, took_ns + now_ns.saturating_sub(self.activation_started_ns));
-        }
+        let took_ns = match self.is_timed {
+            true => now_ns.saturating_sub(self.activation_started_ns),
+            false => self.activation_expected_ns,
+        };
+        let (sum_ns, was_timed) = self.held_back;
+        self.held_back = (sum_ns + took_ns, was_timed || self.is_timed);
     }
 
-    /// What was taken from the queue has run, and all that followed it.
+    /// What was taken from the queue has run, and all that followed it; or goes on and holds nobody back.
     pub(crate) fn publish_time(&mut self) {
-        let activations = std::mem::take(&mut self.activations);
-        if let (timed @ 1.., took_ns) = std::mem::take(&mut self.timed) {
-            let took_ns = took_ns / timed * activations;
+        if let (took_ns, true) = std::mem::take(&mut self.held_back) {
             self.activation_ns = (self.activation_ns * (MEAN_WEIGHT - 1) + took_ns) / MEAN_WEIGHT;
         }
     }

@@ -259,13 +259,7 @@ impl<W: Watch> World<W> {
     }
 
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch it.
-    pub(super) fn consider_thief(
-        &mut self,
-        color: u32,
-        owner: CoreIndex,
-        by: Option<CoreIndex>,
-        at_ns: &mut u64,
-    ) {
+    fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         if self.is_searching {
             return;
         }
@@ -279,6 +273,19 @@ impl<W: Watch> World<W> {
         if wakes || self.needs_sentinel(&hint, *at_ns) {
             self.is_searching = true;
             self.wake(thief, by, at_ns);
+        }
+    }
+
+    /// Wakes a sleeping core to watch one that keeps something, if nobody does.
+    pub(super) fn consider_watch(&mut self, owner: CoreIndex, at_ns: &mut u64) {
+        let mut neighbours = self.machine.layout().neighbours(owner).iter().copied();
+        let watcher = neighbours.find(|&core| self.is_asleep(core)).filter(|_| !self.is_searching);
+        let hint = self.hint_of(owner, *at_ns);
+        if let Some(watcher) = watcher
+            && self.needs_sentinel(&hint, *at_ns)
+        {
+            self.is_searching = true;
+            self.wake(watcher, Some(owner), at_ns);
         }
     }
 

@@ -41,9 +41,9 @@ impl<W: Watch> World<W> {
     }
 
     /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
-    /// finds something.
+    /// finds something; and one that watches, if this one did.
     fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
-        if self.is_searching || !self.anything_stealable(by) {
+        if self.is_searching || !self.anything_stealable(by) && !self.anything_unwatched(by) {
             return;
         }
         let thief = self.victims(by).find(|&core| self.is_asleep(core));

@@ -344,6 +344,7 @@ impl<W: Watch> World<W> {
         }
         let state = self.core(core);
         if !state.ready.has_work() {
+            state.publish_time();
             return !state.expired;
         }
         let stays = self.stays(core, color, *at_ns);
