@@ -33,6 +33,7 @@ mod reload;
 mod sandbox;
 mod serve;
 mod server;
+mod signals;
 mod slow;
 pub mod status;
 pub mod supervise;

@@ -19,11 +19,11 @@ use crate::{
     options::ServeOptions,
     serve::connections_that_fit,
     server::Server,
+    signals,
     status::{self, Life, Sources, Status},
     voice::say,
 };
 use bytes::Bytes;
-use rustix::process::{Signal, getpid, kill_process};
 use std::{
     io,
     net::SocketAddr,
@@ -393,20 +393,13 @@ impl Overseer for Running {
         present.agent.clear();
         present.server.balancing.let_go();
         present.server.hand_over();
-        stop_for(pid);
+        signals::stop_for(pid);
     }
 }
 
 /// Says that a process did not come to serve.
 pub(crate) fn say_kept(pid: u32) {
     say(format_args!("process {pid}, which was to take over, has not come to serve: going on as before"));
-}
-
-/// Has this process drain, since process `pid` has taken over.
-pub(crate) fn stop_for(pid: u32) {
-    say(format_args!("process {pid} has taken over"));
-    // To ourselves; it cannot fail.
-    let _ = kill_process(getpid(), Signal::TERM);
 }
 
 /// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.

@@ -21,13 +21,14 @@ use crate::{
     reload::{Running, Started},
     sandbox::{self, Rights},
     server::Server,
+    signals,
     supervise::Assigned,
     trace::{EVENTS_PER_CORE, Trace},
     voice::say,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
+    consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
 };
 use std::{
@@ -173,6 +174,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         None => bind_agent(&options, &mut inherited)?,
     };
     let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
+    let agent_kept = cloned(&agent)?;
     let watch = match assigned {
         Some(assigned) => Watch::Supervisor(Box::new(assigned)),
         None => Watch::Control(Bound::at(&options.control, &mut inherited)?),
@@ -194,7 +196,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
+    let mut signals = signals::watch().map_err(ServeError::Signals)?;
     let watch = watch.start();
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
     let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
@@ -207,7 +209,14 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
     cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
         .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
-    inherited.finish(changeovers, &server.balancing, &options.cpus);
+    let is_called_off = inherited.is_called_off(&mut signals);
+    match is_called_off {
+        false => inherited.finish(changeovers, &server.balancing, &options.cpus),
+        true => {
+            drop(inherited);
+            server.hand_over();
+        }
+    }
     if matches!(watch, Watch::Control(_)) {
         privileges::say_who(&options);
     }
@@ -222,7 +231,6 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
     let subject = Subject { server: server.clone(), programs: of_programs };
     let is_wanted = options.balancers.is_wanted();
-    let agent_kept = cloned(&agent)?;
     let agent = is_wanted.then(|| Agent::start(agent, Measuring::new(subject))).flatten();
     let running = Arc::new(Running::new(Started {
         handle: runtime.handle(),
@@ -235,7 +243,10 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         agent: agent_kept,
     }));
     running.server().watched_by(&running);
-    let (control, hang_up) = watch.begin(&running, &bound, &about)?;
+    let (control, hang_up) = match is_called_off {
+        false => watch.begin(&running, &bound, &about)?,
+        true => watch.call_off(),
+    };
     let ended = run(runtime, &running, signals, hang_up, agent);
     if let Some(control) = control {
         control.close();
@@ -318,6 +329,14 @@ impl Watch<Result<Control, String>> {
                 assigned.obey(running.clone()).map_err(ServeError::Supervisor)?;
                 Ok((None, HangUp::LogOnly))
             }
+        }
+    }
+
+    /// Instead: another server goes on, and is the one to be asked.
+    fn call_off(self) -> (Option<Control>, HangUp) {
+        match self {
+            Self::Control(control) => (control.ok(), HangUp::LogOnly),
+            Self::Supervisor(_) => (None, HangUp::LogOnly),
         }
     }
 }
@@ -473,19 +492,18 @@ fn run(
     wait_for_stop(&mut signals, running, hang_up);
     let Timeouts { leave, drain: patience, .. } = running.server().timeouts;
     // Balancers see the server that took over, which is ready.
-    let is_handed_over = running.server().is_handed_over();
-    let leave = if is_handed_over { Duration::ZERO } else { leave };
-    if let Some(agent) = agent.take_if(|_| is_handed_over) {
+    let is_handed_over = || running.server().is_handed_over();
+    if let Some(agent) = agent.take_if(|_| is_handed_over()) {
         agent.stop();
     }
-    if !is_handed_over {
+    if !is_handed_over() {
         running.server().leave();
     }
     let impatient = AtomicBool::new(false);
     let end = signals.handle();
     thread::scope(|scope| {
         scope.spawn(|| watch_for_second(&mut signals, running, &impatient));
-        wait_for_balancers(leave, &impatient);
+        wait_for_balancers(leave, || impatient.load(Ordering::Acquire) || is_handed_over());
         say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
         running.server().drain();
         cores::drain(&runtime.handle());
@@ -501,14 +519,14 @@ fn run(
     }
 }
 
-/// Leaves balancers time to notice that this server is not ready any more.
-fn wait_for_balancers(leave: Duration, impatient: &AtomicBool) {
-    if leave.is_zero() {
+/// Leaves balancers time to notice that this server is not ready any more, unless that is not wanted.
+fn wait_for_balancers(leave: Duration, is_unwanted: impl Fn() -> bool) {
+    if leave.is_zero() || is_unwanted() {
         return;
     }
     say(format_args!("no longer ready; draining in {} s", leave.as_secs_f64()));
     let begun = Instant::now();
-    while begun.elapsed() < leave && !impatient.load(Ordering::Acquire) {
+    while begun.elapsed() < leave && !is_unwanted() {
         thread::park_timeout(LEAVE_LOOK.min(leave));
     }
 }
@@ -518,6 +536,7 @@ fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) {
         match signal {
             SIGHUP if hang_up == HangUp::Reload => reload(running),
             SIGHUP | SIGUSR1 => running.reopen_log(),
+            signals::TAKEN_OVER if !running.server().is_handed_over() => {}
             _ => return,
         }
     }
@@ -527,6 +546,7 @@ fn watch_for_second(signals: &mut Signals, running: &Running, impatient: &Atomic
     for signal in signals.forever() {
         match signal {
             SIGHUP | SIGUSR1 => running.reopen_log(),
+            signals::TAKEN_OVER => {}
             _ => impatient.store(true, Ordering::Release),
         }
     }

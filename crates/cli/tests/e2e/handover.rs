@@ -1,13 +1,17 @@
 //! `--take-over`: another server serves the same addresses, and nobody notices; or it cannot start, and nobody notices either.
 
-use crate::support::{Io, Process, Server, Site, noise, on_both, until, vermeil};
-use rustix::process::{Signal, geteuid};
+use crate::support::{Content, Io, Process, Server, Site, noise, on_both, until, vermeil};
+use rustix::{
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send},
+    process::{Signal, geteuid},
+};
 use serde_json::Value;
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener},
-    os::unix::net::UnixStream,
+    io::{IoSliceMut, Read as _, Write as _},
+    mem::MaybeUninit,
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
@@ -19,6 +23,9 @@ on_both!(
     every_way_to_balance_follows_every_other,
     one_that_cannot_start_changes_nothing,
     while_one_takes_over_no_other_configuration_is_taken,
+    one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving,
+    who_takes_over_from_one_that_stops_cuts_none_of_its_requests,
+    one_that_stops_leaves_its_control_socket_to_the_next_one,
     a_command_line_takes_over_from_another_user_of_ports_and_agent_checks,
     addresses_that_the_next_one_does_not_want_are_closed,
     without_a_server_it_starts_as_always,
@@ -189,6 +196,107 @@ fn while_one_takes_over_no_other_configuration_is_taken(io: Io) {
     }
 }
 
+/// Whether a process has come to wait for SIGTERM; or has ended.
+fn minds_being_stopped(process: &Process) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.map_or(u64::MAX, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+    caught & 1 << (Signal::TERM.as_raw() - 1) != 0
+}
+
+/// The signal waited, so the next one took over, had the other end, and then ended too.
+fn one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving(io: Io) {
+    let site = Site::new();
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let file = configure(io, &site, instances);
+        let mut server = Server::of_file(&file);
+        // One that was faster than the signal has taken over.
+        until("one is told in time", || {
+            let next = Process::spawn(vermeil(&["serve", "--config", file.to_str().unwrap(), "--take-over"]));
+            until("it minds signals", || minds_being_stopped(&next).then_some(()));
+            next.signal(Signal::TERM);
+            assert_eq!(next.wait(), Some(0), "{}", next.stderr());
+            until("it has said all", || next.stderr().contains("vermeil: stopped: ").then_some(()));
+            let said = format!("told to stop before it served: process {} goes on\n", server.pid());
+            if next.stderr().contains(&said) {
+                assert!(!next.stderr().contains("took over"), "{}", next.stderr());
+                return Some(());
+            }
+            assert_eq!(server.wait(), Some(0), "{}", next.stderr());
+            server = Server::of_file(&file);
+            None
+        });
+        server.says("which was to take over, has not come to serve: going on as before\n");
+        assert_eq!(status(&site.outside("control"))["pid"], server.pid());
+        assert_eq!(server.get("/").status, 200);
+        server.signal(Signal::HUP);
+        server.says("vermeil: reloaded: ");
+        server.stops_clean();
+    }
+}
+
+/// Takes over as far as to have the sockets, in a link that nobody has read.
+fn begin_to_take_over(control: &Path) -> OwnedFd {
+    let mut stream = UnixStream::connect(control).unwrap();
+    stream.write_all(b"take over\n").unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(&stream, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags).unwrap();
+    let link = ancillary.drain().find_map(|content| match content {
+        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+        _ => None,
+    });
+    link.expect("a link")
+}
+
+/// It was the second signal to stop.
+fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
+    let site = Site::new();
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let agent = free_port();
+        let server = Server::of_file(&configure(io, &site, &format!("agent = \"{agent}\"\n{instances}")));
+        let told = || {
+            let mut line = String::new();
+            TcpStream::connect(agent).unwrap().read_to_string(&mut line).unwrap();
+            line
+        };
+        let mut busy = server.client();
+        busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
+        let link = begin_to_take_over(&site.outside("control"));
+        server.signal(Signal::TERM);
+        server.says("draining, at most 30 s");
+        assert_eq!(told(), "drain\n", "nobody has taken over yet");
+        send(&link, br#"{"descriptors":0,"body":{"has_control":true}}"#, SendFlags::empty()).unwrap();
+        server.says(&format!("vermeil: process {} has taken over\n", std::process::id()));
+        assert!(told().starts_with("ready up "), "as the one that has taken over");
+        busy.send("\r\n");
+        let last = busy.read(Content::Follows);
+        assert!(last.status == 200 && last.closes(), "{server:?}");
+        server.says("vermeil: stopped: ");
+        assert_eq!(server.wait(), Some(0), "{server:?}");
+    }
+}
+
+/// It removed the name, under which the next one could not be asked then.
+fn one_that_stops_leaves_its_control_socket_to_the_next_one(io: Io) {
+    let site = Site::new();
+    let control = site.outside("control");
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let server = Server::of_file(&configure(io, &site, instances));
+        let link = begin_to_take_over(&control);
+        server.stops_clean();
+        assert!(UnixStream::connect(&control).is_ok(), "the link has the socket");
+        // What nobody has any more is in nobody's way.
+        drop(link);
+        let next = Server::of_file(&configure(io, &site, instances));
+        assert_eq!(status(&control)["pid"], next.pid());
+        next.stops_clean();
+        assert!(!control.exists());
+    }
+}
+
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -207,7 +315,7 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
     }
     let told = || {
         let mut line = String::new();
-        std::net::TcpStream::connect(&agent).unwrap().read_to_string(&mut line).unwrap();
+        TcpStream::connect(&agent).unwrap().read_to_string(&mut line).unwrap();
         line
     };
     let server = Server::start(io, &site, &args);
@@ -223,7 +331,7 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
     until("only the next one answers", || told().starts_with("ready up ").then_some(()));
     assert_eq!(next.get("/").status, 200);
     busy.send("\r\n");
-    let last = busy.read(crate::support::Content::Follows);
+    let last = busy.read(Content::Follows);
     assert!(last.status == 200 && last.closes(), "{server:?}");
     ends(&server, next.pid());
     assert!(told().starts_with("ready up "), "{next:?}");

@@ -100,8 +100,10 @@ impl Observed for Measuring {
     }
 
     fn told(&self) -> Told {
-        match self.subject.server.is_leaving() {
+        let server = &self.subject.server;
+        match server.is_leaving() && !server.is_handed_over() {
             true => Told::Drain,
+            // Who asks means the server that has taken over too.
             false => Told::Weight(self.board().weight()),
         }
     }

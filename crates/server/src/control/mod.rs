@@ -157,7 +157,13 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &dyn Overseer) {
         ];
         fds.extend(taker.iter().map(|taker| PollFd::from_borrowed_fd(taker.as_fd(), PollFlags::IN)));
         match poll(&mut fds, None) {
-            Ok(_) if !fds[1].revents().is_empty() => return,
+            Ok(_) if !fds[1].revents().is_empty() => {
+                if taker.is_some() {
+                    // It has the socket. Should it not come to serve, the name is one that an ended server left behind.
+                    place.leave_name();
+                }
+                return;
+            }
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,

@@ -9,8 +9,12 @@ use std::{
         unix::net::UnixStream,
     },
     path::Path,
+    time::{Duration, Instant},
 };
 use vermeil_spawn::socket;
+
+/// How long a message may take that has begun to come. Guess: it is sent at once, unless by somebody else's program.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All that a server listens on.
 pub(crate) struct Handing {
@@ -64,7 +68,7 @@ impl Taker {
 
     /// To be called when there is something to hear: whether it serves, and if so, whether it has the control socket.
     pub(crate) fn serves(&mut self) -> Option<HasControl> {
-        let Serves { has_control } = self.messages.receive(None).ok()??.0;
+        let Serves { has_control } = self.messages.receive(Some(Instant::now() + PATIENCE)).ok()??.0;
         Some(if has_control { HasControl::Yes } else { HasControl::No })
     }
 }

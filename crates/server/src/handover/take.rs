@@ -7,8 +7,10 @@ use crate::{
     listen::Listening,
     messages::Messages,
     options::ServeOptions,
+    signals,
     voice::say,
 };
+use signal_hook::iterator::Signals;
 use std::{
     fs, io,
     net::SocketAddr,
@@ -144,6 +146,16 @@ impl Inherited {
         self.control.take_if(is_there).map(|(_, socket)| socket.into())
     }
 
+    /// Whether this server, which is about to take over, has been told to stop; then the other one goes on, which is said.
+    pub(crate) fn is_called_off(&self, signals: &mut Signals) -> bool {
+        let Some((_, pid)) = &self.from else { return false };
+        let is_called_off = signals::ask_to_stop(signals);
+        if is_called_off {
+            say(format_args!("told to stop before it served: process {pid} goes on"));
+        }
+        is_called_off
+    }
+
     /// This server serves: has the other let go, waits until it has, and changes what was prepared.
     pub(crate) fn finish(self, changeovers: Vec<Changeover>, balancing: &Balancing, cpus: &[CpuId]) {
         self.have_it_let_go();
@@ -161,6 +173,9 @@ impl Inherited {
         }
         match heard {
             Ok(_) => say(format_args!("took over from process {pid}, which drains")),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                say(format_args!("took over from process {pid}, which has ended"));
+            }
             Err(error) => say(format_args!("process {pid} does not let go ({error}); stop it")),
         }
     }

@@ -30,10 +30,11 @@ use crate::{
     options::ServeOptions,
     privileges::{self, When},
     serve::{Ended, ServeError, bind_agent, cloned, describe_addresses, watch_over},
+    signals,
     voice::say,
 };
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
+    consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
 };
 use std::{ffi::OsString, process::ExitStatus, sync::Arc};
@@ -67,7 +68,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     // An instance whose programs run as others is started by the superuser, and gives that up itself.
     privileges::give_up(&options, When::BeforePrograms)?;
     privileges::say_who(&options);
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(ServeError::Signals)?;
+    let mut signals = signals::watch().map_err(ServeError::Signals)?;
     let control = control.start();
     let line = format!("balance: {}", balancing.line);
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
@@ -76,19 +77,25 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force));
     let keepers =
         supervisor.start().map_err(|(number, why)| ServeError::Instance { number, why: why.to_string() })?;
-    supervisor.take_over(inherited, changeovers);
-
-    describe_addresses(&what, &supervisor.listening());
-    say(format_args!(
-        "cores: {cores} in {instances} instances; process {} watches over them",
-        std::process::id()
-    ));
-    say(format_args!("{line}"));
-    let control = watch_over(control);
-    if let Some(control) = &control {
-        control.watch(supervisor.clone());
-    }
-    notify::serves();
+    let control = if inherited.is_called_off(&mut signals) {
+        drop(inherited);
+        supervisor.hand_all_over();
+        control.ok()
+    } else {
+        supervisor.take_over(inherited, changeovers);
+        describe_addresses(&what, &supervisor.listening());
+        say(format_args!(
+            "cores: {cores} in {instances} instances; process {} watches over them",
+            std::process::id()
+        ));
+        say(format_args!("{line}"));
+        let control = watch_over(control);
+        if let Some(control) = &control {
+            control.watch(supervisor.clone());
+        }
+        notify::serves();
+        control
+    };
     let mut agent = (!agent.is_empty()).then(|| Agent::start(agent, Sum::new(supervisor.clone()))).flatten();
     let stop = obey_signals(signals, &supervisor);
     if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
@@ -116,6 +123,7 @@ fn obey_signals(mut signals: Signals, supervisor: &Supervisor) -> Stopping {
         match signal {
             SIGHUP => hang_up(supervisor),
             SIGUSR1 => supervisor.reopen_logs(),
+            signals::TAKEN_OVER if !supervisor.is_handed_over() => {}
             _ => break,
         }
     }
@@ -140,6 +148,7 @@ impl Stopping {
                 for signal in signals.forever() {
                     match signal {
                         SIGHUP | SIGUSR1 => supervisor.reopen_logs(),
+                        signals::TAKEN_OVER => {}
                         _ => supervisor.drain(),
                     }
                 }

@@ -37,7 +37,7 @@ impl Observed for Sum {
     }
 
     fn told(&self) -> Told {
-        if self.supervisor.is_stopping() {
+        if self.supervisor.is_stopping() && !self.supervisor.is_handed_over() {
             return Told::Drain;
         }
         let cores = self.supervisor.members().iter().map(|member| member.instance.cpus.len());

@@ -18,7 +18,8 @@ use crate::{
     handover::{Handing, Inherited},
     listen::Listening,
     options::ServeOptions,
-    reload::{ReloadError, listen_on_added, say_kept, stop_for},
+    reload::{ReloadError, listen_on_added, say_kept},
+    signals,
     status::{InstanceStatus, Status},
     voice::say,
 };
@@ -63,6 +64,8 @@ pub(super) struct Supervisor {
     reloads: AtomicU64,
     /// Whether another process is taking over, or has.
     handing_over: AtomicBool,
+    /// Whether another process serves instead.
+    handed_over: AtomicBool,
     since: Instant,
 }
 
@@ -97,6 +100,7 @@ impl Supervisor {
             stops: Condvar::new(),
             reloads: AtomicU64::new(0),
             handing_over: AtomicBool::new(false),
+            handed_over: AtomicBool::new(false),
             since: Instant::now(),
         }
     }
@@ -261,9 +265,15 @@ impl Supervisor {
         inherited.finish(changeovers, &self.balancing, &cpus);
     }
 
-    /// Whether another process has taken over, once this one is told to stop.
+    /// Another process serves instead: when this one stops, balancers need not be told.
+    pub(super) fn hand_all_over(&self) {
+        self.handed_over.store(true, Ordering::Release);
+        self.ask_all(&Order::HandedOver, |_| Vec::new(), STATUS_PATIENCE);
+    }
+
+    /// Whether another process serves instead.
     pub(super) fn is_handed_over(&self) -> bool {
-        self.handing_over.load(Ordering::Relaxed)
+        self.handed_over.load(Ordering::Acquire)
     }
 
     /// Has all instances open their logs anew.
@@ -451,8 +461,8 @@ impl Overseer for Supervisor {
     fn let_go(&self, pid: u32) {
         self.in_force.write().expect("nothing panics under this lock").agent.clear();
         self.balancing.let_go();
-        self.ask_all(&Order::HandedOver, |_| Vec::new(), STATUS_PATIENCE);
-        stop_for(pid);
+        self.hand_all_over();
+        signals::stop_for(pid);
     }
 }
 
