@@ -2,8 +2,9 @@
 //! none, and no request is lost.
 
 use super::{installed, site, whole, writable, write};
-use crate::support::{Content, Io, Server, Site, on_both, until};
+use crate::support::{Content, Io, Server, Site, on_both, until, vermeil};
 use rustix::process::{Signal, geteuid};
+use serde_json::Value;
 use std::{
     fs,
     path::Path,
@@ -65,6 +66,16 @@ fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
 
 const TAKEN: &str = "vermeil: reloaded: ";
 const REFUSED: &str = "the configuration stays as it is, because the new one is refused";
+
+/// Requests that wait for the first pool of a host that is running.
+fn queued(server: &Server) -> u64 {
+    let said = server.stderr();
+    let control =
+        said.lines().find_map(|line| line.strip_prefix("vermeil: control: ")).expect("a control socket");
+    let output = vermeil(&["status", "--control", control, "--json"]).output().expect("the program starts");
+    let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    status["instances"][0]["php_pools_used"][0]["pool"]["queue"].as_u64().expect("a pool of a host")
+}
 
 fn ask(server: &Server, host: &str, target: &str) -> (String, String) {
     let target = format!("http://{host}{target}");
@@ -221,6 +232,7 @@ fn a_request_of_a_pool_that_goes_is_answered(io: Io) {
     until("it began", || began.exists().then_some(()));
     // Waits for the only child.
     waits.ask("GET", "http://b/wait.php", &[]);
+    until("the second one waits", || (queued(&server) == 1).then_some(()));
     reload(&server, &site, io, &host("a", "false"), TAKEN);
     fs::write(go, "").expect("a file");
     let pid = served.read(Content::Follows).text().to_owned();
