@@ -1,9 +1,8 @@
 //! `cargo xtask test dokuwiki`: a real application in PHP, used through a real browser.
 //!
-//! DokuWiki, as Debian packages it, is unpacked below target/ without being installed, with a user and an empty wiki, and
-//! served by Vermeil with a pool of its own. Chromium logs in, writes a page, saves it, and reads it again, clicking and
-//! typing as a person does. Leaves a picture of the page behind. Where a package or the browser cannot be had it is
-//! skipped, loudly. How the browser is driven stands in `dokuwiki/browser.rs`.
+//! DokuWiki (`vermeil_bench::dokuwiki`) is served by Vermeil with a pool of its own. Chromium logs in, writes a page, saves it, and
+//! reads it again, clicking and typing as a person does. Leaves a picture of the page behind. Where a package or the browser
+//! cannot be had it is skipped, loudly. How the browser is driven stands in `dokuwiki/browser.rs`.
 
 mod browser;
 
@@ -14,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use vermeil_bench::dokuwiki::{USER, Wiki};
 use vermeil_bench::peers::find_program;
 
 use crate::error::{Error, Result};
@@ -22,46 +22,11 @@ use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
 use browser::Browser;
 
-/// The wiki, and what of its dependencies it needs for pages; none of them is installed.
-const PACKAGES: [&str; 8] = [
-    "dokuwiki",
-    "libjs-jquery",
-    "libjs-jquery-cookie",
-    "libjs-jquery-ui",
-    "libphp-simplepie",
-    "php-geshi",
-    "php-phpseclib",
-    "php-random-compat",
-];
-
 /// How long the server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks whether it does.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Makes the wiki `$1` out of the packages unpacked in `$2`. Links lead out of the served folder, so copies replace them.
-const SET_UP: &str = r#"set -e
-rm -rf "$1"; mkdir -p "$1/conf"
-cp -r "$2/usr/share/dokuwiki" "$1/site"
-rm -f "$1/site/lib/tpl" "$1/site/lib/plugins" "$1/site/.htaccess"
-cp -rL "$2/var/lib/dokuwiki/lib/tpl" "$2/var/lib/dokuwiki/lib/plugins" "$1/site/lib/"
-cp -r "$2/var/lib/dokuwiki/data" "$1/data"
-find "$2/etc/dokuwiki" -type f -exec cp {} "$1/conf/" \;
-grep -rlE '/usr/share/(php|javascript)' "$1/site" | xargs sed -i "s,/usr/share/\(php\|javascript\),$2/usr/share/\1,g"
-cat > "$1/site/inc/preload.php" <<END
-<?php if (!defined('DOKU_CONF')) { define('DOKU_CONF', '$1/conf/'); define('DOKU_MAIN_CONF', '$1/conf/'); }
-END
-cat > "$1/conf/local.php" <<END
-<?php
-\$conf['savedir'] = '$1/data';
-\$conf['useacl'] = 1;
-END
-printf 'painter:%s:Painter:painter@example.org:user\n' "$(printf pearl | md5sum | cut -d' ' -f1)" > "$1/conf/users.auth.php"
-printf '*\t@ALL\t1\n*\t@user\t8\n' > "$1/conf/acl.auth.php"
-chmod -R a+rX "$1" "$2"
-chmod -R a+rwX "$1/data" "$1/conf"
-"#;
 
 /// What is written on the page.
 const TEXT: &str = "====== Pearls ======\n\nWritten **by hand** in a browser.";
@@ -86,44 +51,23 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Unpacks the wiki into a folder of its own that PHP's user reaches; it goes with the value.
-fn prepare() -> Result<tempfile::TempDir> {
+/// The wiki, after what it is used with.
+fn prepare() -> Result<Wiki> {
     packages::install_browser()?;
-    for program in ["apt-get", "dpkg-deb", "chromium", "php-fpm8.2"] {
+    for program in ["chromium", "php-fpm8.2"] {
         find_program(program).ok_or_else(|| Error::form(program, "is not here"))?;
     }
-    let folder = tempfile::Builder::new().prefix("vermeil-dokuwiki-").tempdir();
-    let folder = folder.map_err(Error::path("make a folder in", Path::new("/tmp")))?;
-    run_command(Command::new("chmod").arg("755").arg(folder.path()))?;
-    let unpacked = folder.path().join("packages");
-    run_command(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder.path()))?;
-    for package in packages_in(folder.path())? {
-        run_command(Command::new("dpkg-deb").arg("-x").arg(package).arg(&unpacked))?;
-    }
-    run_command(
-        Command::new("sh").args(["-c", SET_UP, "sh"]).arg(folder.path().join("wiki")).arg(&unpacked),
-    )?;
-    Ok(folder)
-}
-
-fn packages_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(Error::path("list", folder))?;
-    let files = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<_> =
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
-    // The wiki first: it links to what others bring as folders.
-    files.sort();
-    Ok(files)
+    Ok(Wiki::prepare()?)
 }
 
 /// Logs in, writes a page, saves it and reads it again.
-fn use_it(server: &Server, program: &Path, wiki: &tempfile::TempDir, picture: &Path) -> Result<()> {
-    let mut browser = Browser::start(program, &wiki.path().join("browser"))?;
+fn use_it(server: &Server, program: &Path, wiki: &Wiki, picture: &Path) -> Result<()> {
+    let mut browser = Browser::start(program, &wiki.folder().join("browser"))?;
     let page = |rest: &str| format!("http://{}/doku.php?id=pearls{rest}", server.address);
     browser.go(&page("&do=login"))?;
     browser.until("document.querySelector('#dw__login')")?;
-    browser.type_into("#dw__login input[name=u]", "painter")?;
-    browser.type_into("#dw__login input[name=p]", "pearl")?;
+    browser.type_into("#dw__login input[name=u]", USER.0)?;
+    browser.type_into("#dw__login input[name=p]", USER.1)?;
     browser.click("#dw__login button[type=submit]")?;
     browser.until("document.querySelector('#dokuwiki__usertools .user')")?;
     println!("logged in: {}", browser.value("document.querySelector('.user').innerText")?);
@@ -142,7 +86,7 @@ fn use_it(server: &Server, program: &Path, wiki: &tempfile::TempDir, picture: &P
     browser.until("document.querySelector('.page strong').innerText == 'by hand'")?;
     browser.until("[...document.images].every(image => image.naturalWidth > 0)")?;
     println!("read: {}", browser.value("document.querySelector('.page').innerText")?);
-    let base64 = wiki.path().join("picture");
+    let base64 = wiki.folder().join("picture");
     fs::write(&base64, browser.picture()?).map_err(Error::path("write", &base64))?;
     let file = File::create(picture).map_err(Error::path("create", picture))?;
     run_command(Command::new("base64").arg("-d").arg(&base64).stdout(file))
@@ -157,12 +101,12 @@ struct Server {
 }
 
 impl Server {
-    fn start(program: &Path, wiki: &tempfile::TempDir) -> Result<Self> {
+    fn start(program: &Path, wiki: &Wiki) -> Result<Self> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let address = free.map_err(Error::path("find a port on", Path::new("127.0.0.1")))?;
-        let control = wiki.path().join("control");
+        let control = wiki.folder().join("control");
         let mut command = Command::new(program);
-        command.arg("serve").arg(wiki.path().join("wiki/site")).args(["--php", "--php-children", "4"]);
+        command.arg("serve").arg(wiki.site()).args(["--php", "--php-children", "4"]);
         command.args(["--log", "off", "--listen", &address.to_string(), "--control"]).arg(&control);
         command.stdin(Stdio::null());
         let process = command.spawn().map_err(Error::path("start", program))?;

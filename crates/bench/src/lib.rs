@@ -25,6 +25,7 @@ pub mod runtime;
 pub mod serve;
 pub mod sim;
 
+pub mod dokuwiki;
 pub mod peers;
 pub mod probe;
 pub mod site;

@@ -1,19 +1,21 @@
 //! The bench of PHP over FastCGI: what a request costs the server that passes it on, and what it costs PHP.
 //!
-//! Vermeil, nginx and Apache use the same pool of php-fpm, on one cpu with them; the load has the other. Two programs: one that
-//! says hello, so that all but nothing is left of PHP, and `phpinfo()`, some 80 KB. nginx is there twice: as Debian
-//! ships it, which opens a connection for each request, and tuned, which keeps as many as there are children. That serves no more
-//! users than children, so there is a load of so many too. What is left without PHP is seen with an application that only says what
-//! it was asked for, on all cpus. Rounds are interleaved and their order rotates. What becomes of the numbers stands in `report`.
-//! Below them all is a floor: a loop that receives and sends on either side, and does nothing else.
+//! Vermeil, nginx and Apache use the same pool of php-fpm, on one cpu with them; the load has the other. Three programs: one that
+//! says hello, so that all but nothing is left of PHP, `phpinfo()`, some 80 KB, and a wiki, in which PHP has work to do. nginx is there
+//! twice: as Debian ships it, which opens a connection for each request, and tuned, which keeps as many as there are children. That
+//! serves no more users than children, so there is a load of so many too. What is left without PHP is seen with an application that
+//! only says what it was asked for, on all cpus. Rounds are interleaved and their order rotates. What becomes of the numbers stands
+//! in `report`. Below them all is a floor: a loop that receives and sends on either side, and does nothing else.
 
 mod report;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::dokuwiki::{self, Wiki};
 use crate::machine::Cpus;
 use crate::measure::CpuTime;
 use crate::network::{Network, Spread};
@@ -22,7 +24,7 @@ use crate::peers::process::Process;
 use crate::peers::vermeil::{self, Io};
 use crate::peers::{Pool, Setting, apache, echo, floor, fpm, is_here, nginx};
 use crate::points::{Key, Points};
-use crate::probe::Target;
+use crate::probe::{self, Target};
 use crate::report::Report;
 use crate::site::Site;
 use crate::size::Size;
@@ -42,18 +44,32 @@ const CHILDREN: usize = 4;
 /// it may be asked for.
 const ECHO_CHILDREN: usize = 2 * CONNECTIONS;
 /// What is asked for, and by how many.
-const CASES: [Case; 4] = [
-    Case { name: "hello", behind: Behind::Php("<?php echo 'hello';"), connections: CONNECTIONS },
-    Case { name: "hello-4", behind: Behind::Php("<?php echo 'hello';"), connections: CHILDREN },
-    Case { name: "phpinfo", behind: Behind::Php("<?php phpinfo();"), connections: CONNECTIONS },
-    Case { name: "echo", behind: Behind::Echo, connections: CONNECTIONS },
+const CASES: [Case; 5] = [
+    Case { name: "hello", behind: Behind::Php(HELLO), says: "hello", connections: CONNECTIONS },
+    Case { name: "hello-4", behind: Behind::Php(HELLO), says: "hello", connections: CHILDREN },
+    Case {
+        name: "phpinfo",
+        behind: Behind::Php("<?php phpinfo();"),
+        says: "PHP Version",
+        connections: CONNECTIONS,
+    },
+    Case { name: "dokuwiki", behind: Behind::Wiki, says: dokuwiki::START.1, connections: CHILDREN },
+    Case { name: "echo", behind: Behind::Echo, says: "/echo.php", connections: CONNECTIONS },
 ];
+/// How much of a wrong answer an error quotes.
+const QUOTE_CHARS: usize = 300;
+const HELLO: &str = "<?php echo 'hello';";
+/// The least that a run of the smoke size lasts: a page of the wiki takes PHP a tenth of a second when it is new to it, and several
+/// on a busy machine.
+const SMOKE_MIN: Duration = Duration::from_millis(500);
 
 /// A program under a load.
 struct Case {
     /// In rows, and of its file.
     name: &'static str,
     behind: Behind,
+    /// A text of the answer.
+    says: &'static str,
     connections: usize,
 }
 
@@ -62,16 +78,18 @@ struct Case {
 enum Behind {
     /// PHP, on the server's cpu; it runs this.
     Php(&'static str),
+    /// PHP, on the server's cpu; it runs a wiki, and is asked for its start page.
+    Wiki,
     /// The application that is no PHP, on all cpus, as the server then is too. It is asked for a file as if it were.
     Echo,
 }
 
 impl Case {
-    /// The content of its file.
-    fn code(&self) -> &'static str {
+    /// The path that is asked for.
+    fn path(&self) -> String {
         match self.behind {
-            Behind::Php(code) => code,
-            Behind::Echo => "",
+            Behind::Php(_) | Behind::Echo => format!("/{}.php", self.name),
+            Behind::Wiki => dokuwiki::START.0.into(),
         }
     }
 
@@ -141,7 +159,7 @@ impl Server {
             Self::NginxTuned => nginx::php_command(setting, pool, pool.children.min(case.connections)),
             Self::Apache => apache::php_command(setting, pool),
             Self::Floor => {
-                let script = setting.root.join(format!("{}.php", case.name));
+                let script = setting.root.join(case.path().trim_start_matches('/'));
                 Ok(floor::php_command(setting, &options.binary("vermeil-floor"), pool, &script))
             }
         }
@@ -159,8 +177,13 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     if !servers.is_empty() {
         let (site, cpus) = (Site::new(&[])?, Cpus::allowed()?);
         for case in CASES {
-            let path = site.root().join(format!("{}.php", case.name));
-            fs::write(&path, case.code()).map_err(Error::path("write", &path))?;
+            let code = match case.behind {
+                Behind::Php(code) => code,
+                Behind::Echo => "",
+                Behind::Wiki => continue,
+            };
+            let path = site.root().join(case.path().trim_start_matches('/'));
+            fs::write(&path, code).map_err(Error::path("write", &path))?;
         }
         let (php, echo) = (site.state_folder("php-fpm")?, site.state_folder("echo")?);
         let bench = Bench {
@@ -172,13 +195,14 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
             echo: echo::start(&options.binary("vermeil-echo"), &echo, ECHO_CHILDREN)?,
             echo_socket: fpm::socket(&echo),
             wrk: Wrk::new(&php, cpus.client)?,
+            wiki: wiki_here(options.size)?,
             site,
         };
         for round in 0..options.rounds {
             let mut order = servers.clone();
             order.rotate_left(round % servers.len());
             for server in order {
-                for case in CASES.iter().filter(|case| case.is_for(server)) {
+                for case in CASES.iter().filter(|case| case.is_for(server) && bench.has(case)) {
                     bench.sample(server, case, &mut points)?;
                 }
             }
@@ -194,7 +218,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 /// # Errors
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
-    let report = run(options, stop)?;
+    let duration = options.duration.max(SMOKE_MIN);
+    let report = run(&Options { duration, ..options.clone() }, stop)?;
     let here = servers_here(options.size)?;
     report.check(&here.iter().map(|server| (server.name(), "server_us")).collect::<Vec<_>>())?;
     Ok(report)
@@ -213,6 +238,17 @@ fn servers_here(size: Size) -> Result<Vec<Server>> {
     Ok(here)
 }
 
+/// The wiki. Where it cannot be had, a full run cannot be made, and one of the smoke size goes without it, loudly.
+fn wiki_here(size: Size) -> Result<Option<Wiki>> {
+    match (Wiki::prepare(), size) {
+        (Err(why), Size::Smoke) => {
+            eprintln!("SKIPPED: dokuwiki: {why}");
+            Ok(None)
+        }
+        (wiki, _) => wiki.map(Some),
+    }
+}
+
 /// What all runs need.
 struct Bench<'a> {
     options: &'a Options,
@@ -224,24 +260,41 @@ struct Bench<'a> {
     echo: Process,
     echo_socket: PathBuf,
     wrk: Wrk,
+    wiki: Option<Wiki>,
 }
 
 impl Bench<'_> {
+    /// Whether what answers in this case is here.
+    fn has(&self, case: &Case) -> bool {
+        case.behind != Behind::Wiki || self.wiki.is_some()
+    }
+
+    /// The folder that is served.
+    fn root(&self, case: &Case) -> PathBuf {
+        match &self.wiki {
+            Some(wiki) if case.behind == Behind::Wiki => wiki.site(),
+            _ => self.site.root(),
+        }
+    }
+
     /// One start of one server, and a run of one program.
     fn sample(&self, server: Server, case: &Case, points: &mut Points) -> Result<()> {
         self.stop.check()?;
         let Case { name, connections, .. } = *case;
         let (network, address) = (&Network::Loopback, Network::Loopback.free_address()?);
-        let (root, state) = (self.site.root(), self.site.state_folder(server.name())?);
+        let (root, state) = (self.root(case), self.site.state_folder(server.name())?);
         let setting = Setting { network, address, cpu: self.cpus.server, root: &root, state: &state };
         let (answers, socket, children, spread) = match case.behind {
-            Behind::Php(_) => (&self.php, &self.php_socket, CHILDREN, Spread::OneCpu),
+            Behind::Php(_) | Behind::Wiki => (&self.php, &self.php_socket, CHILDREN, Spread::OneCpu),
             Behind::Echo => (&self.echo, &self.echo_socket, ECHO_CHILDREN, Spread::AllCpus),
         };
         let command = server.command(self.options, setting, Pool { socket, children, spread }, case)?;
         let process = Process::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;
-        let (target, load) = (Target::to(&format!("/{name}.php")), |duration| Load { connections, duration });
+        if server != Server::Floor {
+            check(&process, address, case)?;
+        }
+        let (target, load) = (Target::to(&case.path()), |duration| Load { connections, duration });
         // Fills caches, PHP's among them.
         self.wrk.run(network, address, &target, load(self.options.duration / 4), self.stop)?;
         let before = [CpuTime::of_group(process.group())?, CpuTime::of_group(answers.group())?];
@@ -263,4 +316,15 @@ impl Bench<'_> {
         eprintln!("{name:<8} {:<14} {:>7.1} µs {:>7.0} req/s", server.name(), us(0), outcome.per_second());
         process.stop()
     }
+}
+
+/// Has one answer from a server before it is measured: it must be what is asked for.
+fn check(process: &Process, address: SocketAddr, case: &Case) -> Result<()> {
+    let said = probe::page(address, &case.path()).map_err(Error::thing("ask", address))?;
+    let status = said.split_ascii_whitespace().nth(1);
+    if status == Some("200") && said.contains(case.says) {
+        return Ok(());
+    }
+    let begins: String = said.chars().take(QUOTE_CHARS).collect();
+    Err(process.failure(&format!("{} is not answered with `{}`, but {begins:?}", case.path(), case.says)))
 }

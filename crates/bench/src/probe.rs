@@ -58,6 +58,20 @@ pub fn fetch(address: SocketAddr, target: &Target) -> io::Result<Answer> {
     receive(&mut stream)
 }
 
+/// All that the server at `address` says when it is asked for `path`: by HTTP/1.0, so on a connection that ends with the answer,
+/// which no chunks divide.
+///
+/// # Errors
+/// When the server cannot be reached, or is silent for too long.
+pub fn page(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said)?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
 fn receive(stream: &mut impl Read) -> io::Result<Answer> {
     let mut bytes = Vec::new();
     let head_bytes = loop {

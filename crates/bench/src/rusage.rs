@@ -7,21 +7,29 @@ use std::time::Duration;
 
 /// Cpu time of children of this process that have ended and been waited for.
 pub fn children() -> Duration {
-    of(libc::RUSAGE_CHILDREN)
+    time(&usage(libc::RUSAGE_CHILDREN))
 }
 
 /// Cpu time of the thread that asks.
 pub fn thread() -> Duration {
-    of(libc::RUSAGE_THREAD)
+    time(&usage(libc::RUSAGE_THREAD))
 }
 
-fn of(whom: libc::c_int) -> Duration {
+/// How often the thread that asks has waited for something else than a cpu.
+pub fn sleeps() -> i64 {
+    usage(libc::RUSAGE_THREAD).ru_nvcsw
+}
+
+fn usage(whom: libc::c_int) -> libc::rusage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: there is room for one record, and the call writes no more.
     let refused = unsafe { libc::getrusage(whom, usage.as_mut_ptr()) };
     assert_eq!(refused, 0, "getrusage refuses only what it does not know");
     // SAFETY: all zeros are a record, and the call has filled it.
-    let usage = unsafe { usage.assume_init() };
+    unsafe { usage.assume_init() }
+}
+
+fn time(usage: &libc::rusage) -> Duration {
     let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     time(usage.ru_utime) + time(usage.ru_stime)
 }
@@ -38,5 +46,12 @@ mod tests {
             Command::new("sh").args(["-c", "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done"]).status();
         assert!(used.expect("sh runs").success());
         assert!(children() > before);
+    }
+
+    #[test]
+    fn who_waits_has_slept() {
+        let before = sleeps();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(sleeps() > before);
     }
 }

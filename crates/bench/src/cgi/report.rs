@@ -16,8 +16,9 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *Blocked* is how long the call takes that starts a program: for so long the thread that makes it does \
 nothing else. *To its end* is until the program's end is known; the program does nothing but end. *CPU* is the processor \
 time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is how long, in µs, another \
-thread of the same process was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most, of as many times for each way. \
-What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
+thread of the same process was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most in any round, of as many times for each way. \
+What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. Nor is *host's longest*, for how long the host \
+had taken the cpu away from the machine while the thread ran, which no way to start can help. *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
 with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
 *several* are four at once instead of one after the other, as a server has them. *awake* are cpus that are not halted when they \
@@ -65,11 +66,16 @@ fn starts(points: &Points) -> Table {
         "CPU µs",
         "stall p99.9",
         "longest",
+        "host's longest",
     ];
     let mut table = Table::new(2, &head);
     for (program, variant) in points.cells() {
         let Some(holding) = program.strip_prefix("start ") else { continue };
         let median = |metric| points.median(program, variant, metric);
+        let longest = |metric| {
+            let summary = points.summary(program, variant, metric);
+            summary.map(|summary| number(summary.high)).unwrap_or_default()
+        };
         table.push([
             holding.into(),
             variant.into(),
@@ -79,7 +85,8 @@ fn starts(points: &Points) -> Table {
             median("ended_us"),
             median("cpu_us"),
             median("stall_p999_us"),
-            median("stall_us"),
+            longest("stall_us"),
+            longest("host_us"),
         ]);
     }
     table

@@ -119,6 +119,7 @@ struct Said {
     cpu_us: f64,
     stall_us_p999: f64,
     stall_us_max: f64,
+    host_us_max: f64,
 }
 
 /// Runs every holding that fits, round after round.
@@ -188,6 +189,7 @@ fn keep(holding: Holding, said: &Said, points: &mut Points) {
         ("cpu_us", said.cpu_us),
         ("stall_p999_us", said.stall_us_p999),
         ("stall_us", said.stall_us_max),
+        ("host_us", said.host_us_max),
     ] {
         let key = Key { program: holding.name(), variant: said.way.clone(), metric, unit: "us" };
         points.push(key, value);

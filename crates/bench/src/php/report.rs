@@ -15,7 +15,8 @@ all. *× debian* and *× tuned* compare medians with nginx's. *nginx-debian* is 
 *nginx-tuned* keeps as many as there are children, as Vermeil and Apache do, and lets users beyond that number wait for one of them to be closed: \
 see its p99. *echo* is no PHP, but an application that says what it was asked for and keeps connections: server and application have all cpus, \
 and share them with the load; what it tells is req/s. *floor* is no server: a loop that receives and sends on either side and looks at nothing, with connections that are kept, so about the least \
-that the kernel takes for a request. *hello-4* is hello for as many users as children. But for *echo* all run on one cpu, so requests per second are what both together leave.
+that the kernel takes for a request. *hello-4* is hello for as many users as children, and *dokuwiki* is a page of a wiki for as many: a real application, \
+whose own work is nearly all of a request, so requests per second are PHP's and what differs is *server*, the part that is left to choose. But for *echo* all run on one cpu, so requests per second are what both together leave.
 
 **What it does not show.** Two virtual cores of one machine, shared with strangers: compare within a table.";
 
@@ -33,7 +34,7 @@ pub(super) fn report(options: &Options, points: &Points) -> Report {
         (
             "load",
             format!(
-                "wrk, {CONNECTIONS} keep-alive connections, {CHILDREN} for hello-4, {:?} a run{size}",
+                "wrk, {CONNECTIONS} keep-alive connections, {CHILDREN} for hello-4 and dokuwiki, {:?} a run{size}",
                 options.duration
             ),
         ),

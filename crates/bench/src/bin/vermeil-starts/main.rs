@@ -24,7 +24,7 @@ use std::{
 use clap::{Parser, ValueEnum};
 use memory::{Memory, Pages};
 use serde::Serialize;
-use stall::Watch;
+use stall::{Piece, Watch};
 use ways::{Start, Way, Ways};
 
 /// Starts of each way before the measured ones of a turn.
@@ -73,6 +73,8 @@ struct Said {
     /// How long the other thread was kept from its work: one time in a thousand, and at most.
     stall_us_p999: f64,
     stall_us_max: f64,
+    /// How long the host kept it from that, at most.
+    host_us_max: f64,
 }
 
 fn main() -> ExitCode {
@@ -116,12 +118,12 @@ struct Measured {
     starts: Vec<Start>,
     /// For each start, of each turn.
     cpu_us: Vec<f64>,
-    stalls: Vec<Duration>,
+    pieces: Vec<Piece>,
 }
 
 impl Measured {
     fn of(way: Way) -> Self {
-        Self { way, starts: Vec::new(), cpu_us: Vec::new(), stalls: Vec::new() }
+        Self { way, starts: Vec::new(), cpu_us: Vec::new(), pieces: Vec::new() }
     }
 
     fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
@@ -134,7 +136,7 @@ impl Measured {
             cpu += took;
             self.starts.extend(started);
         }
-        self.stalls.extend(watch.take(NOTED));
+        self.pieces.extend(watch.take(NOTED));
         self.cpu_us.push(cpu.as_secs_f64() * 1e6 / count as f64);
         Ok(())
     }
@@ -144,7 +146,10 @@ impl Measured {
             sorted(self.starts.iter().map(|start| time(start).as_secs_f64() * 1e6).collect())
         };
         let (blocked, ended) = (times(|start| start.blocked), times(|start| start.ended));
-        let stalls = sorted(self.stalls.iter().map(|stall| stall.as_secs_f64() * 1e6).collect());
+        let pieces = |time: fn(&Piece) -> Duration| {
+            sorted(self.pieces.iter().map(|piece| time(piece).as_secs_f64() * 1e6).collect())
+        };
+        let (stalls, host) = (pieces(|piece| piece.own), pieces(|piece| piece.host));
         let name = self.way.to_possible_value().map(|value| value.get_name().to_owned());
         Said {
             way: name.unwrap_or_default(),
@@ -156,6 +161,7 @@ impl Measured {
             cpu_us: at(&sorted(self.cpu_us.clone()), 0.5),
             stall_us_p999: at(&stalls, 0.999),
             stall_us_max: at(&stalls, 1.0),
+            host_us_max: at(&host, 1.0),
         }
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Its work is what a server's threads do all the time: write to memory, ask the kernel for more and give it back, open a
 //! descriptor and close it. It sleeps in between, so that it does not compete with what is measured; time asleep is not
-//! counted. Nor is the time for which it could have run and had no cpu: a machine with few cpus gives them to the programs
-//! that are started, whoever starts them, and that is nothing a server is kept from.
+//! counted. How long a piece of work took is divided by what the kernel tells of the thread: see [`Piece`].
 
 #![allow(unsafe_code)]
 
@@ -17,11 +16,13 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use rustix::time::{ClockId, clock_gettime};
+use vermeil_bench::rusage;
+
 use crate::memory::Memory;
-use crate::timed;
 
 /// Bytes that are asked for and given back.
 const PIECE: usize = 16 << 10;
@@ -30,14 +31,26 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// What the scheduler tells of a thread: nanoseconds on a cpu, nanoseconds ready for one, and how often.
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
+/// How long a piece of work took, without the time for which the thread could have run and others had the cpu: a machine with few
+/// cpus gives them to the programs that are started, whoever starts them, and that is nothing a server is kept from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// It ran, or slept until a lock of the kernel was free.
+    pub(crate) own: Duration,
+    /// It ran, but the host had taken the cpu away from this machine. The kernel leaves out of a thread's cpu time what the
+    /// host tells it (`CONFIG_PARAVIRT_TIME_ACCOUNTING`); where the host tells nothing, this is nothing. Of a thread that slept
+    /// meanwhile it cannot be told, and is in the other.
+    pub(crate) host: Duration,
+}
+
 #[derive(Default)]
 struct Shared {
-    samples: Mutex<Vec<Duration>>,
+    samples: Mutex<Vec<Piece>>,
     ends: AtomicBool,
 }
 
 impl Shared {
-    fn samples(&self) -> MutexGuard<'_, Vec<Duration>> {
+    fn samples(&self) -> MutexGuard<'_, Vec<Piece>> {
         self.samples.lock().expect("nothing panics under this lock")
     }
 }
@@ -67,8 +80,8 @@ impl Watch {
         self.shared.samples().len() >= count || self.thread.is_finished()
     }
 
-    /// How long each of the first `count` of them took.
-    pub(crate) fn take(&self, count: usize) -> Vec<Duration> {
+    /// The first `count` of them.
+    pub(crate) fn take(&self, count: usize) -> Vec<Piece> {
         let mut samples = std::mem::take(&mut *self.shared.samples());
         samples.truncate(count);
         samples
@@ -90,18 +103,50 @@ fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
     while !shared.ends.load(Ordering::Relaxed) {
         // A walk through all pages in no order that a cache would like.
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let before = ready(&schedstat)?;
-        let (worked, time) = timed(|| {
-            memory.write((place >> 12) % memory.bytes());
-            ask_and_give_back();
-            null.try_clone().map(drop)
-        });
-        worked?;
-        let time = time.saturating_sub(ready(&schedstat)?.saturating_sub(before));
-        shared.samples().push(time);
+        let before = Account::begin(&schedstat)?;
+        memory.write((place >> 12) % memory.bytes());
+        ask_and_give_back();
+        null.try_clone().map(drop)?;
+        let piece = Account::end(&schedstat)?.since(&before);
+        shared.samples().push(piece);
         thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+/// What the kernel tells of this thread.
+struct Account {
+    now: Instant,
+    /// On a cpu, which this machine had.
+    ran: Duration,
+    /// Ready for one, which others had.
+    ready: Duration,
+    sleeps: i64,
+}
+
+impl Account {
+    /// As a piece of work begins. The time is read last, and first when it ends: whatever the thread waits for in between is
+    /// then in all or in none of the others.
+    fn begin(schedstat: &File) -> io::Result<Self> {
+        Ok(Self { ready: ready(schedstat)?, sleeps: rusage::sleeps(), ran: ran(), now: Instant::now() })
+    }
+
+    /// As it ends.
+    fn end(schedstat: &File) -> io::Result<Self> {
+        Ok(Self { now: Instant::now(), ran: ran(), sleeps: rusage::sleeps(), ready: ready(schedstat)? })
+    }
+
+    fn since(&self, before: &Self) -> Piece {
+        let passed = (self.now - before.now).saturating_sub(self.ready.saturating_sub(before.ready));
+        let ran = self.ran.saturating_sub(before.ran).min(passed);
+        let own = if self.sleeps == before.sleeps { ran } else { passed };
+        Piece { own, host: passed - own }
+    }
+}
+
+/// For how long this thread has run.
+fn ran() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().expect("no thread has run for less than no time")
 }
 
 /// For how long this thread has been ready to run and had no cpu.
@@ -123,5 +168,25 @@ fn ask_and_give_back() {
             start.cast::<u8>().write_volatile(1);
             libc::munmap(start, PIECE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    #[test]
+    fn what_the_host_took_is_told_apart_from_what_others_had_and_from_sleep() {
+        let start = Instant::now();
+        let before = Account { now: start, ran: us(50), ready: us(7), sleeps: 1 };
+        let after = |sleeps| Account { now: start + us(100), ran: us(80), ready: us(17), sleeps };
+        let piece = after(1).since(&before);
+        assert_eq!((piece.own, piece.host), (us(30), us(60)));
+        let slept = after(2).since(&before);
+        assert_eq!((slept.own, slept.host), (us(90), us(0)));
     }
 }
