@@ -21,7 +21,7 @@ use crate::{
     reload::{Running, Started},
     sandbox::{self, Rights},
     server::Server,
-    signals,
+    signals::{self, Impatience, Stopping},
     supervise::Assigned,
     trace::{EVENTS_PER_CORE, Trace},
     voice::say,
@@ -32,6 +32,7 @@ use signal_hook::{
     iterator::Signals,
 };
 use std::{
+    ffi::c_int,
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -155,6 +156,10 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Ended
 }
 
 fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ended, ServeError> {
+    let impatience = match assigned {
+        Some(_) => Impatience::Supervisors,
+        None => Impatience::Anybodys,
+    };
     let mut inherited = match assigned {
         // The supervisor takes over, and answers, for all instances.
         Some(_) => Inherited::default(),
@@ -196,7 +201,7 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
     let notices = Arc::new(Notices::stderr());
     let log = Log::start(&options.log, options.cpus.len(), notices.clone())?;
-    let mut signals = signals::watch().map_err(ServeError::Signals)?;
+    let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
     let watch = watch.start();
     let rights = programs.as_ref().map(Setup::rights).unwrap_or_default();
     let (runtime, sandbox) = launch(&options, &rights, balancing.board())?;
@@ -247,7 +252,8 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
         false => watch.begin(&running, &bound, &about)?,
         true => watch.call_off(),
     };
-    let ended = run(runtime, &running, signals, hang_up, agent);
+    let stop = wait_for_stop(&mut signals, &running, hang_up);
+    let ended = drain(runtime, &running, signals, Stopping::because_of(stop, impatience), agent);
     if let Some(control) = control {
         control.close();
     }
@@ -481,15 +487,14 @@ fn url(addr: SocketAddr) -> String {
     }
 }
 
-/// Serves until told to stop, then drains.
-fn run(
+/// Finishes what was begun, and ends.
+fn drain(
     runtime: Runtime,
     running: &Running,
     mut signals: Signals,
-    hang_up: HangUp,
+    stopping: Stopping,
     mut agent: Option<Agent>,
 ) -> Ended {
-    wait_for_stop(&mut signals, running, hang_up);
     let Timeouts { leave, drain: patience, .. } = running.server().timeouts;
     // Balancers see the server that took over, which is ready.
     let is_handed_over = || running.server().is_handed_over();
@@ -501,8 +506,9 @@ fn run(
     }
     let impatient = AtomicBool::new(false);
     let end = signals.handle();
+    let end_now = || impatient.store(true, Ordering::Release);
     thread::scope(|scope| {
-        scope.spawn(|| watch_for_second(&mut signals, running, &impatient));
+        scope.spawn(|| stopping.obey(&mut signals, || running.reopen_log(), end_now));
         wait_for_balancers(leave, || impatient.load(Ordering::Acquire) || is_handed_over());
         say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
         running.server().drain();
@@ -531,25 +537,17 @@ fn wait_for_balancers(leave: Duration, is_unwanted: impl Fn() -> bool) {
     }
 }
 
-fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) {
+/// Serves until a signal asks to stop, which it gives.
+fn wait_for_stop(signals: &mut Signals, running: &Running, hang_up: HangUp) -> c_int {
     for signal in signals.forever() {
         match signal {
             SIGHUP if hang_up == HangUp::Reload => reload(running),
             SIGHUP | SIGUSR1 => running.reopen_log(),
             signals::TAKEN_OVER if !running.server().is_handed_over() => {}
-            _ => return,
+            signal => return signal,
         }
     }
-}
-
-fn watch_for_second(signals: &mut Signals, running: &Running, impatient: &AtomicBool) {
-    for signal in signals.forever() {
-        match signal {
-            SIGHUP | SIGUSR1 => running.reopen_log(),
-            signals::TAKEN_OVER => {}
-            _ => impatient.store(true, Ordering::Release),
-        }
-    }
+    unreachable!("nobody closes them before it drains")
 }
 
 /// SIGHUP: another configuration if there is a file, and the log anew in any case.

@@ -14,9 +14,68 @@ use std::{ffi::c_int, io};
 /// under way; and one that does nothing where nobody waits for it.
 pub(crate) const TAKEN_OVER: c_int = SIGURG;
 
+/// The supervisor has its instances end at once. Of its own kind, since a service manager signals all processes of a service:
+/// what an instance hears from it and from its supervisor is one and the same first time.
+pub(crate) const END_NOW: Signal = Signal::USR2;
+
+/// Who may have a server end at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Impatience {
+    /// Whoever asks it to stop once more.
+    Anybodys,
+    /// Its supervisor.
+    Supervisors,
+}
+
 /// From now on they wait to be read.
-pub(crate) fn watch() -> io::Result<Signals> {
-    Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, TAKEN_OVER])
+pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
+    let mut all = vec![SIGTERM, SIGINT, SIGHUP, SIGUSR1, TAKEN_OVER];
+    all.extend((impatience == Impatience::Supervisors).then_some(END_NOW.as_raw()));
+    Signals::new(all)
+}
+
+/// How a server stops.
+#[derive(Debug)]
+pub(crate) struct Stopping {
+    impatience: Impatience,
+    /// Whether anybody has asked for it; nobody has if another process has taken over.
+    is_asked: bool,
+    is_urgent: bool,
+}
+
+impl Stopping {
+    /// It stops because of `signal`.
+    pub(crate) fn because_of(signal: c_int, impatience: Impatience) -> Self {
+        Self { impatience, is_asked: signal != TAKEN_OVER, is_urgent: signal == END_NOW.as_raw() }
+    }
+
+    /// Does what further signals ask for, until they are closed.
+    pub(crate) fn obey(mut self, signals: &mut Signals, reopen_logs: impl Fn(), end_now: impl Fn()) {
+        if self.is_urgent {
+            end_now();
+        }
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP | SIGUSR1 => reopen_logs(),
+                TAKEN_OVER => {}
+                signal if self.is_urgent_by(signal) => end_now(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Another signal asks for it: whether it is to end at once.
+    fn is_urgent_by(&mut self, signal: c_int) -> bool {
+        match self.impatience {
+            Impatience::Supervisors => signal == END_NOW.as_raw(),
+            Impatience::Anybodys if self.is_asked => true,
+            Impatience::Anybodys => {
+                self.is_asked = true;
+                say(format_args!("told to stop, and draining already; a second signal ends it now"));
+                false
+            }
+        }
+    }
 }
 
 /// Whether one that waits to be read asks to stop. All of them go on waiting.

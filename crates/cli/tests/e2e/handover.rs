@@ -25,6 +25,7 @@ on_both!(
     while_one_takes_over_no_other_configuration_is_taken,
     one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving,
     who_takes_over_from_one_that_stops_cuts_none_of_its_requests,
+    one_that_drains_for_the_next_one_has_not_been_told_to_stop,
     one_that_stops_leaves_its_control_socket_to_the_next_one,
     a_command_line_takes_over_from_another_user_of_ports_and_agent_checks,
     addresses_that_the_next_one_does_not_want_are_closed,
@@ -276,6 +277,34 @@ fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
         assert!(last.status == 200 && last.closes(), "{server:?}");
         server.says("vermeil: stopped: ");
         assert_eq!(server.wait(), Some(0), "{server:?}");
+    }
+}
+
+/// Whoever stops a service signals the one that drains too, and its requests were cut.
+fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
+    let site = Site::new();
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let file = configure(io, &site, instances);
+        for signals in [1, 2] {
+            let server = Server::of_file(&file);
+            let mut busy = server.client();
+            busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
+            let next = next(&file);
+            server.says("draining, at most 30 s");
+            server.signal(Signal::TERM);
+            server.says("told to stop, and draining already; a second signal ends it now\n");
+            if signals == 1 {
+                busy.send("\r\n");
+                let last = busy.read(Content::Follows);
+                assert!(last.status == 200 && last.closes(), "{server:?}");
+                ends(&server, next.pid());
+            } else {
+                server.signal(Signal::TERM);
+                assert_eq!(server.wait(), Some(4), "{server:?}");
+                assert!(busy.try_read(Content::Follows).is_err(), "{server:?}");
+            }
+            next.stops_clean();
+        }
     }
 }
 

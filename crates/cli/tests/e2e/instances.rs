@@ -12,6 +12,7 @@ on_both!(
     one_that_is_killed_is_started_again_and_the_others_go_on,
     a_reload_is_taken_by_all_or_by_none,
     all_drain_and_none_is_left,
+    a_signal_to_every_process_is_the_first_and_the_second_ends_all,
     without_the_supervisor_none_is_left,
     what_cannot_start_is_refused_as_a_whole,
     sixty_four_on_any_number_of_cpus_serve,
@@ -135,23 +136,61 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     server.stops_clean();
 }
 
-fn all_drain_and_none_is_left(io: Io) {
-    let site = Site::new();
-    site.write("large", &vec![b'x'; 8 << 20]);
-    let (server, control) = two(io, &site);
-    let pids = pids(&status(&control));
+const LARGE: usize = 8 << 20;
+
+/// Clients in the middle of a large file.
+fn slow_clients(site: &Site, server: &Server) -> Vec<Client> {
+    site.write("large", &vec![b'x'; LARGE]);
     let mut slow: Vec<Client> = (0..8).map(|_| server.narrow_client()).collect();
     for client in &mut slow {
         client.ask("GET", "/large", &[]);
         client.receive_at_least(1);
     }
+    slow
+}
+
+fn all_drain_and_none_is_left(io: Io) {
+    let site = Site::new();
+    let (server, control) = two(io, &site);
+    let pids = pids(&status(&control));
+    let mut slow = slow_clients(&site, &server);
     server.signal(Signal::TERM);
     server.says("draining, at most 30 s");
     for client in &mut slow {
-        assert_eq!(client.read(Content::Follows).body.len(), 8 << 20);
+        assert_eq!(client.read(Content::Follows).body.len(), LARGE);
     }
     assert_eq!(server.wait(), Some(0), "{server:?}");
     assert!(!pids.into_iter().any(is_there));
+}
+
+/// As systemd signals a service: an instance took its supervisor's signal for the second one, and cut its requests.
+fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
+    let site = Site::new();
+    let all_drain = |server: &Server| {
+        until("all drain", || (server.stderr().matches("draining, at most 30 s").count() == 3).then_some(()));
+    };
+    let (server, control) = two(io, &site);
+    let mut slow = slow_clients(&site, &server);
+    let instances = pids(&status(&control));
+    for _ in 0..2 {
+        for &instance in &instances {
+            kill_process(Pid::from_raw(instance).unwrap(), Signal::TERM).unwrap();
+        }
+    }
+    server.signal(Signal::TERM);
+    all_drain(&server);
+    for client in &mut slow {
+        assert_eq!(client.read(Content::Follows).body.len(), LARGE);
+    }
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+
+    let (server, _) = two(io, &site);
+    let slow = slow_clients(&site, &server);
+    server.signal(Signal::TERM);
+    all_drain(&server);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(4), "{server:?}");
+    drop(slow);
 }
 
 fn without_the_supervisor_none_is_left(io: Io) {

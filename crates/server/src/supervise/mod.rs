@@ -30,14 +30,18 @@ use crate::{
     options::ServeOptions,
     privileges::{self, When},
     serve::{Ended, ServeError, bind_agent, cloned, describe_addresses, watch_over},
-    signals,
+    signals::{self, Impatience, Stopping},
     voice::say,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
 };
-use std::{ffi::OsString, process::ExitStatus, sync::Arc};
+use std::{
+    ffi::{OsString, c_int},
+    process::ExitStatus,
+    sync::Arc,
+};
 use sum::Sum;
 use supervisor::{Ends, InForce, Supervisor};
 
@@ -68,7 +72,7 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     // An instance whose programs run as others is started by the superuser, and gives that up itself.
     privileges::give_up(&options, When::BeforePrograms)?;
     privileges::say_who(&options);
-    let mut signals = signals::watch().map_err(ServeError::Signals)?;
+    let mut signals = signals::watch(Impatience::Anybodys).map_err(ServeError::Signals)?;
     let control = control.start();
     let line = format!("balance: {}", balancing.line);
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
@@ -97,13 +101,14 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
         control
     };
     let mut agent = (!agent.is_empty()).then(|| Agent::start(agent, Sum::new(supervisor.clone()))).flatten();
-    let stop = obey_signals(signals, &supervisor);
+    let stop = obey_signals(&mut signals, &supervisor);
     if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
         agent.stop();
     }
     say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
     supervisor.drain();
-    let ends = stop.second(&supervisor, keepers);
+    let stopping = Stopping::because_of(stop, Impatience::Anybodys);
+    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers);
     if let Some(agent) = agent {
         agent.stop();
     }
@@ -114,20 +119,17 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     Ok(ended(&ends))
 }
 
-/// The signals after the first to stop.
-struct Stopping(Signals);
-
-/// Does what signals ask for, until one asks to stop.
-fn obey_signals(mut signals: Signals, supervisor: &Supervisor) -> Stopping {
+/// Does what signals ask for, until one asks to stop, which it gives.
+fn obey_signals(signals: &mut Signals, supervisor: &Supervisor) -> c_int {
     for signal in signals.forever() {
         match signal {
             SIGHUP => hang_up(supervisor),
             SIGUSR1 => supervisor.reopen_logs(),
             signals::TAKEN_OVER if !supervisor.is_handed_over() => {}
-            _ => break,
+            signal => return signal,
         }
     }
-    Stopping(signals)
+    unreachable!("nobody closes them before they all drain")
 }
 
 /// Another configuration if there is a file, and the log anew in any case.
@@ -138,26 +140,20 @@ fn hang_up(supervisor: &Supervisor) {
     }
 }
 
-impl Stopping {
-    /// Waits for the end of all instances, passing further signals on.
-    fn second(self, supervisor: &Supervisor, keepers: supervisor::Keepers) -> Ends {
-        let Self(mut signals) = self;
-        let end = signals.handle();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for signal in signals.forever() {
-                    match signal {
-                        SIGHUP | SIGUSR1 => supervisor.reopen_logs(),
-                        signals::TAKEN_OVER => {}
-                        _ => supervisor.drain(),
-                    }
-                }
-            });
-            let ends = keepers.join();
-            end.close();
-            ends
-        })
-    }
+/// Waits for the end of all instances, passing further signals on.
+fn wait_for_ends(
+    signals: &mut Signals,
+    stopping: Stopping,
+    supervisor: &Supervisor,
+    keepers: supervisor::Keepers,
+) -> Ends {
+    let end = signals.handle();
+    std::thread::scope(|scope| {
+        scope.spawn(|| stopping.obey(signals, || supervisor.reopen_logs(), || supervisor.end_now()));
+        let ends = keepers.join();
+        end.close();
+        ends
+    })
 }
 
 /// All of them were clean, or so many were not.

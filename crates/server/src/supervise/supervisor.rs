@@ -241,7 +241,7 @@ impl Supervisor {
         }
     }
 
-    /// Has all instances stop; the second time without patience.
+    /// Has all instances stop.
     pub(super) fn drain(&self) {
         *self.stopping.lock().expect("nothing panics under this lock") = true;
         self.stops.notify_all();
@@ -251,6 +251,13 @@ impl Supervisor {
         // The instances close theirs: who comes from now on is refused, not left waiting.
         if let Ok(mut in_force) = self.in_force.try_write() {
             in_force.listening.clear();
+        }
+    }
+
+    /// Has all instances, which stop, end at once.
+    pub(super) fn end_now(&self) {
+        for member in &self.members {
+            member.signal(signals::END_NOW);
         }
     }
 
