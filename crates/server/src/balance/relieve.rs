@@ -202,6 +202,8 @@ fn stop_where(ends: impl Fn(SocketAddr) -> bool) {
     let ended: Vec<Watching> =
         POST.with_borrow_mut(|post| post.watching.extract_if(.., |watching| ends(watching.addr)).collect());
     for Watching { watch, told, .. } in ended {
+        // What comes behind this look is told to somebody else, perhaps of another server: the kernel passes over a driver that
+        // does not wait, and this one waits again only when the cancelled task has gone, and the watch with it.
         while watch.take_one() {}
         if let Some(task) = told {
             task.cancel();

@@ -20,13 +20,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Looks until `condition` gives something; panics with `what` when [`PATIENCE`] is over.
 #[track_caller]
-pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    until_or(condition, || what.to_owned())
+}
+
+/// As [`until`], for what is only to be said then.
+#[track_caller]
+pub(crate) fn until_or<T>(mut condition: impl FnMut() -> Option<T>, what: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        if Instant::now() >= deadline {
+            panic!("waited in vain until {}", what());
+        }
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -1,8 +1,9 @@
 //! The binary as a process: started on a free port, listened to, stopped, and killed when a test fails.
 
-use super::{Client, PATIENCE, Site, until};
+use super::{Client, PATIENCE, Site, until, until_or};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -98,7 +99,19 @@ impl Process {
     #[track_caller]
     pub(crate) fn wait(&self) -> Option<i32> {
         let poll = || self.child(|child| child.try_wait().expect("our own child"));
-        until("the process ends", poll).code()
+        until_or(poll, || format!("the process ends, which said: {}{}", self.stderr(), self.threads())).code()
+    }
+
+    /// Where its threads are: names, states, and where in the kernel they wait, if we may know.
+    fn threads(&self) -> String {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        let of = |thread: fs::DirEntry| {
+            let file = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            let status = file("status");
+            let state = status.lines().find(|line| line.starts_with("State:")).unwrap_or_default();
+            format!("{}: {state}\n{}", file("comm").trim_end(), file("stack"))
+        };
+        threads.map(of).collect()
     }
 
     /// What it has said on standard error.
