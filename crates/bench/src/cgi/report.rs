@@ -18,8 +18,8 @@ nothing else. *To its end* is until the program's end is known; the program does
 time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is how long, in µs, another \
 thread of the same process was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most in any round, of as many times for each way. \
 What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. Nor is *host's longest*, for how long the host \
-had taken the cpu away from the machine while the thread ran, which no way to start can help. *none* starts nothing, so its stall is the machine's. `fork` copies page tables, so it grows \
-with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
+had taken the cpu away from the machine while the thread ran, which no way to start can help. *none* starts nothing, so its stall is the machine's. *Page tables* are those of the process that starts the \
+program; `fork` copies them, so it grows with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
 *several* are four at once instead of one after the other, as a server has them. *awake* are cpus that are not halted when they \
 have nothing to do: one after the other the caller and the spawner take turns, and waking a halted cpu of a virtual machine takes longer than most of a start; \
@@ -64,6 +64,7 @@ fn starts(points: &Points) -> Table {
         "p99",
         "to its end µs",
         "CPU µs",
+        "page tables kB",
         "stall p99.9",
         "longest",
         "host's longest",
@@ -84,6 +85,7 @@ fn starts(points: &Points) -> Table {
             median("blocked_p99_us"),
             median("ended_us"),
             median("cpu_us"),
+            median("page_tables_kb"),
             median("stall_p999_us"),
             longest("stall_us"),
             longest("host_us"),

@@ -117,6 +117,7 @@ struct Said {
     ended_us_p50: f64,
     ended_us_p99: f64,
     cpu_us: f64,
+    page_tables_kb: f64,
     stall_us_p999: f64,
     stall_us_max: f64,
     host_us_max: f64,
@@ -181,17 +182,18 @@ fn measure(options: &Options, programs: &Programs, holding: Holding) -> Result<V
 }
 
 fn keep(holding: Holding, said: &Said, points: &mut Points) {
-    for (metric, value) in [
-        ("blocked_us", said.blocked_us_p50),
-        ("blocked_p99_us", said.blocked_us_p99),
-        ("ended_us", said.ended_us_p50),
-        ("ended_p99_us", said.ended_us_p99),
-        ("cpu_us", said.cpu_us),
-        ("stall_p999_us", said.stall_us_p999),
-        ("stall_us", said.stall_us_max),
-        ("host_us", said.host_us_max),
+    for (metric, unit, value) in [
+        ("blocked_us", "us", said.blocked_us_p50),
+        ("blocked_p99_us", "us", said.blocked_us_p99),
+        ("ended_us", "us", said.ended_us_p50),
+        ("ended_p99_us", "us", said.ended_us_p99),
+        ("cpu_us", "us", said.cpu_us),
+        ("page_tables_kb", "kB", said.page_tables_kb),
+        ("stall_p999_us", "us", said.stall_us_p999),
+        ("stall_us", "us", said.stall_us_max),
+        ("host_us", "us", said.host_us_max),
     ] {
-        let key = Key { program: holding.name(), variant: said.way.clone(), metric, unit: "us" };
+        let key = Key { program: holding.name(), variant: said.way.clone(), metric, unit };
         points.push(key, value);
     }
 }

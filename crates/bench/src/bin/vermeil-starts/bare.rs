@@ -23,7 +23,10 @@ use crate::{
 const NUMBER: usize = size_of::<u64>();
 
 /// The process; it ends when this is dropped.
-pub(crate) struct Bare(UnixStream);
+pub(crate) struct Bare {
+    line: UnixStream,
+    pid: u32,
+}
 
 impl Bare {
     /// Forks it, which only a process without other threads may.
@@ -39,16 +42,21 @@ impl Bare {
                 // SAFETY: ends the child without what its parent is to do at the end.
                 unsafe { libc::_exit(0) }
             }
-            _ => Ok(Self(ours)),
+            pid => Ok(Self { line: ours, pid: pid.unsigned_abs() }),
         }
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Has it start the program `count` times, `at_once` of them at once; the starts, and the processor time they took in all.
     pub(crate) fn start(&mut self, count: usize, at_once: usize) -> io::Result<(Vec<Start>, Duration)> {
-        self.0.write_all(&[count, at_once].map(|number| (number as u64).to_ne_bytes()).concat())?;
+        self.line.write_all(&[count, at_once].map(|number| (number as u64).to_ne_bytes()).concat())?;
         let mut number = || {
             let mut bytes = [0; NUMBER];
-            self.0.read_exact(&mut bytes).map(|()| Duration::from_nanos(u64::from_ne_bytes(bytes)))
+            self.line.read_exact(&mut bytes).map(|()| Duration::from_nanos(u64::from_ne_bytes(bytes)))
         };
         let cpu = number()?;
         let starts = (0..count).map(|_| Ok(Start { blocked: number()?, ended: number()? }));

@@ -70,6 +70,8 @@ struct Said {
     ended_us_p99: f64,
     /// Processor time of caller, spawner and program, for each start: of the median turn.
     cpu_us: f64,
+    /// Page tables of the process that starts the program.
+    page_tables_kb: u64,
     /// How long the other thread was kept from its work: one time in a thousand, and at most.
     stall_us_p999: f64,
     stall_us_max: f64,
@@ -118,12 +120,13 @@ struct Measured {
     starts: Vec<Start>,
     /// For each start, of each turn.
     cpu_us: Vec<f64>,
+    page_tables_kb: u64,
     pieces: Vec<Piece>,
 }
 
 impl Measured {
     fn of(way: Way) -> Self {
-        Self { way, starts: Vec::new(), cpu_us: Vec::new(), pieces: Vec::new() }
+        Self { way, starts: Vec::new(), cpu_us: Vec::new(), page_tables_kb: 0, pieces: Vec::new() }
     }
 
     fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
@@ -137,6 +140,7 @@ impl Measured {
             self.starts.extend(started);
         }
         self.pieces.extend(watch.take(NOTED));
+        self.page_tables_kb = ways.page_tables_kb(self.way)?;
         self.cpu_us.push(cpu.as_secs_f64() * 1e6 / count as f64);
         Ok(())
     }
@@ -159,6 +163,7 @@ impl Measured {
             ended_us_p50: at(&ended, 0.5),
             ended_us_p99: at(&ended, 0.99),
             cpu_us: at(&sorted(self.cpu_us.clone()), 0.5),
+            page_tables_kb: self.page_tables_kb,
             stall_us_p999: at(&stalls, 0.999),
             stall_us_max: at(&stalls, 1.0),
             host_us_max: at(&host, 1.0),

@@ -137,6 +137,20 @@ impl Ways {
         })
     }
 
+    /// Kilobytes of page tables of the process that starts the program.
+    pub(crate) fn page_tables_kb(&self, way: Way) -> io::Result<u64> {
+        let pid = match way.asleep().unwrap_or(way) {
+            Way::Bare | Way::BareSeveral => self.bare.pid(),
+            Way::Spawner | Way::SpawnerSeveral | Way::Sandboxed => self.spawner_pid,
+            _ => std::process::id(),
+        };
+        let path = format!("/proc/{pid}/status");
+        let status = fs::read_to_string(&path)?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:"));
+        let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        kb.ok_or_else(|| io::Error::other(format!("{path} has no line `VmPTE: N kB`")))
+    }
+
     /// Starts the program `count` times; the starts, and the processor time they took in all.
     pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
         if let Some(way) = way.asleep() {
