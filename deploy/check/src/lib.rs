@@ -2,25 +2,33 @@
 //!
 //! The API's types are those of `k8s-openapi`, generated from its published schema. They pass unknown keys over, so what was read
 //! is written again and compared. What agents and coordinator do is tested in
-//! `crates/cli/tests/agents.rs`.
+//! `crates/cli/tests/agents.rs`, what the site's servers are told in `crates/cli/tests/e2e/balancers.rs`.
 
 #![cfg(test)]
 
 use std::fmt::Debug;
 use std::fs;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PodSpec, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kubernetes/load.yaml");
+const MANIFESTS: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../kubernetes/load.yaml"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../kubernetes/web.yaml"),
+];
 
 fn objects() -> Vec<Value> {
-    let text = fs::read_to_string(MANIFEST).expect("the manifest is there");
-    serde_saphyr::from_multiple(&text).expect("it is YAML")
+    let of = |manifest| {
+        let text = fs::read_to_string(manifest).expect("the manifest is there");
+        serde_saphyr::from_multiple::<Value>(&text).expect("it is YAML")
+    };
+    MANIFESTS.into_iter().flat_map(of).collect()
 }
 
 /// The only object of this kind with this name.
@@ -54,7 +62,10 @@ fn every_object_is_what_the_api_has() {
     object::<Job>("Job", "vermeil-load-agent");
     object::<Job>("Job", "vermeil-load");
     object::<NetworkPolicy>("NetworkPolicy", "vermeil-load-agent");
-    assert_eq!(objects().len(), 4, "an object is not looked at");
+    object::<ConfigMap>("ConfigMap", "vermeil-web");
+    object::<Deployment>("Deployment", "vermeil-web");
+    object::<Service>("Service", "vermeil-web");
+    assert_eq!(objects().len(), 7, "an object is not looked at");
 }
 
 #[test]
@@ -82,4 +93,40 @@ fn the_coordinator_asks_for_the_agents_that_there_are() {
     let policy: NetworkPolicy = object("NetworkPolicy", "vermeil-load-agent");
     let guarded = policy.spec.and_then(|spec| spec.pod_selector).and_then(|selector| selector.match_labels);
     assert_eq!(guarded, labels);
+}
+
+#[test]
+fn the_servers_of_a_site_are_found_and_left_in_time() {
+    let configuration: ConfigMap = object("ConfigMap", "vermeil-web");
+    let servers: Deployment = object("Deployment", "vermeil-web");
+    let service: Service = object("Service", "vermeil-web");
+    let (file, text) = configuration.data.expect("a file").pop_first().expect("one");
+    let said = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        line.unwrap_or_else(|| panic!("{key} in {text}")).trim_matches('"').to_owned()
+    };
+    let spec = servers.spec;
+    let labels = spec.template.metadata.and_then(|metadata| metadata.labels);
+    assert_eq!(spec.selector.match_labels, labels);
+    let pod = spec.template.spec.expect("a pod");
+    let seconds = |key| said(key).parse::<i64>().expect("seconds");
+    assert!(pod.termination_grace_period_seconds > Some(seconds("leave") + seconds("drain")));
+    let container = &pod.containers[0];
+    let volume = &pod.volumes.as_ref().expect("volumes")[0];
+    let mount = &container.volume_mounts.as_ref().expect("mounts")[0];
+    assert_eq!(
+        (&mount.name, volume.config_map.as_ref().expect("it is one").name.as_str()),
+        (&volume.name, "vermeil-web")
+    );
+    assert_eq!(container.args.as_ref().expect("arguments")[2], format!("{}/{file}", mount.mount_path));
+    let port = &container.ports.as_ref().expect("ports")[0];
+    assert_eq!(said("address"), format!(":{}", port.container_port));
+    let probe = container.readiness_probe.as_ref().and_then(|probe| probe.http_get.as_ref()).expect("a page");
+    assert_eq!(
+        (probe.path.as_deref(), &probe.port),
+        (Some(said("prefix").as_str()), &IntOrString::String(port.name.clone().expect("a name")))
+    );
+    let served = service.spec.expect("a service has one");
+    assert_eq!(served.selector, labels);
+    assert_eq!(served.ports.expect("ports")[0].target_port.as_ref(), Some(&probe.port));
 }

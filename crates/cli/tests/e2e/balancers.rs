@@ -14,6 +14,7 @@ on_both!(
     one_agent_answers_for_all_instances,
     answers_report_the_load,
     the_status_is_a_page,
+    what_the_manifest_says_serves_and_is_ready,
 );
 
 /// A server of a configuration with keys at the top of its file.
@@ -120,6 +121,30 @@ fn answers_report_the_load(io: Io) {
     drop(client);
     leave(&server);
     server.stops_clean();
+}
+
+/// What `deploy/kubernetes/web.yaml` gives its servers; the manifest itself is looked at by `deploy/check`.
+fn what_the_manifest_says_serves_and_is_ready(io: Io) {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/web.yaml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let (_, rest) = manifest.split_once("  vermeil.toml: |\n").expect("a configuration");
+    let text: String = rest
+        .lines()
+        .map_while(|line| line.strip_prefix("    "))
+        .fold(format!("io = \"{}\"\n", io.name()), |text, line| text + line + "\n");
+    let site = Site::new();
+    let text = text
+        .replace("\":8080\"", "\"127.0.0.1:0\"")
+        .replace("/srv/www", "site")
+        .replace("leave = 10", "leave = 0.1");
+    fs::write(site.outside("vermeil.toml"), text).unwrap();
+    let server = Server::of_file(&site.outside("vermeil.toml"));
+    assert_eq!(server.get("/.well-known/ready").status, 200);
+    assert_eq!(server.get("/").text(), "<!doctype html>home\n");
+    server.says("control: off\n");
+    server.stops_clean();
+    server.says("no longer ready; draining in 0.1 s\n");
+    until("it has logged", || server.stdout().contains("\"GET / HTTP/1.1\" 200").then_some(()));
 }
 
 fn the_status_is_a_page(io: Io) {
