@@ -223,6 +223,8 @@ fn sixty_four_on_any_number_of_cpus_serve(io: Io) {
     for _ in 0..CLIENTS {
         assert_eq!(server.get("/").status, 200);
     }
+    let output = vermeil(&["status", "--control", control.to_str().unwrap()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains(", 1 core "), "{output:?}");
     let said = status(&control);
     let answered = pids(&said).len() + said["silent"].as_array().unwrap().len();
     assert_eq!(answered, 64, "{said}");

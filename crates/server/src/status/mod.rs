@@ -16,6 +16,7 @@ pub use records::{
     CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus,
     PhpStatus, Status, reference_page,
 };
+pub(crate) use text::cores_in_words;
 
 pub(crate) use collect::{Life, Sources};
 

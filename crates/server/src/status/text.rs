@@ -25,9 +25,9 @@ impl Display for Status {
             let busy = cores.iter().map(|core| core.busy).sum::<f64>() / cores.len().max(1) as f64;
             writeln!(
                 f,
-                "\ninstance {number}: pid {pid}, {}, {} cores {:.0}% busy, started again {}",
+                "\ninstance {number}: pid {pid}, {}, {} {:.0}% busy, started again {}",
                 nodes_in_words(nodes),
-                cores.len(),
+                cores_in_words(cores.len()),
                 busy * 100.0,
                 times(*restarts)
             )?;
@@ -206,6 +206,11 @@ fn pools(instance: &InstanceStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn nodes_in_words(nodes: &[u32]) -> String {
     let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
     format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, numbers.join(", "))
+}
+
+/// How many cores that are.
+pub(crate) fn cores_in_words(count: usize) -> String {
+    if count == 1 { "1 core".to_owned() } else { format!("{count} cores") }
 }
 
 fn times(count: u64) -> String {

@@ -12,6 +12,7 @@ use crate::{
     control::Overseer as _,
     listen::Listening,
     reload::{Prepared, Running},
+    status::cores_in_words,
     voice::{say, speak_as_instance},
 };
 use rustix::{
@@ -95,8 +96,7 @@ impl Assigned {
     /// What there is to say of its place.
     pub(crate) fn describe(&self) -> String {
         let cpus: vermeil_topology::CpuSet = self.assignment.instance.cpus.iter().copied().collect();
-        let cores = self.assignment.instance.cpus.len();
-        let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+        let cores = cores_in_words(self.assignment.instance.cpus.len());
         format!("pid {}, {cores} (cpus {cpus}), {}", std::process::id(), self.memory)
     }
 
