@@ -3,10 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::reply::{End, Usage};
-use rustix::{
-    io::Errno,
-    process::{Pid, getpid},
-};
+use rustix::process::{Pid, getpid};
 use std::{
     ffi::{CStr, c_int},
     fs, io, mem,
@@ -128,51 +125,43 @@ pub(crate) fn named_child(signals: &OwnedFd) -> Option<Pid> {
     Pid::from_raw(i32::from_ne_bytes(*pid))
 }
 
-/// Whether this child has ended and was not waited for.
-pub(crate) fn has_ended(pid: Pid) -> bool {
-    ended(libc::P_PID, pid.as_raw_nonzero().get().unsigned_abs()).is_some()
+/// A child that has ended and was not waited for, so its number is still its own.
+pub(crate) struct Ended {
+    pub(crate) pid: Pid,
+    pub(crate) end: End,
+    pub(crate) usage: Usage,
 }
 
-/// A child that has ended and was not waited for; it is still to be. The kernel looks at all children for it, one after the
-/// other.
-pub(crate) fn ended_child() -> Option<Pid> {
+/// The end of this child, if it has come.
+pub(crate) fn end_of(pid: Pid) -> Option<Ended> {
+    ended(libc::P_PID, pid.as_raw_nonzero().get().unsigned_abs())
+}
+
+/// The end of any child. The kernel looks at all children for it, one after the other.
+pub(crate) fn next_end() -> Option<Ended> {
     ended(libc::P_ALL, 0)
 }
 
-fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Pid> {
-    // SAFETY: all zeroes is a value of it.
-    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<Ended> {
+    // SAFETY: all zeroes is a value of either.
+    let (mut info, mut used): (libc::siginfo_t, libc::rusage) = unsafe { mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: it is ours to be written to, and stays zero when there is none.
-    unsafe {
-        libc::waitid(which, id, &raw mut info, options);
-        Pid::from_raw(info.si_pid())
-    }
-}
-
-/// Waits for the end of a child that has ended, or will at once.
-pub(crate) fn reap(pid: Pid) -> Result<(End, Usage), Errno> {
-    let mut status = 0;
-    // SAFETY: all zeroes is a value of it.
-    let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    let reaped = rustix::io::retry_on_intr(|| {
-        // SAFETY: both are ours to be written to.
-        match unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) } {
-            -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
-            _ => Ok(()),
-        }
-    });
-    reaped?;
-    let end = if libc::WIFSIGNALED(status) {
-        End::Signal(libc::WTERMSIG(status))
-    } else {
-        End::Code(libc::WEXITSTATUS(status))
+    // Not by the C library, which does not ask what was used.
+    // SAFETY: both are ours to be written to; the first stays zero when there is none.
+    let (pid, status) = unsafe {
+        libc::syscall(libc::SYS_waitid, which, id, &raw mut info, options, &raw mut used);
+        (Pid::from_raw(info.si_pid())?, info.si_status())
     };
+    let end = if info.si_code == libc::CLD_EXITED { End::Code(status) } else { End::Signal(status) };
     let time = |time: libc::timeval| {
         Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
     };
-    let memory_bytes_max = usage.ru_maxrss.unsigned_abs() * 1024;
-    Ok((end, Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), memory_bytes_max }))
+    let memory_bytes_max = used.ru_maxrss.unsigned_abs() * 1024;
+    Some(Ended {
+        pid,
+        end,
+        usage: Usage { user: time(used.ru_utime), system: time(used.ru_stime), memory_bytes_max },
+    })
 }
 
 /// Children of this process, orphans it has adopted included; none where the kernel does not list them.
