@@ -79,7 +79,13 @@ impl Wiki {
         let folder = wiki.folder();
         fs::set_permissions(folder, Permissions::from_mode(0o755))
             .map_err(Error::path("open to all", folder))?;
-        run(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder))?;
+        let fetch =
+            || run(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder));
+        if fetch().is_err() {
+            // The lists may be older than what there is to fetch, or missing.
+            run(Command::new("apt-get").args(["-q", "update"]))?;
+            fetch()?;
+        }
         let unpacked = folder.join("packages");
         for package in packages_in(folder)? {
             run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&unpacked))?;
