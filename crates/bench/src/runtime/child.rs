@@ -125,7 +125,7 @@ impl Run {
             }
             Variant::Tokio | Variant::Smol | Variant::Rayon => {
                 let peer = peers::Peer::start(self.variant);
-                if self.warms_up() {
+                for _ in 0..self.warm_ups() {
                     peer.run(self);
                 }
                 Costs::now()?.sample(|| Ok(peer.run(self)))
@@ -133,14 +133,16 @@ impl Run {
         }
     }
 
-    /// Whether the program runs once before it is measured. A hundred thousand tasks that are spawned at once into the heap of a
-    /// new process cost more in the kernel, which clears every page, than on any runtime; servers live longer than that.
-    fn warms_up(self) -> bool {
-        self.program.is_common() && self.watch == Watch::End
+    /// How often the program runs before it is measured. A hundred thousand tasks that are spawned at once into the heap of a
+    /// new process cost more in the kernel, which clears every page, than on any runtime; servers live longer than that. Each
+    /// thread has a heap of its own, and which of them spawns is chance.
+    fn warm_ups(self) -> u32 {
+        let warms_up = self.program.is_common() && self.watch == Watch::End;
+        if warms_up { WARM_UPS } else { 0 }
     }
 
     fn on_vermeil(self, handle: &Handle) -> io::Result<Sample> {
-        if self.warms_up() {
+        for _ in 0..self.warm_ups() {
             own::run(handle, self)?;
         }
         let before = handle.snapshot().cores;
@@ -167,6 +169,9 @@ impl Run {
         })
     }
 }
+
+/// Runs of a program before the one that is measured, where it warms up: enough that each of a few threads has most likely spawned.
+const WARM_UPS: u32 = 4;
 
 /// Events of each core that a recording keeps: 32 MiB, and all of most programs.
 const RECORDED: usize = 1 << 20;

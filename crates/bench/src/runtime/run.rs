@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(100);
 /// How often a run is asked whether it has ended: fine beside a run, coarse beside a processor's time.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What is written and given back before each run, in bytes: more than any program holds.
+const WARMED: usize = 128 << 20;
+
 /// The programs that settling is watched on, with the policies that have something to settle.
 const SETTLING: ([Program; 3], [&str; 4]) = (
     [Program::SqrtPipeline, Program::ImagePipeline, Program::KeyedStream],
@@ -126,12 +129,21 @@ fn sample(options: &Options, run: Run, stop: &Stop) -> Result<Sample> {
     command.arg("--observe").arg(observe.to_string()).arg("--cpus").arg(value_name(cpus));
     command.arg("--rounds-per-us").arg(pace.rounds_per_us.to_string());
     let name = format!("{} on {}", program.name(), variant.name());
+    if size == Size::Full {
+        warm_memory();
+    }
     let said = output(&mut command, &name, stop)?;
     let sample: Sample = serde_json::from_str(&said).map_err(|error| Error::form(&name, error))?;
     if sample.panics > 0 {
         return Err(Error::peer(name, format!("{} events panicked", sample.panics)));
     }
     Ok(sample)
+}
+
+/// Has the machine's host put memory behind what the run will get. Hosts take back what their guests leave free, and then a page
+/// costs several times as much as before: whom that met would be chance.
+fn warm_memory() {
+    drop(std::hint::black_box(vec![1u8; WARMED]));
 }
 
 fn value_name(value: impl clap::ValueEnum) -> String {
