@@ -9,7 +9,7 @@ use std::{
     },
 };
 use vermeil_queue::{ColorId, ColorQueue, Event};
-use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Leader, Placement};
+use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Kin, Leader, Placement};
 
 /// A color's queue, as the cores share it.
 pub(crate) type Queue = ColorQueue<About>;
@@ -93,6 +93,15 @@ impl About {
             Seat::Lives(placement) => placement.allows(core),
             Seat::Follows(_) => true,
         }
+    }
+
+    /// Whom the color is like, as far as a thief weighs it, if one event waits on it: whoever may live anywhere, has never been
+    /// moved and expects the same handler.
+    #[inline]
+    pub(crate) fn kin(&self) -> Option<Kin> {
+        let lives_anywhere = matches!(self.seat, Seat::Lives(Placement::Any));
+        let alike = lives_anywhere && self.moved_ns.load(Ordering::Relaxed) == 0;
+        alike.then(|| Kin(self.handler.load(Ordering::Relaxed)))
     }
 
     /// Where the color goes if it follows somebody, now that `poster` has made its token.

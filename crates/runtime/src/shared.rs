@@ -285,12 +285,16 @@ impl Shared {
     pub(crate) fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
+        let kin = color.about.kin().filter(|_| color.len() == 1);
         ready.post(name, entries);
         let (of, now_ns) = match self.divides {
             true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
             false => Default::default(),
         };
         let slot = ready.push_in(name, token, class, of, now_ns);
+        if let Some(kin) = kin {
+            ready.set_kin(slot, kin);
+        }
         if let Some(token) = ready.get(slot) {
             token.color().about.slot.store(slot.0, Ordering::Relaxed);
         }
@@ -307,7 +311,7 @@ impl Shared {
             .core(queue.core())
             .ready
             .with(|ready| ready.remove(Slot(queue.about.slot.load(Ordering::Relaxed)), name));
-        if let Some(Stolen { token, entries }) = waiting {
+        if let Some(Stolen { token, entries, .. }) = waiting {
             self.schedule(token, entries);
         }
     }

@@ -72,15 +72,10 @@ impl Core {
     /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
     /// finds something; and one that watches, if this one did.
     fn call_another(&self) {
-        let shared = &self.shared;
-        if shared.asleep.load(Ordering::Relaxed) == 0
-            || !self.anything_stealable() && !self.anything_unwatched()
+        if let Some(thief) = self.shared.nearest_asleep(self.index, |_| true)
+            && (self.anything_stealable() || self.anything_unwatched())
         {
-            return;
-        }
-        let mut neighbours = shared.layout.neighbours(self.index).iter();
-        if let Some(thief) = neighbours.find(|core| shared.core(core.0).parking.is_asleep()) {
-            shared.wake_thief(*thief);
+            self.shared.wake_thief(thief);
         }
     }
 
@@ -124,7 +119,7 @@ impl Core {
         let (shared, mine) = (&self.shared, self.mine());
         let colors = haul.colors.len() as u64;
         mine.ready.with(|ready| {
-            for Stolen { token, entries } in haul.colors.drain(..) {
+            for Stolen { token, entries, .. } in haul.colors.drain(..) {
                 shared.put(ready, token, entries);
             }
         });
@@ -155,21 +150,33 @@ impl Core {
                     || learner.explores(&candidate, distance, steal_ns))
         };
         haul.worth_ns = 0;
+        let mut each_ns = 0;
         shared.core(victim.0).ready.try_with(|ready| {
-            while haul.colors.len() < HAUL_MAX
-                && let Some(stolen) = ready.steal(&mut pays)
-            {
-                let color = stolen.token.color();
-                color.about.moved_ns.store(now_ns, Ordering::Relaxed);
-                haul.worth_ns += color.worth_ns();
-                // Under the victim's lock: whoever posts an entry looks for the color's core there.
-                stolen.token.move_to(self.index.0);
+            while haul.colors.len() < HAUL_MAX {
+                let like = haul.colors.last().and_then(|stolen| stolen.like);
+                let stolen = match like.and_then(|like| ready.steal_like(like)) {
+                    Some(alike) => alike,
+                    None => {
+                        let Some(judged) = ready.steal(&mut pays) else { break };
+                        each_ns = judged.token.color().worth_ns();
+                        judged
+                    }
+                };
+                if shared.stealing == Stealing::Anything {
+                    // Whoever posts an entry looks for the color's core under the victim's lock.
+                    stolen.token.move_to(self.index.0);
+                }
+                haul.worth_ns += each_ns;
                 haul.colors.push(stolen);
                 if haul.worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns) {
                     break;
                 }
             }
         });
+        for Stolen { token, .. } in &haul.colors {
+            token.color().about.moved_ns.store(now_ns, Ordering::Relaxed);
+            token.move_to(self.index.0);
+        }
     }
 
     /// How long this core may sleep before it must look at the busy ones: it becomes the sentinel, unless another is or

@@ -25,35 +25,44 @@ impl Shared {
         }
     }
 
+    /// The nearest neighbour of core `of` that sleeps and `fits`.
+    pub(crate) fn nearest_asleep(
+        &self,
+        of: CoreIndex,
+        fits: impl Fn(CoreIndex) -> bool,
+    ) -> Option<CoreIndex> {
+        if self.asleep.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut neighbours = self.layout.neighbours(of).iter().copied();
+        neighbours.find(|&core| self.core(core.0).parking.is_asleep() && fits(core))
+    }
+
     /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
     pub(crate) fn consider_thief(&self, color: &Head, owner: u32) {
-        if self.asleep.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) {
+        let owner = CoreIndex(owner);
+        if self.searching.load(Ordering::Relaxed) {
             return;
         }
-        let asleep = |core: &&CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, **core);
-        let owner = CoreIndex(owner);
-        let Some(thief) = self.layout.neighbours(owner).iter().find(asleep) else { return };
+        let Some(thief) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return };
         let now_ns = self.clock.now_ns();
         let hint = self.hint(owner);
-        let distance = self.layout.distance(owner, *thief);
+        let distance = self.layout.distance(owner, thief);
         let candidate = self.candidate(color, &hint, distance, now_ns);
         let (steal_ns, wake_ns) = move_costs(distance);
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
         if wakes || self.needs_sentinel(&hint, now_ns) {
-            self.wake_thief(*thief);
+            self.wake_thief(thief);
         }
     }
 
     /// Wakes a sleeping core to watch `owner`, which keeps something that no thief sees, unless somebody watches already.
     pub(crate) fn consider_watch(&self, owner: CoreIndex) {
-        if self.asleep.load(Ordering::Relaxed) == 0 || self.sentinel.load(Ordering::Relaxed) != NOBODY {
-            return;
-        }
-        let mut neighbours = self.layout.neighbours(owner).iter();
-        if let Some(watcher) = neighbours.find(|core| self.core(core.0).parking.is_asleep())
+        if self.sentinel.load(Ordering::Relaxed) == NOBODY
+            && let Some(watcher) = self.nearest_asleep(owner, |_| true)
             && self.needs_sentinel(&self.hint(owner), self.clock.now_ns())
         {
-            self.wake_thief(*watcher);
+            self.wake_thief(watcher);
         }
     }
 

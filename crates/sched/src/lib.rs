@@ -37,7 +37,7 @@ pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use observe::{Observe, Stamps, UnknownObserve};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Leader, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
-pub use ready::{Gather, Order, Ready, Slot, Stolen, WorthClass};
+pub use ready::{Gather, Kin, Like, Order, Ready, Slot, Stolen, WorthClass};
 pub use share::{AHEAD_NS, CLASSES_MAX, Class, ClassIndex, Shares};
 pub use stay::{After, STAY_MAX_NS, StayCost};
 pub use steal::{Candidate, HAUL_MAX, LINGER_NS, Stealing, WATCH_NS};

@@ -59,13 +59,27 @@ impl WorthClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub u32);
 
-/// What a thief takes, and what it looked at for it.
+/// Colors of one kin are alike to a thief, if they are of one class too: none is moved that another would not be. Whoever queues
+/// them says so ([`Ready::set_kin`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kin(pub u16);
+
+/// What colors have in common that go together: [`Ready::steal_like`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Like {
+    class: WorthClass,
+    kin: Kin,
+}
+
+/// What a thief takes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stolen<T> {
     /// The token.
     pub token: T,
     /// Entries of the victim's queue that go with it; zero in order [`Order::Colors`], where events never move.
     pub entries: usize,
+    /// What others are like that are as good, if it has kin.
+    pub like: Option<Like>,
 }
 
 /// What waits for one core.
@@ -136,6 +150,13 @@ impl<T> Ready<T> {
         }
     }
 
+    /// The color in `slot`, which has just been put there, is like all others of `kin`.
+    pub fn set_kin(&mut self, slot: Slot, kin: Kin) {
+        if let Queue::Colors(colors) = &mut self.queue {
+            colors.set_kin(slot, kin);
+        }
+    }
+
     /// The token in `slot`.
     pub fn get(&self, slot: Slot) -> Option<&T> {
         match &self.queue {
@@ -196,15 +217,26 @@ impl<T> Ready<T> {
     /// number of candidates in order [`Order::Colors`], and at whatever is queued in order [`Order::Events`].
     pub fn steal(&mut self, fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
         match &mut self.queue {
-            Queue::Colors(colors) => colors.steal(fits).map(|token| Stolen { token, entries: 0 }),
+            Queue::Colors(colors) => colors.steal(fits),
             Queue::Events(events) => events.steal(fits),
+        }
+    }
+
+    /// Takes the next color that is like one that has just been stolen, without a look at what it stands for: that would be
+    /// another line from the victim's cache, under its lock.
+    pub fn steal_like(&mut self, like: Like) -> Option<Stolen<T>> {
+        match &mut self.queue {
+            Queue::Colors(colors) => colors.steal_like(like),
+            Queue::Events(_) => None,
         }
     }
 
     /// Takes the token in `slot` if it is that of `color`, whatever it is worth: a placement wants it elsewhere.
     pub fn remove(&mut self, slot: Slot, color: u64) -> Option<Stolen<T>> {
         match &mut self.queue {
-            Queue::Colors(colors) => colors.remove(slot, color).map(|token| Stolen { token, entries: 0 }),
+            Queue::Colors(colors) => {
+                colors.remove(slot, color).map(|token| Stolen { token, entries: 0, like: None })
+            }
             Queue::Events(events) => events.remove(color),
         }
     }

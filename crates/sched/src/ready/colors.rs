@@ -2,7 +2,7 @@
 //!
 //! Nodes stand in a slab and name each other by index, so that taking one out of the middle is O(1) and moves no other.
 
-use super::{Slot, WorthClass};
+use super::{Kin, Like, Slot, Stolen, WorthClass};
 use crate::{CLASSES_MAX, ClassIndex, Shares};
 use slab::Slab;
 
@@ -37,6 +37,7 @@ struct Node<T> {
     token: T,
     class: Option<WorthClass>,
     of: ClassIndex,
+    kin: Option<Kin>,
     since_ns: u64,
     in_core: Links,
     in_class: Links,
@@ -82,7 +83,8 @@ impl<T> Colors<T> {
         since_ns: u64,
     ) -> Slot {
         let apart = Links { before: NONE, after: NONE };
-        let node = Node { color, token, class: None, of, since_ns, in_core: apart, in_class: apart };
+        let node =
+            Node { color, token, class: None, of, kin: None, since_ns, in_core: apart, in_class: apart };
         let at = self.nodes.insert(node) as u32;
         let queue = &mut self.core_queues[usize::from(of.0)];
         if let (NONE, Some(shares)) = (queue.first, &mut self.shares) {
@@ -91,6 +93,10 @@ impl<T> Colors<T> {
         append(&mut self.nodes, queue, at, |node| &mut node.in_core);
         self.enter_class(at, class);
         Slot(at)
+    }
+
+    pub(super) fn set_kin(&mut self, slot: Slot, kin: Kin) {
+        self.nodes[slot.0 as usize].kin = Some(kin);
     }
 
     pub(super) fn get(&self, slot: Slot) -> Option<&T> {
@@ -135,7 +141,7 @@ impl<T> Colors<T> {
         here.then(|| self.take(slot.0))
     }
 
-    pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<T> {
+    pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
         let mut looked = 0;
         let mut classes = self.classes;
         while classes != 0 {
@@ -145,7 +151,8 @@ impl<T> Colors<T> {
             while at != NONE {
                 let node = &self.nodes[at as usize];
                 if fits(&node.token) {
-                    return Some(self.take(at));
+                    let like = node.class.zip(node.kin).map(|(class, kin)| Like { class, kin });
+                    return Some(Stolen { token: self.take(at), entries: 0, like });
                 }
                 looked += 1;
                 if looked == CANDIDATES_MAX {
@@ -155,6 +162,12 @@ impl<T> Colors<T> {
             }
         }
         None
+    }
+
+    pub(super) fn steal_like(&mut self, like: Like) -> Option<Stolen<T>> {
+        let at = self.stealing_queue[like.class.index()].first;
+        let is_like = at != NONE && self.nodes[at as usize].kin == Some(like.kin);
+        is_like.then(|| Stolen { token: self.take(at), entries: 0, like: Some(like) })
     }
 
     pub(super) fn len(&self) -> usize {

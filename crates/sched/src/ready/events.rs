@@ -61,7 +61,7 @@ impl<T> Events<T> {
         let token = self.take(color)?;
         let before = self.entries.len();
         self.entries.retain(|entry| *entry != color);
-        Some(Stolen { token, entries: before - self.entries.len() })
+        Some(Stolen { token, entries: before - self.entries.len(), like: None })
     }
 
     pub(super) fn len(&self) -> usize {

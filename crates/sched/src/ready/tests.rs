@@ -107,7 +107,7 @@ fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
     // Color 1 runs: its token is not here.
     ready.push(2, 'b', WorthClass::of(1 << 20));
     ready.push(3, 'c', WorthClass::of(1 << 20));
-    assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2 }));
+    assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2, like: None }));
     assert_eq!(ready.pop(), Some('c'));
     assert_eq!((ready.pop(), ready.has_work()), (None, false));
     // It has run one of its events and comes back for the entry that kept its place.
@@ -125,6 +125,30 @@ fn what_must_stay_is_not_stolen() {
         assert_eq!(ready.steal(|_| true), None);
         assert_eq!(ready.pop(), Some('a'));
     }
+}
+
+#[test]
+fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
+    let mut ready = Ready::new(Order::Colors);
+    let (small, large) = (WorthClass::of(2_000), WorthClass::of(200_000));
+    for (color, class, kin) in
+        [(1, small, 7), (2, small, 7), (3, large, 7), (4, small, 8), (5, small, 7), (6, None, 7)]
+    {
+        let slot = ready.push(color, color, class);
+        ready.set_kin(slot, Kin(kin));
+    }
+    ready.push(9, 9, small);
+    let mut haul = Vec::new();
+    while let Some(judged) = ready.steal(|_| true) {
+        let mut like = judged.like;
+        haul.push(vec![judged.token]);
+        while let Some(other) = like.and_then(|like| ready.steal_like(like)) {
+            like = other.like;
+            haul.last_mut().expect("one was judged").push(other.token);
+        }
+    }
+    assert_eq!(haul, [vec![3], vec![1, 2], vec![4], vec![5], vec![9]]);
+    assert_eq!(ready.len(), 1, "what must stay");
 }
 
 #[test]

@@ -280,10 +280,9 @@ impl<W: Watch> World<W> {
     pub(super) fn consider_watch(&mut self, owner: CoreIndex, at_ns: &mut u64) {
         let mut neighbours = self.machine.layout().neighbours(owner).iter().copied();
         let watcher = neighbours.find(|&core| self.is_asleep(core)).filter(|_| !self.is_searching);
+        let Some(watcher) = watcher else { return };
         let hint = self.hint_of(owner, *at_ns);
-        if let Some(watcher) = watcher
-            && self.needs_sentinel(&hint, *at_ns)
-        {
+        if self.needs_sentinel(&hint, *at_ns) {
             self.is_searching = true;
             self.wake(watcher, Some(owner), at_ns);
         }

@@ -163,7 +163,7 @@ impl<W: Watch> World<W> {
         let colors = self.haul.len() as u64;
         self.lock(thief, thief, 0, at_ns);
         let mut haul = std::mem::take(&mut self.haul);
-        for Stolen { token: color, entries } in haul.drain(..) {
+        for Stolen { token: color, entries, .. } in haul.drain(..) {
             self.receive(thief, victim, color, entries, began_ns, *at_ns);
         }
         self.haul = haul;
