@@ -102,9 +102,17 @@ impl<T: Repeat> Repeating<T> {
     // Inlined, or what is made here is copied to where it will stand.
     #[inline(always)]
     pub(crate) fn at_home(home: T::Home, color: ColorId, body: T, resident: T::Resident) -> Pin<Arc<Self>> {
+        let place = Arc::<Self>::new_uninit();
         let header = UnsafeCell::new(Header::new(&Self::VTABLE));
         let resident = Resident::new(color, resident);
-        Arc::pin(Self { header, home, body, resident })
+        let event = Self { header, home, body, resident };
+        // SAFETY: nobody else has this memory yet. Written where it stands: `Arc::new` makes it elsewhere and copies all of it.
+        let place = unsafe {
+            Arc::as_ptr(&place).cast_mut().cast::<Self>().write(event);
+            place.assume_init()
+        };
+        // SAFETY: it is never moved out of the Arc.
+        unsafe { Pin::new_unchecked(place) }
     }
 
     /// What lives in the event.
