@@ -75,8 +75,11 @@ impl<D> Head<D> {
     /// The event begins to run: what posts it from now on counts it again. Gives what is to be accounted when it has run.
     #[inline]
     pub(crate) fn begin(&self) -> Counted {
-        // Acquire pairs with the posts, Release with nothing but the model's order of both.
-        Counted(self.counted.fetch_and(!Counted::POSTED, counting())).without_marks()
+        // The mark is there: nobody else takes it away. Acquire pairs with the posts, Release with nothing but the model's order
+        // of both.
+        let before = Counted(self.counted.fetch_sub(Counted::POSTED, counting()));
+        debug_assert!(before.is_posted(), "an event that runs was posted");
+        before.without_marks()
     }
 }
 
