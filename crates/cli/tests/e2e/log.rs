@@ -56,6 +56,7 @@ fn each_answer_has_a_line(io: Io) {
         "\"OPTIONS * HTTP/1.1\" 204 - ".to_owned(),
         format!("\"GET / HTTP/1.1\" 400 {bad} "),
     ];
+    until("all lines are there", || (server.stdout().lines().count() >= expected.len()).then_some(()));
     let log = server.stdout();
     let lines: Vec<_> = log.lines().map(without_time).collect();
     assert_eq!(lines.len(), expected.len(), "{log}");

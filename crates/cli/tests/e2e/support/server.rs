@@ -258,6 +258,8 @@ impl Server {
     pub(crate) fn stops_clean(&self) {
         let code = self.stop();
         assert_eq!(code, Some(0), "{self:?}");
+        // Its last words: all others can be read when they can.
+        self.says("vermeil: stopped: ");
         assert!(!self.stderr().contains("panicked"), "{self:?}");
     }
 }
