@@ -104,6 +104,19 @@ impl Wiki {
         self.0.path()
     }
 
+    /// Takes away what visitors without a cookie have left, each a file.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn forget_visitors(&self) -> Result<()> {
+        let sessions = self.folder().join("wiki/sessions");
+        let left = fs::read_dir(&sessions).map_err(Error::path("list", &sessions))?;
+        for file in left.flatten() {
+            fs::remove_file(file.path()).map_err(Error::path("remove", &file.path()))?;
+        }
+        Ok(())
+    }
+
     /// The folder to serve.
     pub fn site(&self) -> PathBuf {
         self.folder().join("wiki/site")

@@ -288,6 +288,9 @@ impl Bench<'_> {
             Behind::Php(_) | Behind::Wiki => (&self.php, &self.php_socket, CHILDREN, Spread::OneCpu),
             Behind::Echo => (&self.echo, &self.echo_socket, ECHO_CHILDREN, Spread::AllCpus),
         };
+        if let Some(wiki) = self.wiki.as_ref().filter(|_| case.behind == Behind::Wiki) {
+            wiki.forget_visitors()?;
+        }
         let command = server.command(self.options, setting, Pool { socket, children, spread }, case)?;
         let process = Process::start(server.name(), command, &state)?;
         process.wait_until_listening(network, address)?;

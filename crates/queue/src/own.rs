@@ -78,7 +78,9 @@ impl<D> Head<D> {
         // The mark is there: nobody else takes it away. Acquire pairs with the posts, Release with nothing but the model's order
         // of both.
         let before = Counted(self.counted.fetch_sub(Counted::POSTED, counting()));
-        debug_assert!(before.is_posted(), "an event that runs was posted");
+        if cfg!(any(debug_assertions, loom, shuttle)) {
+            assert!(before.is_posted(), "an event that runs was posted");
+        }
         before.without_marks()
     }
 }

@@ -95,15 +95,6 @@ impl About {
         }
     }
 
-    /// Whom the color is like, as far as a thief weighs it, if one event waits on it: whoever may live anywhere, has never been
-    /// moved and expects the same handler.
-    #[inline]
-    pub(crate) fn kin(&self) -> Option<Kin> {
-        let lives_anywhere = matches!(self.seat, Seat::Lives(Placement::Any));
-        let alike = lives_anywhere && self.moved_ns.load(Ordering::Relaxed) == 0;
-        alike.then(|| Kin(self.handler.load(Ordering::Relaxed)))
-    }
-
     /// Where the color goes if it follows somebody, now that `poster` has made its token.
     #[inline]
     fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
@@ -170,6 +161,16 @@ impl About {
         self.ran_on.store(core.0 as u16, Ordering::Relaxed);
         (before != NOWHERE).then_some(CoreIndex(before.into()))
     }
+}
+
+/// Whom a color is like, as far as a thief weighs it: one that may live anywhere, has never been moved and has one event is like all
+/// such that expect the same handler.
+#[inline]
+pub(crate) fn kin(color: &Head) -> Option<Kin> {
+    let about = &color.about;
+    let lives_anywhere = matches!(about.seat, Seat::Lives(Placement::Any));
+    let is_alike = lives_anywhere && about.moved_ns.load(Ordering::Relaxed) == 0 && color.len() == 1;
+    is_alike.then(|| Kin(about.handler.load(Ordering::Relaxed)))
 }
 
 /// A serial queue of events: what is posted on one color never overlaps and runs in order. Cheap to clone; a color

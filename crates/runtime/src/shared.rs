@@ -6,7 +6,7 @@
 use crate::{
     blocking::Pool,
     builder::Limits,
-    color::{Color, Head, Queue, Seat, Token},
+    color::{Color, Head, Queue, Seat, Token, kin},
     control::Control,
     core::current_of,
     handler::{HandlerCounters, Handlers, slots},
@@ -285,7 +285,7 @@ impl Shared {
     pub(crate) fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
-        let kin = color.about.kin().filter(|_| color.len() == 1);
+        let kin = kin(color);
         ready.post(name, entries);
         let (of, now_ns) = match self.divides {
             true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),

@@ -138,7 +138,7 @@ pub struct CoreSnapshot {
     pub driver_errors: u64,
     /// Colors this core took from others.
     pub steals: u64,
-    /// What the stolen colors' queued events were expected to take, in nanoseconds.
+    /// What the stolen colors' queued events were expected to take, in nanoseconds; of colors that are alike, as one of them.
     pub stolen_ns: u64,
     /// What the successful steals themselves took, in nanoseconds.
     pub steal_ns: u64,

@@ -5,13 +5,13 @@
 //! `model/steal.rs`; behaviour in `tests/steal.rs`.
 
 use crate::{
-    color::Token,
+    color::{Token, kin},
     core::Core,
     hints::Gauge,
     shared::{NOBODY, add},
 };
-use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Stealing, Stolen, WATCH_NS};
+use std::{cell::Cell, sync::atomic::Ordering, time::Duration};
+use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Like, Stealing, Stolen, WATCH_NS};
 
 /// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
 /// lines to themselves. Guess.
@@ -142,12 +142,14 @@ impl Core {
     ) {
         let mut learner = self.learner.borrow_mut();
         let shared = &self.shared;
+        // What goes only to be learned from stands for nobody else.
+        let explores = Cell::new(false);
         let mut pays = |token: &Token| {
             let color = token.color();
             let candidate = shared.candidate(color, hint, distance, now_ns);
-            shared.may_go(color, self.index)
-                && (shared.stealing.pays(&candidate, steal_ns)
-                    || learner.explores(&candidate, distance, steal_ns))
+            let pays = shared.stealing.pays(&candidate, steal_ns);
+            explores.set(!pays);
+            shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
         };
         haul.worth_ns = 0;
         let mut each_ns = 0;
@@ -157,8 +159,12 @@ impl Core {
                 let stolen = match like.and_then(|like| ready.steal_like(like)) {
                     Some(alike) => alike,
                     None => {
-                        let Some(judged) = ready.steal(&mut pays) else { break };
-                        each_ns = judged.token.color().worth_ns();
+                        let Some(mut judged) = ready.steal(&mut pays) else { break };
+                        let color = judged.token.color();
+                        each_ns = color.worth_ns();
+                        // What was posted to it since it was queued may have changed it.
+                        let is_typical = !explores.get() && judged.like.map(Like::kin) == kin(color);
+                        judged.like = judged.like.filter(|_| is_typical);
                         judged
                     }
                 };

@@ -59,8 +59,8 @@ impl WorthClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub u32);
 
-/// Colors of one kin are alike to a thief, if they are of one class too: none is moved that another would not be. Whoever queues
-/// them says so ([`Ready::set_kin`]).
+/// Colors of one kin are alike to a thief, if they are of one class too: one is judged for all. Whoever queues a color says what it
+/// is like then ([`Ready::set_kin`]); what is posted to it later changes that for none but itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kin(pub u16);
 
@@ -69,6 +69,13 @@ pub struct Kin(pub u16);
 pub struct Like {
     class: WorthClass,
     kin: Kin,
+}
+
+impl Like {
+    /// The kin.
+    pub fn kin(self) -> Kin {
+        self.kin
+    }
 }
 
 /// What a thief takes.

@@ -35,7 +35,7 @@ pub struct Candidate {
     pub since_move_ns: u64,
 }
 
-/// Most colors that a thief takes in one visit: the victim's lock is held meanwhile, for some 20 ns a color.
+/// Most colors that a thief takes in one visit: the victim's lock is held meanwhile. Guess.
 pub const HAUL_MAX: usize = 32;
 
 /// How many times the cost of a move the queued time must be. From Mely: 1; no bench has shown a better one.

@@ -507,10 +507,11 @@ fn drain(
     let impatient = AtomicBool::new(false);
     let end = signals.handle();
     let end_now = || impatient.store(true, Ordering::Release);
+    let hint = stopping.hint();
     thread::scope(|scope| {
         scope.spawn(|| stopping.obey(&mut signals, || running.reopen_log(), end_now));
         wait_for_balancers(leave, || impatient.load(Ordering::Acquire) || is_handed_over());
-        say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
+        say(format_args!("draining, at most {} s{hint}", patience.as_secs_f64()));
         running.server().drain();
         cores::drain(&runtime.handle());
         runtime.shutdown_unless(patience, || impatient.load(Ordering::Acquire));

@@ -8,7 +8,11 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1},
     iterator::Signals,
 };
-use std::{ffi::c_int, io};
+use std::{
+    ffi::c_int,
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// Another process has taken over. Of its own kind, so that it is never taken for the second signal to stop, which cuts what is
 /// under way; and one that does nothing where nobody waits for it.
@@ -23,8 +27,17 @@ pub(crate) const END_NOW: Signal = Signal::USR2;
 pub(crate) enum Impatience {
     /// Whoever asks it to stop once more.
     Anybodys,
-    /// Its supervisor.
+    /// Its supervisor, as long as there is one.
     Supervisors,
+}
+
+/// The supervisor has gone: nobody is left but those who signal.
+static IS_ORPHANED: AtomicBool = AtomicBool::new(false);
+
+impl Impatience {
+    fn is_anybodys(self) -> bool {
+        self == Self::Anybodys || IS_ORPHANED.load(Ordering::Acquire)
+    }
 }
 
 /// From now on they wait to be read.
@@ -38,7 +51,7 @@ pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
 #[derive(Debug)]
 pub(crate) struct Stopping {
     impatience: Impatience,
-    /// Whether anybody has asked for it; nobody has if another process has taken over.
+    /// Whether anybody has asked for it; nobody has if another process has taken over, or the supervisor has gone.
     is_asked: bool,
     is_urgent: bool,
 }
@@ -46,7 +59,13 @@ pub(crate) struct Stopping {
 impl Stopping {
     /// It stops because of `signal`.
     pub(crate) fn because_of(signal: c_int, impatience: Impatience) -> Self {
-        Self { impatience, is_asked: signal != TAKEN_OVER, is_urgent: signal == END_NOW.as_raw() }
+        let is_asked = signal != TAKEN_OVER && !IS_ORPHANED.load(Ordering::Acquire);
+        Self { impatience, is_asked, is_urgent: signal == END_NOW.as_raw() }
+    }
+
+    /// How to have it end at once, for the line that says that it drains.
+    pub(crate) fn hint(&self) -> &'static str {
+        if self.impatience.is_anybodys() { "; a second signal ends it now" } else { "" }
     }
 
     /// Does what further signals ask for, until they are closed.
@@ -66,15 +85,13 @@ impl Stopping {
 
     /// Another signal asks for it: whether it is to end at once.
     fn is_urgent_by(&mut self, signal: c_int) -> bool {
-        match self.impatience {
-            Impatience::Supervisors => signal == END_NOW.as_raw(),
-            Impatience::Anybodys if self.is_asked => true,
-            Impatience::Anybodys => {
-                self.is_asked = true;
-                say(format_args!("told to stop, and draining already; a second signal ends it now"));
-                false
-            }
+        if !self.impatience.is_anybodys() || signal == END_NOW.as_raw() {
+            return signal == END_NOW.as_raw();
         }
+        if !self.is_asked {
+            say(format_args!("told to stop, and draining already{}", self.hint()));
+        }
+        std::mem::replace(&mut self.is_asked, true)
     }
 }
 
@@ -85,6 +102,16 @@ pub(crate) fn ask_to_stop(signals: &mut Signals) -> bool {
         send_to_ourselves(signal);
     }
     waiting.iter().any(|signal| [SIGTERM, SIGINT].contains(signal))
+}
+
+/// The supervisor of this process has gone: from now on it obeys whoever signals it.
+pub(crate) fn be_orphaned() {
+    IS_ORPHANED.store(true, Ordering::Release);
+}
+
+/// Has this process drain.
+pub(crate) fn stop_ourselves() {
+    send_to_ourselves(Signal::TERM);
 }
 
 /// Has this process drain, since process `pid` has taken over.

@@ -285,7 +285,7 @@ impl<'k> Spawner<'k> {
     }
 
     /// Tells the end of a program that has ended. Only then the kernel is told that it may forget the process, which takes a while:
-    /// whoever asked goes on meanwhile, and what it asks for next comes after. Measured, a start and its end take 2 to 7 % less.
+    /// whoever asked goes on meanwhile, and what it asks for next comes after.
     fn end(&mut self, ended: &Ended) {
         if let Some(job) = self.jobs.remove(ended.pid) {
             // Its number is still its group's, and nobody else's.

@@ -170,7 +170,7 @@ impl Run {
     }
 }
 
-/// Runs of a program before the one that is measured, where it warms up: enough that each of a few threads has most likely spawned.
+/// Runs of a program before the one that is measured, where it warms up: enough that each of a few threads has most likely spawned. Guess.
 const WARM_UPS: u32 = 4;
 
 /// Events of each core that a recording keeps: 32 MiB, and all of most programs.

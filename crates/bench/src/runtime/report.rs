@@ -34,7 +34,7 @@ cycles for one successful steal (at the nominal frequency), *stolen* what the co
 
 Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
 jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all, and \
-run four times before they are measured, in the same process, so that each thread's heap has room for what it spawns: what the \
+run four times before they are measured, in the same process, so that each thread's heap has room for what it spawns, and policies that learn have learned: what the \
 kernel takes to clear new memory for a hundred thousand tasks would drown the rest. Before each run 128 MiB are written and given \
 back, since a host takes back what its guests leave free, and the first who needs it again would wait for it.
 

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(100);
 /// How often a run is asked whether it has ended: fine beside a run, coarse beside a processor's time.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is written and given back before each run, in bytes: more than any program holds.
+/// What is written and given back before each run, in bytes: twice what the largest of the programs was seen to hold. Guess.
 const WARMED: usize = 128 << 20;
 
 /// The programs that settling is watched on, with the policies that have something to settle.

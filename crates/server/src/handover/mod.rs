@@ -10,8 +10,9 @@
 //! What is chosen in the kernel changes at the end (`balance/changeover.rs`): which cpu a socket prefers, and by which program.
 //! With fewer cores than the old server had, each core accepts from several of its sockets; with more, the last ones get new
 //! ones. Those that are too many stay until a restart: to close a socket resets the handshakes that are under way in it, and to
-//! refuse new ones first, until they are over, has clients wait for the second after which they try again. Reading order: `take` (the new server), `give` (the old one). Tested through the binary
-//! (`crates/cli/tests/e2e/handover.rs`).
+//! refuse new ones first, until they are over, has clients wait for the second after which they try again.
+//!
+//! Reading order: `take` (the new server), `give` (the old one). Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
 mod give;
 mod take;

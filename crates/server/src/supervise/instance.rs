@@ -12,12 +12,12 @@ use crate::{
     control::Overseer as _,
     listen::Listening,
     reload::{Prepared, Running},
+    signals,
     status::cores_in_words,
     voice::{say, speak_as_instance},
 };
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
-    process::{Signal, getpid, kill_process},
     stdio::dup2_stdin,
     thread::set_name,
 };
@@ -208,10 +208,10 @@ impl Obedience {
 
     /// The supervisor is gone: nobody would restart or reload this instance, or know of it.
     fn end(&self) {
+        signals::be_orphaned();
         if !self.running.server().is_draining() {
             say(format_args!("the supervisor is gone: draining"));
-            // To ourselves; it cannot fail.
-            let _ = kill_process(getpid(), Signal::TERM);
+            signals::stop_ourselves();
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::watch::{Note, Watch};
 
 /// Between two looks of a core that goes on looking, at least and at most; in between, 64 looks in all.
 const SPIN_STEP_NS: (u64, u64) = (1_000, 100_000);
-/// What a color costs that is taken under a lock already held, in thousandths of a cache line: its own two lines.
+/// What a color costs that is taken under a lock already held, in thousandths of a cache line: its own two lines. The runtime judges
+/// one color for all that are alike, and fetches their lines once the lock is free; here each is judged, to the same end.
 const FURTHER_LINES_MILLI: u64 = 2_000;
 
 impl<W: Watch> World<W> {

@@ -39,7 +39,8 @@ pub(crate) struct Piece {
     pub(crate) own: Duration,
     /// It ran, but the host had taken the cpu away from this machine. The kernel leaves out of a thread's cpu time what the
     /// host tells it (`CONFIG_PARAVIRT_TIME_ACCOUNTING`); where the host tells nothing, this is nothing. Of a thread that slept
-    /// meanwhile it cannot be told, and is in the other.
+    /// meanwhile it cannot be told, and is in the other. A kernel that counts interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`)
+    /// leaves those out too, and they are in here.
     pub(crate) host: Duration,
 }
 
@@ -126,7 +127,7 @@ struct Account {
 
 impl Account {
     /// As a piece of work begins. The time is read last, and first when it ends: whatever the thread waits for in between is
-    /// then in all or in none of the others.
+    /// then in none of the times, at most in `ready`, which lessens a stall, seldom.
     fn begin(schedstat: &File) -> io::Result<Self> {
         Ok(Self { ready: ready(schedstat)?, sleeps: rusage::sleeps(), ran: ran(), now: Instant::now() })
     }
