@@ -285,7 +285,8 @@ impl Shared {
     pub(crate) fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
         let color = token.color();
         let (name, class) = (color.id().0.get(), self.class(color));
-        let kin = kin(color);
+        // What stays is like nobody.
+        let kin = class.and_then(|_| kin(color));
         ready.post(name, entries);
         let (of, now_ns) = match self.divides {
             true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
