@@ -38,8 +38,14 @@ fn steals(handle: &Handle) -> u64 {
     handle.snapshot().cores.iter().map(|core| core.steals).sum()
 }
 
-/// Core 0 posts a round of events to colors of its own, long enough that another core steals some, and the event that ends last
-/// asks for the next round.
+/// The two colors of a round, others each time: however the cores have shared them out, two of one core often meet.
+fn busy(round: usize) -> [usize; 2] {
+    let apart = 1 + round / COLORS % (COLORS - 1);
+    [round % COLORS, (round + apart) % COLORS]
+}
+
+/// Core 0 posts a round of events to two colors, long enough that another core steals one if they are of one core, and the event
+/// that ends last asks for the next round.
 fn windows(handle: &Handle) -> Vec<Window> {
     let maker = handle.clone();
     let home = handle.color_on(CoreIndex(0));
@@ -76,10 +82,17 @@ fn windows(handle: &Handle) -> Vec<Window> {
             since.store(dhat::HeapStats::get().total_blocks as usize, Ordering::Relaxed);
         }
         // The first round is the largest.
-        let events = if round == 0 { 10 * EVENTS } else { EVENTS };
-        left.store(events, Ordering::Release);
-        for number in 0..events {
-            work.post(&colors[number % COLORS], (number, round)).expect("below the bound");
+        if round == 0 {
+            left.store(10 * EVENTS, Ordering::Release);
+            for number in 0..10 * EVENTS {
+                work.post(&colors[number % COLORS], (number, round)).expect("below the bound");
+            }
+            return;
+        }
+        let busy = busy(round);
+        left.store(EVENTS, Ordering::Release);
+        for number in 0..EVENTS {
+            work.post(&colors[busy[number % 2]], (number, round)).expect("below the bound");
         }
     });
     assert!(next.set(rounds).is_ok(), "set once");
