@@ -1,14 +1,18 @@
 //! Applications that are not PHP, and do what PHP does not: a few lines of FastCGI that the test speaks itself.
 
 use super::{site, writable, write};
-use crate::support::{Io, Server, on_both};
+use crate::support::{Io, Server, on_both, until};
 use std::{
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
+    sync::mpsc,
     thread,
 };
 
-on_both! { what_an_application_has_not_read_is_in_nobodys_way }
+on_both! {
+    what_an_application_has_not_read_is_in_nobodys_way,
+    what_was_held_is_sent_although_its_application_dies,
+}
 
 const END: u8 = 3;
 const PARAMS: u8 = 4;
@@ -47,6 +51,35 @@ fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
     server.stops_clean();
 }
 
+/// Close behind something that was sent, output waits for more; what comes may be the application's death.
+fn what_was_held_is_sent_although_its_application_dies(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (go, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut server = listener.accept().expect("the server connects").0;
+        let id = read_until(&mut server, PARAMS).expect("a request");
+        server
+            .write_all(&record(STDOUT, id, b"Content-Type: text/plain\r\n\r\nfirst"))
+            .expect("there is room");
+        told.recv().expect("the client has it");
+        server.write_all(&record(STDOUT, id, b"second")).expect("there is room");
+    });
+    let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    let mut client = server.client();
+    client.ask("GET", "/x.php", &[]);
+    until("the first part", || {
+        client.receive_at_least(client.received().len() + 1);
+        client.received().ends_with(b"\r\n5\r\nfirst\r\n").then_some(())
+    });
+    go.send(()).expect("it waits");
+    client.read_to_end();
+    assert!(client.received().ends_with(b"6\r\nsecond\r\n"), "what there is, and no end");
+    server.stops_clean();
+}
+
 /// Reads records up to the end of a stream; gives the request's number.
 fn read_until(from: &mut UnixStream, stream: u8) -> io::Result<[u8; 2]> {
     loop {
@@ -62,9 +95,10 @@ fn read_until(from: &mut UnixStream, stream: u8) -> io::Result<[u8; 2]> {
 
 fn answer(to: &mut UnixStream, id: [u8; 2], text: &str) -> io::Result<()> {
     let output = format!("Content-Type: text/plain\r\n\r\n{text}");
-    let record = |kind: u8, content: &[u8]| {
-        let [high, low] = u16::try_from(content.len()).expect("short").to_be_bytes();
-        [&[1, kind, id[0], id[1], high, low, 0, 0], content].concat()
-    };
-    to.write_all(&[record(STDOUT, output.as_bytes()), record(END, &[0; 8])].concat())
+    to.write_all(&[record(STDOUT, id, output.as_bytes()), record(END, id, &[0; 8])].concat())
+}
+
+fn record(kind: u8, id: [u8; 2], content: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(content.len()).expect("short").to_be_bytes();
+    [&[1, kind, id[0], id[1], high, low, 0, 0], content].concat()
 }
