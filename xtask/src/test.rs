@@ -135,11 +135,12 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// The bugs that `crates/queue/src/canary.rs` can plant.
-const CANARIES: [&str; 9] = [
+const CANARIES: [&str; 10] = [
     "announce-without-fence",
     "wake-without-fence",
     "second-token",
     "take-in-two-steps",
+    "own-overtakes",
     "newest-first",
     "relaxed-count",
     "clear-after-run",

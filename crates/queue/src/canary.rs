@@ -14,6 +14,8 @@ pub(crate) enum Bug {
     SecondToken,
     /// The inbox is read and emptied in two steps: what is linked between them is lost.
     TakeInTwoSteps,
+    /// What a color posts to itself passes what others have posted to it before.
+    OwnOvertakes,
     /// The newest event comes first.
     NewestFirst,
     /// Counting orders nothing: the next holder may miss what the last one did.
@@ -46,6 +48,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "wake-without-fence" => Bug::WakeWithoutFence,
             "second-token" => Bug::SecondToken,
             "take-in-two-steps" => Bug::TakeInTwoSteps,
+            "own-overtakes" => Bug::OwnOvertakes,
             "newest-first" => Bug::NewestFirst,
             "relaxed-count" => Bug::RelaxedCount,
             "clear-after-run" => Bug::ClearAfterRun,

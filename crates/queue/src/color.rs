@@ -3,7 +3,8 @@
 //! Owns the count-token protocol: a color has a token if and only if its count is above zero. Producers link an event
 //! and then count it; the producer that moves the count from zero makes the token. The token's holder runs at most what
 //! was counted and subtracts it; whoever brings the count to zero destroys the token in the same operation. One
-//! read-modify-write decides both, so there is no window in which a wake-up could fall between two flags.
+//! read-modify-write decides both, so there is no window in which a wake-up could fall between two flags. What an event posts
+//! to its own color needs none: its thread holds the token, and accounts for it when it settles.
 //!
 //! Leaves out what the holder does (`token.rs`) and colors that one event has for itself (`own.rs`). Checked in
 //! `model/color.rs`: exclusion, no double token, no lost event, FIFO per producer.
@@ -11,13 +12,14 @@
 
 use crate::{
     canary::{Bug, planted},
+    colored::current_color,
     event::{Event, Header, Label},
     sync::{AtomicPtr, Ordering, UnsafeCell},
     token::{ColorRef, Head, Kind, Token},
 };
 use std::{
     cell::Cell,
-    ops::{Add, Deref},
+    ops::{Add, Deref, Sub},
     ptr::{NonNull, null_mut},
     sync::Arc,
 };
@@ -60,8 +62,18 @@ pub struct ColorQueue<D: 'static = ()> {
     head: Head<D>,
     /// Events pushed and not yet taken, newest first.
     inbox: AtomicPtr<Header>,
-    /// Events taken from the inbox and put in order, not yet run. Touched by the token's holder only.
-    taken: UnsafeCell<List>,
+    /// Touched by the token's holder only.
+    held: UnsafeCell<HeldSide>,
+}
+
+/// What became of an event that was posted.
+pub enum Pushed<D: 'static = ()> {
+    /// The color was empty: the caller must put its token in a ready queue.
+    First(Token<D>),
+    /// The color has its token, somewhere.
+    Behind,
+    /// The color runs on this thread, which counts the event when it settles.
+    Own,
 }
 
 /// How counting orders what comes before and after it.
@@ -92,8 +104,9 @@ impl Counted {
     pub(crate) const AWAY: u64 = 1 << 30;
 
     /// One event.
+    #[inline]
     pub(crate) fn event(label: Label) -> Self {
-        Self((u64::from(label.worth_ns).div_ceil(Self::WORTH_UNIT_NS) << 32) | 1)
+        Self((u64::from(label.worth_ns()).div_ceil(Self::WORTH_UNIT_NS) << 32) | 1)
     }
 
     pub(crate) fn number(self) -> usize {
@@ -126,12 +139,30 @@ impl Add for Counted {
     }
 }
 
+impl Sub for Counted {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+}
+
+/// What the holder of the token has of a queue.
+struct HeldSide {
+    /// Events taken from the inbox and put in order, and behind them the color's own; not yet run.
+    taken: List,
+    /// The color's own events that were posted since the last settling.
+    own: Counted,
+}
+
 /// Singly linked, oldest first.
 struct List {
     first: *mut Header,
+    /// Of a list that is not empty.
+    last: *mut Header,
 }
 
-// SAFETY: the raw pointers are events owned by the queue, which are `Send`; `taken` is guarded by the token.
+// SAFETY: the raw pointers are events owned by the queue, which are `Send`; `held` is guarded by the token.
 unsafe impl<D: Send> Send for ColorQueue<D> {}
 // SAFETY: as above; everything else is atomic.
 unsafe impl<D: Sync> Sync for ColorQueue<D> {}
@@ -150,27 +181,70 @@ impl<D> ColorQueue<D> {
         Arc::new(Self {
             head: Head::new(&Kind::Queue, ColorId::fresh(), core, about),
             inbox: AtomicPtr::new(null_mut()),
-            taken: UnsafeCell::new(List { first: null_mut() }),
+            held: UnsafeCell::new(HeldSide {
+                taken: List { first: null_mut(), last: null_mut() },
+                own: Counted(0),
+            }),
         })
     }
 
     /// Queues `event`. Gives the token when the color was empty: the caller must put it in a ready queue.
     #[must_use = "a token that is dropped strands its color"]
     pub fn push(self: &Arc<Self>, event: Event) -> Option<Token<D>> {
+        if let Pushed::First(token) = self.post(event) { Some(token) } else { None }
+    }
+
+    /// As [`push`](Self::push), and tells what else it has found.
+    #[inline]
+    #[must_use = "a token that is dropped strands its color"]
+    pub fn post(self: &Arc<Self>, event: Event) -> Pushed<D> {
+        // What stands in the inbox was posted earlier, perhaps by this thread. Relaxed: what of another's happened before this
+        // push is seen in any case, and this thread's own stores are.
+        let first = self.inbox.load(Ordering::Relaxed).is_null() || planted(Bug::OwnOvertakes);
+        if first && current_color() == Some(self.id()) {
+            // SAFETY: a thread's note of its color is set for as long as it runs its events, by the holder of the token.
+            unsafe { self.push_own(event) };
+            return Pushed::Own;
+        }
         let one = Counted::event(event.label());
         self.link(event.into_raw());
         // Release: the count covers an event that is linked. Acquire: the new token's holder continues after the last
         // one, whose final subtraction this addition reads.
         match Counted(self.head.counted.fetch_add(one.0, counting())).number() {
-            0 => Some(self.token()),
-            1 if planted(Bug::SecondToken) => Some(self.token()),
+            0 => Pushed::First(self.token()),
+            1 if planted(Bug::SecondToken) => Pushed::First(self.token()),
             before => {
                 if before >= Counted::EVENTS_MAX {
                     std::process::abort();
                 }
-                None
+                Pushed::Behind
             }
         }
+    }
+
+    /// # Safety
+    /// The calling thread holds the token, and nothing of it is under way: an event of the color runs.
+    #[inline]
+    unsafe fn push_own(&self, event: Event) {
+        self.held.with_mut(|held| {
+            // SAFETY: whoever holds the token touches this side, and nobody else; `next` has returned before an event runs.
+            let held = unsafe { &mut *held };
+            held.own = held.own + Counted::event(event.label());
+            if held.own.number() >= Counted::EVENTS_MAX {
+                std::process::abort();
+            }
+            held.taken.append(event.into_raw());
+        });
+    }
+
+    /// What the color's own events are to be counted as, told once.
+    ///
+    /// # Safety
+    /// The caller holds the token, and no event of the color runs.
+    #[inline]
+    pub(crate) unsafe fn take_own(&self) -> Counted {
+        // SAFETY: as in `push_own`.
+        self.held.with_mut(|held| unsafe { std::mem::replace(&mut (*held).own, Counted(0)) })
     }
 
     fn token(self: &Arc<Self>) -> Token<D> {
@@ -210,9 +284,9 @@ impl<D> ColorQueue<D> {
     /// # Safety
     /// The caller holds the token, and calls this at most as often as events were counted: what is counted is linked.
     pub(crate) unsafe fn next(&self) -> Event {
-        self.taken.with_mut(|list| {
-            // SAFETY: whoever holds the token touches the list, and nobody else.
-            let list = unsafe { &mut *list };
+        self.held.with_mut(|held| {
+            // SAFETY: as in `push_own`.
+            let list = unsafe { &mut (*held).taken };
             if list.first.is_null() {
                 list.refill(self.take_all());
             }
@@ -228,12 +302,26 @@ impl List {
             self.first = newest;
             return;
         }
+        self.last = newest;
         while !newest.is_null() {
             let header = newest;
             // SAFETY: the chain was taken out of the inbox with the token held: these events are ours.
             newest = unsafe { std::mem::replace(&mut (*header).next, self.first) };
             self.first = header;
         }
+    }
+
+    /// Puts an event that is ours at the end.
+    fn append(&mut self, event: NonNull<Header>) {
+        // SAFETY: the event is ours, and so is the last one of a list that is not empty.
+        unsafe {
+            (*event.as_ptr()).next = null_mut();
+            match self.first.is_null() {
+                true => self.first = event.as_ptr(),
+                false => (*self.last).next = event.as_ptr(),
+            }
+        }
+        self.last = event.as_ptr();
     }
 
     fn pop(&mut self) -> Option<Event> {
@@ -250,9 +338,9 @@ impl<D> Drop for ColorQueue<D> {
     fn drop(&mut self) {
         // Nobody holds a token (it has an Arc) and nobody pushes: drop what is left, oldest first.
         let newest = self.take_all();
-        self.taken.with_mut(|list| {
+        self.held.with_mut(|held| {
             // SAFETY: `&mut self` excludes everybody.
-            let list = unsafe { &mut *list };
+            let list = unsafe { &mut (*held).taken };
             while let Some(event) = list.pop() {
                 drop(event);
             }

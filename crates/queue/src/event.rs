@@ -8,6 +8,7 @@
 use crate::memory;
 // std's atomics also under loom: what a label says orders nothing.
 use std::{
+    fmt,
     ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -18,19 +19,72 @@ pub trait Run: Send + 'static {
     fn run(self);
 }
 
-/// What is known of an event without running it: the queue carries it, others give it a meaning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What is known of an event without running it: the queue carries it, others give it a meaning. Two words, so that it goes from
+/// hand to hand in registers: what is written to memory in parts and read as a whole has to be waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Label {
+    /// Handler, core and worth.
+    who: u64,
+    /// Stamp and cause.
+    when: u64,
+}
+
+impl Label {
+    /// Of an event that `handler` runs, posted on core `from`, and expected to take `worth_ns` nanoseconds, as far as whoever
+    /// moves colors counts it.
+    #[inline]
+    pub fn new(handler: u16, from: u16, worth_ns: u32) -> Self {
+        Self { who: u64::from(handler) | u64::from(from) << 16 | u64::from(worth_ns) << 32, when: 0 }
+    }
+
+    /// The same, posted at `posted`, in whatever unit its poster counts, 0 if nobody wants to know; and by the event of that core
+    /// which it numbers `cause`, 0 for none.
+    #[inline]
+    pub fn stamped(self, posted: u32, cause: u32) -> Self {
+        Self { when: u64::from(posted) | u64::from(cause) << 32, ..self }
+    }
+
     /// Who runs it.
-    pub handler: u16,
+    #[inline]
+    pub fn handler(self) -> u16 {
+        self.who as u16
+    }
+
     /// The core it was posted on.
-    pub from: u16,
-    /// Time it is expected to take, in nanoseconds, as far as whoever moves colors counts it.
-    pub worth_ns: u32,
-    /// When it was posted, in whatever unit its poster counts; 0 if nobody wants to know.
-    pub posted: u32,
-    /// Which event of `from` posted it, as that core numbers them; 0 for none.
-    pub cause: u32,
+    #[inline]
+    pub fn from(self) -> u16 {
+        (self.who >> 16) as u16
+    }
+
+    /// Time it is expected to take, in nanoseconds.
+    #[inline]
+    pub fn worth_ns(self) -> u32 {
+        (self.who >> 32) as u32
+    }
+
+    /// When it was posted.
+    #[inline]
+    pub fn posted(self) -> u32 {
+        self.when as u32
+    }
+
+    /// Which event posted it.
+    #[inline]
+    pub fn cause(self) -> u32 {
+        (self.when >> 32) as u32
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Label")
+            .field("handler", &self.handler())
+            .field("from", &self.from())
+            .field("worth_ns", &self.worth_ns())
+            .field("posted", &self.posted())
+            .field("cause", &self.cause())
+            .finish()
+    }
 }
 
 /// First field of every event, so that a pointer to one is a pointer to the whole.
@@ -56,22 +110,14 @@ pub(crate) struct Written([AtomicU64; 2]);
 impl Written {
     #[inline]
     pub(crate) fn write(&self, label: Label) {
-        let Label { handler, from, worth_ns, posted, cause } = label;
-        let who = u64::from(handler) | u64::from(from) << 16 | u64::from(worth_ns) << 32;
-        self.0[0].store(who, Ordering::Relaxed);
-        self.0[1].store(u64::from(posted) | u64::from(cause) << 32, Ordering::Relaxed);
+        self.0[0].store(label.who, Ordering::Relaxed);
+        self.0[1].store(label.when, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn read(&self) -> Label {
         let [who, when] = [&self.0[0], &self.0[1]].map(|word| word.load(Ordering::Relaxed));
-        Label {
-            handler: who as u16,
-            from: (who >> 16) as u16,
-            worth_ns: (who >> 32) as u32,
-            posted: when as u32,
-            cause: (when >> 32) as u32,
-        }
+        Label { who, when }
     }
 }
 

@@ -18,6 +18,7 @@ mod canary;
 mod color;
 mod colored;
 mod event;
+mod here;
 mod kept;
 mod memory;
 mod own;
@@ -38,9 +39,10 @@ mod tests;
 #[cfg(all(test, shuttle))]
 mod throng;
 
-pub use color::{ColorId, ColorQueue};
+pub use color::{ColorId, ColorQueue, Pushed};
 pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Run};
+pub use here::Here;
 pub use kept::Kept;
 pub use own::Called;
 pub use parking::{Parking, Sleep};

@@ -209,7 +209,7 @@ fn an_event_with_a_color_of_its_own_runs_again_when_it_was_posted_meanwhile() {
     let witness = Arc::new(());
     let body = Again { more: Mutex::new(1), witness: witness.clone(), ..Again::default() };
     let event = Repeating::with_color(3, (), body, Vec::new());
-    let label = Label { handler: 7, from: 1, worth_ns: 100, posted: 5, cause: 6 };
+    let label = Label::new(7, 1, 100).stamped(5, 6);
     let Called::First(token) = event.clone().call_owned(|| label) else { panic!("it was empty") };
     assert_eq!((token.color().core(), token.color().worth_ns(), event.home.len()), (3, 128, 1));
     assert!(matches!(event.clone().call_owned(|| unreachable!("it waits")), Called::Waits));
@@ -283,16 +283,16 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     let color = color();
     let mut token = None;
     for handler in 0..4 {
-        let label = Label { handler, worth_ns: 128 * (u32::from(handler) + 1), ..Label::default() };
+        let label = Label::new(handler, 0, 128 * (u32::from(handler) + 1));
         token = token.or(color.push(event(|| ()).labelled(label)));
     }
     assert_eq!(color.worth_ns(), 1280);
     let (mut begun, mut seen) = (Vec::new(), Vec::new());
     let (ran, next) = token.unwrap().run_watched(
         4,
-        |_, label| begun.push(label.handler),
+        |_, label| begun.push(label.handler()),
         |_, label| {
-            seen.push(label.handler);
+            seen.push(label.handler());
             if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         },
     );

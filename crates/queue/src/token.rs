@@ -100,7 +100,8 @@ impl<D> Head<D> {
         Counted(self.counted.load(Ordering::Relaxed)).worth_ns()
     }
 
-    /// Events pushed and not yet run; a hint for whoever does not hold the token.
+    /// Events pushed and not yet run; a hint for whoever does not hold the token. What events post to their own color counts when
+    /// they have run.
     pub fn len(&self) -> usize {
         Counted(self.counted.load(Ordering::Relaxed)).number()
     }
@@ -309,12 +310,24 @@ impl<D> Token<D> {
     }
 
     /// Accounts what is done; keeps the token if other events are counted.
+    #[inline]
     fn settle(self, done: Counted) -> Activation<D> {
+        let own = match self.0.kind {
+            // SAFETY: this is the token of a queue, and what ran has returned.
+            Kind::Queue => unsafe { (*self.0.queue()).take_own() },
+            Kind::Own(_) => Counted(0),
+        };
+        let less = done - own;
+        if less.0 == 0 {
+            // As many, and worth as much: nothing for others to know, and the token stays.
+            return Activation::Again(self);
+        }
         // Release: the next holder sees what our events did. Acquire: if events remain, see those that were counted.
         // When this brings the count to zero a new token may exist elsewhere from here on: touch nothing but our count of the
         // memory.
-        let before = Counted(self.0.counted.fetch_sub(done.0, counting()));
-        if before.number() == done.number() { Activation::Empty } else { Activation::Again(self) }
+        let before = Counted(self.0.counted.fetch_sub(less.0, counting()));
+        let is_empty = (before - less).number() == 0;
+        if is_empty { Activation::Empty } else { Activation::Again(self) }
     }
 
     /// Accounts what is done but for the last event: that it is counted keeps the token alive.

@@ -9,6 +9,7 @@ use crate::{
     color::Head,
     core::{Core, current},
     error::TaskError,
+    observed::poster,
     registry::Cancel,
     share::Share,
     shared::Shared,
@@ -142,9 +143,9 @@ impl Home for Share {
     }
 }
 
-fn label(shared: &Shared, handler: HandlerIndex, poster: &mut Option<CoreIndex>) -> Label {
-    let (label, by) = shared.label(handler, shared.worth_ns(handler));
-    *poster = by;
+fn label(shared: &Shared, handler: HandlerIndex, by: &mut Option<CoreIndex>) -> Label {
+    let label = shared.label(handler, shared.worth_ns(handler));
+    *by = poster(label);
     label
 }
 
@@ -175,19 +176,9 @@ where
             // Posted here before the task hopped away: follow it.
             return Self::wake(task);
         }
-        let (result, panic) = future.with(|future| body.poll(task, future));
-        let hop = current(|core| core.hop.borrow_mut().take()).flatten();
-        match (result, hop) {
-            (Some(result), _) => {
-                body.end();
-                body.outcome.complete(result);
-            }
-            (None, Some(color)) => {
-                future.move_to(color.id());
-                body.go_to(color);
-                Self::wake(task);
-            }
-            (None, None) => {}
+        let panic = future.with(|future| body.poll(task, future));
+        if current(|core| core.hop.borrow().is_some()) == Some(true) {
+            body.hop(task);
         }
         // The core counts it.
         if let Some(panic) = panic {
@@ -217,9 +208,6 @@ where
     }
 }
 
-/// What a poll left: the task's result if it has ended, and what was thrown.
-type Polled<T> = (Option<Result<T, TaskError>>, Option<Panic>);
-
 impl<F, H> Body<F, H>
 where
     F: Future + Send + 'static,
@@ -238,22 +226,45 @@ where
         }
     }
 
-    fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Polled<F::Output> {
-        let Some(alive) = future.as_mut().as_pin_mut() else { return (None, None) };
+    /// Polls the future, if it is still there; gives what was thrown. Nothing else: what is given in memory, in parts, and copied as
+    /// a whole has to be waited for.
+    fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Option<Panic> {
+        let alive = future.as_mut().as_pin_mut()?;
         if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
-            return (Some(Err(TaskError::Cancelled)), drop_contained(future));
+            return self.end(future, Err(TaskError::Cancelled));
         }
         let poll = || task.with_waker(|waker| alive.poll(&mut Context::from_waker(waker)));
         match catch_unwind(AssertUnwindSafe(poll)) {
             Ok(Poll::Pending) => {
                 Self::register(task);
-                (None, None)
+                None
             }
-            Ok(Poll::Ready(value)) => (Some(Ok(value)), drop_contained(future)),
+            Ok(Poll::Ready(value)) => self.end(future, Ok(value)),
             Err(panic) => {
-                drop_contained(future);
-                (Some(Err(TaskError::Panicked)), Some(panic))
+                self.end(future, Err(TaskError::Panicked));
+                Some(panic)
             }
+        }
+    }
+
+    /// The task has ended: drops its future, and tells who waits. Gives what the future threw then.
+    fn end(&self, future: Pin<&mut Option<F>>, result: Result<F::Output, TaskError>) -> Option<Panic> {
+        let panic = drop_contained(future);
+        self.deregister();
+        self.outcome.complete(result);
+        panic
+    }
+
+    /// The task's future goes on where it wants to, unless it has ended meanwhile.
+    #[cold]
+    fn hop(&self, task: &Event<F, H>) {
+        let future = task.as_ref().resident();
+        if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten()
+            && future.with(|future| future.is_some())
+        {
+            future.move_to(color.id());
+            self.go_to(color);
+            <Self as Repeat>::wake(task);
         }
     }
 
@@ -274,8 +285,8 @@ where
         }
     }
 
-    /// The task has ended.
-    fn end(&self) {
+    /// The task has ended: nobody counts on it any more.
+    fn deregister(&self) {
         let shared = self.home.shared();
         shared.task_ends();
         // Who waits for it waits for others too, as a rule, and it answers nobody.

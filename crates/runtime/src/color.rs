@@ -1,6 +1,6 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
 
-use crate::{handler::Handlers, share::Share};
+use crate::{handler::Handlers, observed::poster, share::Share};
 use std::{
     fmt,
     sync::{
@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
 };
-use vermeil_queue::{ColorId, ColorQueue, Event};
+use vermeil_queue::{ColorId, ColorQueue, Event, Pushed};
 use vermeil_sched::{Calls, CoreIndex, HandlerIndex, Kin, Leader, Placement};
 
 /// A color's queue, as the cores share it.
@@ -196,7 +196,7 @@ impl Color {
         CoreIndex(self.queue.core())
     }
 
-    /// Events queued; a hint.
+    /// Events queued; a hint. What the color's events post to it themselves counts when they have run.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -209,11 +209,11 @@ impl Color {
     /// Queues an event of `handler` and lets the scheduler know.
     pub(crate) fn push(&self, handler: HandlerIndex, event: Event) {
         let worth_ns = self.shared.worth_ns(handler);
-        let (label, poster) = self.shared.label(handler, worth_ns);
-        let event = event.labelled(label);
+        let label = self.shared.label(handler, worth_ns);
+        let (event, poster) = (event.labelled(label), poster(label));
         self.queue.about.is_posted_by(handler);
-        match self.queue.push(event) {
-            Some(token) => {
+        match self.queue.post(event) {
+            Pushed::First(token) => {
                 if let Some(core) = self.queue.about.follows(&self.shared.handlers, poster) {
                     token.move_to(core.0);
                 } else if let Some(here) = poster {
@@ -224,7 +224,8 @@ impl Color {
                     Some(gather) => self.shared.gather(token, gather),
                 }
             }
-            None => self.shared.posted(&self.queue, handler, worth_ns),
+            Pushed::Behind => self.shared.posted(&self.queue, handler, worth_ns),
+            Pushed::Own => self.shared.called_again(&self.queue),
         }
     }
 }

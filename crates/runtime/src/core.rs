@@ -20,7 +20,7 @@ use crate::{
     when::Meeting,
 };
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
-use vermeil_queue::ColorId;
+use vermeil_queue::{ColorId, Here};
 use vermeil_sched::{After, CoreIndex, Seen, Step, Succession, TURN_NS, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
@@ -88,7 +88,7 @@ pub(crate) struct Core {
 }
 
 thread_local! {
-    static CORE: OnceCell<Core> = const { OnceCell::new() };
+    static CORE: Here<Core> = const { Here::nothing() };
 }
 
 /// Longest wait after a driver failed as a whole, before it is tried again.
@@ -100,8 +100,7 @@ const STOPPING_LOOK: Duration = Duration::from_millis(1);
 /// The core whose thread this is. Asked several times for each event: inlined, or its closures cost more than they do.
 #[inline(always)]
 pub(crate) fn current<R>(f: impl FnOnce(&Core) -> R) -> Option<R> {
-    // A destructor that runs while the thread ends finds no core.
-    CORE.try_with(|core| core.get().map(f)).ok().flatten()
+    Here::with(&CORE, |core| core.map(f))
 }
 
 /// As [`current`], if the core is one of that runtime's: indices of another's cores and handlers mean nothing in it.
@@ -175,13 +174,10 @@ impl Core {
 
     /// Makes this thread the core and runs it until the runtime stops.
     pub(crate) fn run(self) {
-        CORE.with(|cell| {
-            let core = cell.get_or_init(|| self);
-            core.read_clock();
-            // From its first event on: that one may be what it is stuck in.
-            core.board().begin_work(core.epoch_board_ns + core.now_ns(), 0);
-            core.turns();
-        });
+        self.read_clock();
+        // From its first event on: that one may be what it is stuck in.
+        self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
+        Here::during(&CORE, &self, || self.turns());
     }
 
     /// The event that runs has made something that lives on this core's driver.

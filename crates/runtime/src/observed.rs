@@ -100,21 +100,27 @@ thread_local! {
 }
 
 impl Shared {
-    /// The label of an event of `handler` that this thread posts, and the core that it is, if it is one.
+    /// The label of an event of `handler` that this thread posts. Alone, so that it is given in registers.
     #[inline]
-    pub(crate) fn label(&self, handler: HandlerIndex, worth_ns: u32) -> (Label, Option<CoreIndex>) {
-        let label = Label { handler: handler.0 as u16, worth_ns, from: NOBODY as u16, posted: 0, cause: 0 };
+    pub(crate) fn label(&self, handler: HandlerIndex, worth_ns: u32) -> Label {
+        let of = handler.0 as u16;
         let of_core = |core: &Core| {
             core.count_post(handler);
             let posted = core.stamping.next(self.noting, &self.clock);
             let cause = if self.noting.record > 0 { core.cause() } else { 0 };
-            (Label { from: core.index.0 as u16, posted, cause, ..label }, Some(core.index))
+            Label::new(of, core.index.0 as u16, worth_ns).stamped(posted, cause)
         };
         current_of(self, of_core).unwrap_or_else(|| {
             let posted = OUTSIDE.try_with(|outside| outside.next(self.noting, &self.clock)).unwrap_or(0);
-            (Label { posted, ..label }, None)
+            Label::new(of, NOBODY as u16, worth_ns).stamped(posted, 0)
         })
     }
+}
+
+/// The core that has posted what has this label, if it was one.
+#[inline]
+pub(crate) fn poster(label: Label) -> Option<CoreIndex> {
+    (label.from() != NOBODY as u16).then(|| CoreIndex(label.from().into()))
 }
 
 impl Core {
@@ -127,8 +133,8 @@ impl Core {
     /// An event that carries a stamp is about to run.
     #[cold]
     pub(crate) fn note_wait(&self, label: Label, start_ns: u64) {
-        if let Some(times) = self.times(HandlerIndex(label.handler.into())) {
-            times.queue_delay.add(waited_ns(label.posted, start_ns));
+        if let Some(times) = self.times(HandlerIndex(label.handler().into())) {
+            times.queue_delay.add(waited_ns(label.posted(), start_ns));
         }
     }
 
@@ -142,7 +148,7 @@ impl Core {
         sample: Sample,
         from: Option<CoreIndex>,
     ) {
-        if let Some(times) = self.times(HandlerIndex(label.handler.into())) {
+        if let Some(times) = self.times(HandlerIndex(label.handler().into())) {
             let runs = if sample.cold.is_some() { &times.cold_run } else { &times.warm_run };
             runs.add(sample.run_ns);
         }
@@ -180,8 +186,8 @@ impl Record {
         [
             color & ((1 << COLOR_BITS) - 1) | u64::from(from) << COLOR_BITS,
             start_ns,
-            u64::from(run_ns) | u64::from(label.posted) << 32,
-            u64::from(label.handler) | u64::from(label.from) << 16 | u64::from(label.cause) << 32,
+            u64::from(run_ns) | u64::from(label.posted()) << 32,
+            u64::from(label.handler()) | u64::from(label.from()) << 16 | u64::from(label.cause()) << 32,
         ]
     }
 
@@ -191,29 +197,24 @@ impl Record {
         Self {
             color: color & ((1 << COLOR_BITS) - 1),
             moved_from: core((color >> COLOR_BITS) as u16),
-            label: Label {
-                handler: label as u16,
-                from: (label >> 16) as u16,
-                worth_ns: 0,
-                posted: (times >> 32) as u32,
-                cause: (label >> 32) as u32,
-            },
+            label: Label::new(label as u16, (label >> 16) as u16, 0)
+                .stamped((times >> 32) as u32, (label >> 32) as u32),
             start_ns,
             run_ns: times as u32 as u64,
         }
     }
 
     fn poster(&self) -> Option<EventName> {
-        let Label { from, cause, .. } = self.label;
+        let (from, cause) = (self.label.from(), self.label.cause());
         (cause != 0).then(|| (from.into(), cause.wrapping_sub(1)))
     }
 
     fn recorded(&self, core: u32, names: &[String]) -> Recorded {
         Recorded {
-            handler: names.get(usize::from(self.label.handler)).cloned().unwrap_or_default(),
+            handler: names.get(usize::from(self.label.handler())).cloned().unwrap_or_default(),
             color: self.color,
             core,
-            posted_ns: self.start_ns - waited_ns(self.label.posted, self.start_ns).min(self.start_ns),
+            posted_ns: self.start_ns - waited_ns(self.label.posted(), self.start_ns).min(self.start_ns),
             start_ns: self.start_ns,
             run_ns: self.run_ns,
             by: None,
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_record_is_unpacked_as_it_was_packed() {
-        let label = Label { handler: 3, from: 9, worth_ns: 0, posted: 77, cause: u32::MAX };
+        let label = Label::new(3, 9, 0).stamped(77, u32::MAX);
         let record = |moved_from| Record { color: 12, moved_from, label, start_ns: 5, run_ns: 6 }.pack();
         let back = Record::unpack(record(Some(CoreIndex(4))));
         assert_eq!((back.color, back.moved_from, back.label), (12, Some(CoreIndex(4)), label));

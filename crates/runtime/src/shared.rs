@@ -213,7 +213,7 @@ impl Shared {
         self.woken(token, poster);
     }
 
-    /// A task was posted to its own color while it runs.
+    /// Something was posted to a color while it runs: it goes back to a queue with it.
     pub(crate) fn called_again(&self, color: &Head) {
         if self.stealing == Stealing::Anything {
             self.post_entry(color);

@@ -21,7 +21,7 @@ impl Shared {
     #[inline]
     pub(crate) fn span(&self, core: CoreIndex, color: ColorId, label: Label) -> Option<Entered> {
         tracing::enabled!(target: "vermeil", tracing::Level::TRACE).then(|| {
-            let handler = self.handlers.name(vermeil_sched::HandlerIndex(label.handler.into()));
+            let handler = self.handlers.name(vermeil_sched::HandlerIndex(label.handler().into()));
             let (color, core) = (color.0.get(), core.0);
             tracing::trace_span!(target: "vermeil", "event", handler, color, core).entered()
         })

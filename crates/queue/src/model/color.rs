@@ -2,7 +2,10 @@
 
 use super::{Journal, Note, Within, color, run};
 use crate::{Activation, ColorQueue, Colored, Event, Run, Token};
-use loom::thread;
+use loom::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 use std::sync::Arc;
 
 struct World {
@@ -16,13 +19,12 @@ impl World {
         Arc::new(Self { color: color(), journal: Journal::default(), within: Arc::default() })
     }
 
+    fn note(&self, producer: u8, number: u8) -> Note {
+        Note { producer, number, journal: self.journal.clone(), within: self.within.clone() }
+    }
+
     fn push(&self, producer: u8, number: u8) -> Option<Token> {
-        self.color.push(Event::once(Note {
-            producer,
-            number,
-            journal: self.journal.clone(),
-            within: self.within.clone(),
-        }))
+        self.color.push(Event::once(self.note(producer, number)))
     }
 
     /// Pushes `count` events; whoever gets a token runs it at once, as a core would.
@@ -127,5 +129,65 @@ fn discard_races_with_a_push() {
         let left = thread.join().unwrap().map_or(0, Token::discard);
         assert_eq!(discarded + left, 2);
         assert_eq!(Arc::strong_count(&world.journal), 1, "every event was dropped");
+    });
+}
+
+/// Posts the next one to its own color, as long as there is one and it may.
+struct Next {
+    world: Arc<World>,
+    note: Note,
+    last: u8,
+    told: Option<Arc<AtomicBool>>,
+}
+
+impl Run for Next {
+    fn run(self) {
+        let Self { world, note, last, told } = self;
+        let number = note.number + 1;
+        note.run();
+        if number > last || told.as_ref().is_some_and(|told| !told.load(Ordering::Acquire)) {
+            return;
+        }
+        let next = Next { note: world.note(0, number), world: world.clone(), last, told };
+        assert!(world.color.push(Event::once(next)).is_none(), "the color runs");
+    }
+}
+
+/// A color that posts to itself while others post to it: nothing is lost, nothing overlaps, and each order is kept.
+#[test]
+fn a_color_that_goes_on_by_itself() {
+    loom::model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let thread = thread::spawn(move || other.produce(1, 2, 1));
+        let first = Next { note: world.note(0, 0), world: world.clone(), last: 2, told: None };
+        if let Some(token) = world.color.push(Event::once(first)) {
+            run_out(token, 2);
+        }
+        thread.join().unwrap();
+        world.assert_complete(&[3, 2]);
+    });
+}
+
+/// What a color posts to itself comes behind what it knows to have been posted.
+#[test]
+fn nothing_that_was_seen_is_passed() {
+    loom::model(|| {
+        let world = World::new();
+        let told = Arc::new(AtomicBool::new(false));
+        let first = Next { note: world.note(0, 0), world: world.clone(), last: 1, told: Some(told.clone()) };
+        let token = world.color.push(Event::once(first)).expect("the first event makes the token");
+        let other = world.clone();
+        let thread = thread::spawn(move || {
+            let token = other.push(1, 0);
+            told.store(true, Ordering::Release);
+            token.into_iter().for_each(|token| run_out(token, 2));
+        });
+        run_out(token, 2);
+        thread.join().unwrap();
+        let journal = world.journal.lock().unwrap();
+        let at = |name| journal.iter().position(|&ran| ran == name);
+        assert!(at((0, 1)).is_none_or(|own| at((1, 0)).is_some_and(|others| others < own)), "{journal:?}");
+        assert!(world.color.is_empty() && journal.len() >= 2);
     });
 }

@@ -161,15 +161,15 @@ impl Core {
         let span = Cell::new(None);
         let before = |color: &Head, label: Label| {
             span.set(shared.span(self.index, color.id(), label));
-            shared.handlers.begins_on(HandlerIndex(label.handler.into()), self.index);
-            if label.posted != 0 {
+            shared.handlers.begins_on(HandlerIndex(label.handler().into()), self.index);
+            if label.posted() != 0 {
                 let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
                 self.note_wait(label, start_ns);
             }
         };
         let ran = token.run_watched(batch, before, |color, label| {
             span.set(None);
-            let handler = HandlerIndex(label.handler.into());
+            let handler = HandlerIndex(label.handler().into());
             if timing.events {
                 self.timed(color, label, came_from.take());
             } else {
@@ -203,12 +203,12 @@ impl Core {
     /// An event that was timed has run: its run began when the clock was read last.
     fn timed(&self, color: &Head, label: Label, came_from: Option<CoreIndex>) {
         let shared = &*self.shared;
-        let handler = HandlerIndex(label.handler.into());
+        let handler = HandlerIndex(label.handler().into());
         let now_ns = shared.clock.now_ns();
         let start_ns = self.measured_ns.replace(now_ns);
         // Cold by its color's state, or by what it was handed, whichever is farther.
         let moved = coldness(&shared.layout, came_from, self.index);
-        let cold = moved.max(shared.distance_from(label.from, self.index));
+        let cold = moved.max(shared.distance_from(label.from(), self.index));
         let sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
         let after = self.after.replace(After::Own);
         if shared.stealing.is_on() || shared.control.is_some() {
