@@ -262,6 +262,21 @@ impl Driver {
         each!(self, inner => inner.close_stream(key));
     }
 
+    /// Takes an idle stream out of the driver: `Some` is its socket, whole, and the key is stale from then on. `None` says
+    /// that it is not idle, since something has arrived or is under way; it stays, and is used as before. So it does when
+    /// whoever asked does not wait for the answer: what arrives meanwhile is told by [`poll_recv`](Self::poll_recv).
+    /// One task at a time per stream, receiving included.
+    ///
+    /// # Errors
+    /// `NotConnected` for a stale key.
+    pub fn poll_release(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: StreamKey,
+    ) -> Poll<io::Result<Option<OwnedFd>>> {
+        each!(self, inner => inner.poll_release(cx, key))
+    }
+
     /// The socket of a listener; nothing once it is closed.
     pub fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
         match &self.kind {

@@ -78,6 +78,14 @@ on_both_drivers! {
         stale_keys,
         a_watcher_is_told_of_what_the_owner_does_not_take,
     }
+    releases::{
+        who_waits_is_released_again_and_again,
+        what_comes_meanwhile_is_lost_by_neither,
+        who_asks_and_goes_on_receives,
+        a_send_under_way_is_not_taken_away,
+        the_new_owner_is_the_only_one,
+        stale_keys_release_nothing,
+    }
     property::{
         bytes_are_those_of_the_model,
     }

@@ -213,6 +213,15 @@ impl TcpStream {
         .await
     }
 
+    /// Gives the socket back, for another core to go on with, if nothing happens on it: `None` says that something has arrived
+    /// or is under way, and the stream is as before. Once it was given back every call answers `NotConnected`.
+    ///
+    /// # Errors
+    /// `NotConnected` if it was given back before; off its core.
+    pub async fn release(&self) -> io::Result<Option<OwnedFd>> {
+        poll_fn(|context| poll_on(self.home, |driver| driver.poll_release(context, self.key))).await
+    }
+
     /// Tells the peer that nothing more will be sent.
     ///
     /// # Errors

@@ -290,6 +290,21 @@ impl Epoll {
         self.streams.remove(key.0);
     }
 
+    /// Never pending: an event of the stream that is still to be fetched finds a stale id, and what it would have told of is
+    /// in the socket.
+    pub(crate) fn poll_release(
+        &mut self,
+        _: &mut Context<'_>,
+        key: StreamKey,
+    ) -> Poll<io::Result<Option<OwnedFd>>> {
+        let stream = self.streams.get(key.0).ok_or_else(|| stale("stream"))?;
+        if !stream.is_idle() {
+            return Poll::Ready(Ok(None));
+        }
+        epoll::delete(&self.epoll, stream.fd())?;
+        Poll::Ready(Ok(self.streams.remove(key.0).map(Stream::into_fd)))
+    }
+
     pub(crate) fn stream_fd(&self, key: StreamKey) -> Option<BorrowedFd<'_>> {
         self.streams.get(key.0).map(Stream::fd)
     }

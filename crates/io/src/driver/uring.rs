@@ -36,7 +36,7 @@ use listener::{Listener, NextConnection};
 use outbox::Outbox;
 use ring::{Completion, Ring, Wait};
 use source::{Source, add_allowed};
-use stream::Stream;
+use stream::{Release, Stream};
 
 /// What a completion is about; the top byte of its 64 bits.
 mod operation {
@@ -401,6 +401,19 @@ impl Uring {
         let Ok((stream, shared)) = self.open_stream(key) else { return };
         if stream.close(key.0, shared).is_gone() {
             self.streams.remove(key.0);
+        }
+    }
+
+    pub(crate) fn poll_release(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: StreamKey,
+    ) -> Poll<io::Result<Option<OwnedFd>>> {
+        let (stream, shared) = self.open_stream(key)?;
+        match stream.release(key.0, cx, shared) {
+            Release::Now => Poll::Ready(Ok(self.streams.remove(key.0).and_then(Stream::into_fd))),
+            Release::Later => Poll::Pending,
+            Release::Not => Poll::Ready(Ok(None)),
         }
     }
 

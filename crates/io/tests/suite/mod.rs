@@ -22,6 +22,7 @@ pub(crate) mod echo;
 pub(crate) mod flow;
 pub(crate) mod listeners;
 pub(crate) mod property;
+pub(crate) mod releases;
 pub(crate) mod sources;
 pub(crate) mod streams;
 pub(crate) mod turns;
@@ -202,6 +203,10 @@ impl World {
         count: usize,
     ) -> io::Result<usize> {
         poll_fn(|cx| self.driver.borrow_mut().poll_sendfile(cx, key, file, offset, count)).await
+    }
+
+    pub(crate) async fn release(&self, key: StreamKey) -> io::Result<Option<OwnedFd>> {
+        poll_fn(|cx| self.driver.borrow_mut().poll_release(cx, key)).await
     }
 
     pub(crate) async fn readable(&self, key: SourceKey) -> io::Result<()> {

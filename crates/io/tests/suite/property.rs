@@ -25,6 +25,7 @@ enum Step {
     Sends { pair: usize, head: usize, body: usize, more: bool },
     Sent { pair: usize },
     Turns,
+    Released { pair: usize },
     Replaced { pair: usize },
 }
 
@@ -41,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(pair, head, body, more)| Step::Sends { pair, head, body, more }),
         3 => pair.clone().prop_map(|pair| Step::Sent { pair }),
         5 => Just(Step::Turns),
+        2 => pair.clone().prop_map(|pair| Step::Released { pair }),
         1 => pair.prop_map(|pair| Step::Replaced { pair }),
     ]
 }
@@ -118,6 +120,16 @@ impl Pair {
         }
     }
 
+    /// If the driver can do without the socket, it is given it anew.
+    fn released(&mut self, world: &World) {
+        let mut driver = world.driver.borrow_mut();
+        if let Poll::Ready(released) = poll_once(|cx| driver.poll_release(cx, self.key))
+            && let Some(socket) = released.expect("release")
+        {
+            self.key = driver.add_stream(socket).expect("add_stream");
+        }
+    }
+
     /// Lets everything said be heard, and both sides end.
     fn finish(mut self, world: &World) {
         let deadline = Instant::now() + DEADLINE;
@@ -157,6 +169,7 @@ fn play(make: &Make, options: DriverOptions, steps: &[Step]) {
             Step::Sends { pair, head, body, more } => pairs[pair].sends(&world, (head, body, more), seed),
             Step::Sent { pair } => pairs[pair].sent(&world),
             Step::Turns => drop(world.nudge()),
+            Step::Released { pair } => pairs[pair].released(&world),
             Step::Replaced { pair } => {
                 world.close(pairs[pair].key);
                 pairs[pair] = Pair::new(&world);

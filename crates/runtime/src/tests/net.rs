@@ -172,3 +172,31 @@ fn a_socket_is_refused_on_the_same_core_of_another_runtime() {
         assert_eq!(received, "mine");
     }
 }
+
+#[test]
+fn a_socket_that_is_given_back_goes_on_elsewhere() {
+    for runtime in runtimes_of_both_drivers() {
+        let handle = runtime.handle();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut socket = listener.accept().unwrap().0.into();
+        client.write_all(b"a").unwrap();
+        for core in handle.cores().chain(handle.cores()) {
+            let task = handle.spawn_on(&handle.color_on(core), async move {
+                let (stream, mut heard) = (TcpStream::new(socket).unwrap(), Vec::new());
+                stream.recv(&mut heard).await.unwrap();
+                stream.send(heard.clone(), Bytes::new(), More::No).unwrap();
+                stream.sent().await.unwrap();
+                let socket = stream.release().await.unwrap().expect("nothing happens");
+                assert_eq!(stream.recv(&mut heard).await.unwrap_err().kind(), ErrorKind::NotConnected);
+                socket
+            });
+            socket = task.wait().unwrap();
+            let mut heard = [0];
+            client.read_exact(&mut heard).unwrap();
+            assert_eq!(&heard, b"a");
+            client.write_all(&heard).unwrap();
+        }
+        assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
+    }
+}

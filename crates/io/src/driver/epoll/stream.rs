@@ -73,6 +73,15 @@ impl Stream {
         self.fd.as_fd()
     }
 
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
+    /// Whether nothing has arrived, as far as is known, and nothing is being sent.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.readable && self.writable && matches!(self.sending, Sending::Idle | Sending::Done)
+    }
+
     /// Whether something waits for room of which nobody tells.
     #[inline]
     pub(super) fn misses_room(&self) -> bool {

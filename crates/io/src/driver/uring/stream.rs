@@ -1,10 +1,10 @@
 //! One socket of the io_uring driver.
 //!
 //! Owns the states of its receiving and sending. An idle stream keeps no buffer and under 128 bytes. Receiving is armed
-//! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread. It goes by
-//! system calls while the shared buffers are all in use, so that no reader depends on others reading; and, without the copy
-//! out of them, once much has come at once to a reader that has room for as much again. A closed stream stays in the table
-//! only while the kernel may read the memory of its send.
+//! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread, and ends before
+//! the socket is released. It goes by system calls while the shared buffers are all in use, so that no reader depends on
+//! others reading; and, without the copy out of them, once much has come at once to a reader that has room for as much again.
+//! A closed stream stays in the table only while the kernel may read the memory of its send.
 //! Tested in `tests/suite`.
 
 use std::io;
@@ -32,6 +32,8 @@ enum Receiving {
     Armed,
     /// As before, but canceled: the last completion is awaited.
     Suspending,
+    /// As before, and whoever is to have the socket is told of that completion.
+    Releasing,
     /// Something may be there that does not come into shared buffers: receive by a system call.
     Direct,
     /// Nothing was there that does not: told when that changes.
@@ -60,6 +62,15 @@ impl Fate {
     pub(super) fn is_gone(self) -> bool {
         self == Self::Gone
     }
+}
+
+/// Whether the driver can do without a stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    Now,
+    /// When receiving has ended, which the task is told.
+    Later,
+    Not,
 }
 
 pub(super) struct Stream {
@@ -102,6 +113,10 @@ impl Stream {
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn into_fd(self) -> Option<OwnedFd> {
+        self.fd
     }
 
     fn open_fd(&self) -> BorrowedFd<'_> {
@@ -195,15 +210,19 @@ impl Stream {
         }
         let is_crowded = self.parked.count >= shared.parked_max;
         self.is_rich |= is_crowded;
+        let mut is_released = false;
         if completion.goes_on() {
             if is_crowded {
                 shared.crowded.push(id);
             }
         } else if self.receiving != Receiving::Direct {
+            is_released = self.receiving == Receiving::Releasing;
             self.receiving = Receiving::Idle;
         }
-        let something_to_tell =
-            self.parked.count > 0 || self.ended.is_some() || self.receiving == Receiving::Direct;
+        let something_to_tell = is_released
+            || self.parked.count > 0
+            || self.ended.is_some()
+            || self.receiving == Receiving::Direct;
         if something_to_tell {
             self.reader.wake();
         } else if self.receiving == Receiving::Idle && self.reader.is_waiting() {
@@ -233,6 +252,28 @@ impl Stream {
 
     fn suspend(&mut self, id: Id, shared: &mut Shared) {
         self.receiving = Receiving::Suspending;
+        self.cancel_receive(id, shared);
+    }
+
+    /// A receive that is under way would take what comes next, so it has to end first. Other states than its own are those of
+    /// a stream that had more to do than to wait.
+    pub(super) fn release(&mut self, id: Id, cx: &Context<'_>, shared: &mut Shared) -> Release {
+        let sends = !matches!(self.sending, Sending::Idle | Sending::Done);
+        if sends || self.watching_writable || self.parked.count > 0 || self.ended.is_some() {
+            return Release::Not;
+        }
+        match self.receiving {
+            Receiving::Idle => return Release::Now,
+            Receiving::Direct | Receiving::Watching => return Release::Not,
+            Receiving::Armed => self.cancel_receive(id, shared),
+            Receiving::Suspending | Receiving::Releasing => {}
+        }
+        self.receiving = Receiving::Releasing;
+        self.reader.wait(cx);
+        Release::Later
+    }
+
+    fn cancel_receive(&self, id: Id, shared: &mut Shared) {
         shared.ring.cancel(id.pack(operation::RECEIVE), NOBODY.pack(operation::SILENT));
     }
 
@@ -386,7 +427,7 @@ impl Stream {
         match self.receiving {
             Receiving::Armed => shared.ring.cancel(id.pack(operation::RECEIVE), silent),
             Receiving::Watching => shared.ring.cancel(id.pack(operation::READABLE), silent),
-            Receiving::Idle | Receiving::Suspending | Receiving::Direct => {}
+            Receiving::Idle | Receiving::Suspending | Receiving::Releasing | Receiving::Direct => {}
         }
         if self.watching_writable {
             shared.ring.cancel(id.pack(operation::WRITABLE), silent);
