@@ -36,6 +36,7 @@ mod file;
 mod memory;
 mod options;
 mod pages;
+mod shelf;
 mod slots;
 mod socket;
 
@@ -49,6 +50,7 @@ pub use file::{CacheOnly, read_nowait};
 pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
+pub use shelf::{Rest, Shelf};
 pub use slots::{Slot, Slots};
 pub use socket::{
     ListenOptions, Newcomer, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,

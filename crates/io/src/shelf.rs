@@ -1,0 +1,292 @@
+//! Sockets that rest: no driver has them, so any core may take one when something comes.
+//!
+//! A core puts a socket on its shelf that it expects nothing from soon, and goes on waiting for it through the shelf, which
+//! is one descriptor to its driver. While that core does not come, others look at the shelf and take what has something
+//! to read. Whoever removes a socket from the table under the lock has it alone; the one who put it there is woken and finds
+//! it gone. Each socket is told of once. Tested here; out of a driver and back in `tests/suite/releases.rs`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Poll, Waker};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+
+use crate::has_queued;
+
+/// Sockets that one look hears of. Guess: a system call for so many is next to nothing for each.
+const LOOK_MAX: usize = 64;
+
+/// Sockets at rest, each with something that goes with it.
+#[derive(Debug)]
+pub struct Shelf<T> {
+    epoll: OwnedFd,
+    held: Mutex<Held<T>>,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    /// Keys given so far: none is given twice.
+    keys: u64,
+    resting: HashMap<u64, Resting<T>>,
+    /// Those of them that have something to read, in the order in which they were put here.
+    told: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Resting<T> {
+    socket: OwnedFd,
+    with: T,
+    waker: Waker,
+}
+
+/// A socket on a shelf, for the one who put it there. Dropping it closes the socket, unless somebody has taken it.
+#[derive(Debug)]
+pub struct Rest<T> {
+    shelf: Arc<Shelf<T>>,
+    key: u64,
+}
+
+impl<T> Shelf<T> {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let held = Held { keys: 0, resting: HashMap::new(), told: BTreeSet::new() };
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, held: Mutex::new(held) })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held<T>> {
+        self.held.lock().expect("nothing panics under this lock")
+    }
+
+    /// Puts a connected, non-blocking socket here. `waker` is woken when there is something to read, once.
+    ///
+    /// # Errors
+    /// The socket, if the kernel cannot watch it.
+    pub fn put(self: &Arc<Self>, socket: OwnedFd, with: T, waker: Waker) -> Result<Rest<T>, OwnedFd> {
+        let mut held = self.held();
+        held.keys += 1;
+        let key = held.keys;
+        let events = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
+        // Under the lock, so that nobody hears of a socket that is not in the table yet.
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(key), events).is_err() {
+            return Err(socket);
+        }
+        held.resting.insert(key, Resting { socket, with, waker });
+        drop(held);
+        Ok(Rest { shelf: self.clone(), key })
+    }
+
+    /// How many rest.
+    pub fn len(&self) -> usize {
+        self.held().resting.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hears from the kernel which sockets have something to read, and wakes those who put them here.
+    pub fn look(&self) {
+        let woken = self.hear(&mut self.held());
+        woken.iter().for_each(Waker::wake_by_ref);
+    }
+
+    fn hear(&self, held: &mut Held<T>) -> Vec<Waker> {
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; LOOK_MAX];
+        // Interrupted by a signal: whoever looks comes again.
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) else {
+            return Vec::new();
+        };
+        let mut woken = Vec::new();
+        for event in events {
+            let key = event.data.u64();
+            // One that was taken meanwhile is nobody's here.
+            if let Some(resting) = held.resting.get(&key) {
+                held.told.insert(key);
+                woken.push(resting.waker.clone());
+            }
+        }
+        woken
+    }
+
+    /// Whether some of them have something to read.
+    pub fn has_told(&self) -> bool {
+        let known = self.held.try_lock().is_ok_and(|held| !held.told.is_empty());
+        known || has_queued(self.epoll.as_fd()).unwrap_or(false)
+    }
+
+    /// Takes one that has something to read, for whom did not put it there; `None` also while somebody else holds the lock,
+    /// who may be one that does not get on.
+    pub fn take_told(&self) -> Option<(OwnedFd, T)> {
+        let mut held = self.held.try_lock().ok()?;
+        let woken = if held.told.is_empty() { self.hear(&mut held) } else { Vec::new() };
+        let first = held.told.pop_first().and_then(|key| held.resting.remove(&key));
+        drop(held);
+        woken.iter().for_each(Waker::wake_by_ref);
+        let Resting { socket, with, .. } = first?;
+        self.forget(&socket);
+        Some((socket, with))
+    }
+
+    fn take(&self, key: u64) -> Option<OwnedFd> {
+        let mut held = self.held();
+        held.told.remove(&key);
+        let taken = held.resting.remove(&key);
+        drop(held);
+        let socket = taken?.socket;
+        self.forget(&socket);
+        Some(socket)
+    }
+
+    /// Whoever has taken a socket may have it watched elsewhere, which is not to cost a wake-up here each time.
+    fn forget(&self, socket: &OwnedFd) {
+        epoll::delete(&self.epoll, socket).expect("a socket that was put here is watched");
+    }
+}
+
+impl<T> AsFd for Shelf<T> {
+    /// Readable while there is something to hear by [`look`](Shelf::look).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+impl<T> Rest<T> {
+    /// Ready when there is something to read, with the socket, or with `None` when somebody has taken it.
+    pub fn poll_back(&self) -> Poll<Option<OwnedFd>> {
+        let held = self.shelf.held();
+        if held.resting.contains_key(&self.key) && !held.told.contains(&self.key) {
+            return Poll::Pending;
+        }
+        drop(held);
+        Poll::Ready(self.shelf.take(self.key))
+    }
+
+    /// Takes the socket back, unless somebody else has.
+    pub fn back(&self) -> Option<OwnedFd> {
+        self.shelf.take(self.key)
+    }
+}
+
+impl<T> Drop for Rest<T> {
+    fn drop(&mut self) {
+        drop(self.back());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn shelf() -> (Arc<Shelf<u32>>, Arc<Count>) {
+        (Arc::new(Shelf::new().expect("a descriptor")), Arc::default())
+    }
+
+    /// A socket on the shelf, and its peer.
+    fn put(shelf: &Arc<Shelf<u32>>, with: u32, woken: &Arc<Count>) -> (Rest<u32>, UnixStream) {
+        let (peer, socket) = UnixStream::pair().expect("a pair");
+        let rest = shelf.put(socket.into(), with, woken.clone().into()).expect("it can be watched");
+        (rest, peer)
+    }
+
+    #[test]
+    fn who_put_it_there_is_told_once_and_takes_it_back() {
+        let (shelf, woken) = shelf();
+        let (rest, mut peer) = put(&shelf, 7, &woken);
+        shelf.look();
+        assert!(rest.poll_back().is_pending() && !shelf.has_told());
+        peer.write_all(b"a").expect("room");
+        assert!(shelf.has_told());
+        shelf.look();
+        peer.write_all(b"b").expect("room");
+        shelf.look();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        let Poll::Ready(Some(socket)) = rest.poll_back() else { panic!("it is told of") };
+        drop(rest);
+        let mut two = [0; 2];
+        UnixStream::from(socket).read_exact(&mut two).expect("nothing is lost");
+        assert_eq!(&two, b"ab");
+        assert!(!shelf.has_told(), "it is not watched any more");
+    }
+
+    #[test]
+    fn what_others_take_is_gone() {
+        let (shelf, woken) = shelf();
+        let (first, mut peer) = put(&shelf, 1, &woken);
+        let (second, other_peer) = put(&shelf, 2, &woken);
+        assert!(shelf.take_told().is_none() && shelf.len() == 2, "nothing to read");
+        peer.write_all(b"a").expect("room");
+        drop(other_peer);
+        let mut taken: Vec<u32> = std::iter::from_fn(|| shelf.take_told()).map(|(_, with)| with).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2], "bytes, and an end");
+        assert_eq!(woken.0.load(Ordering::Relaxed), 2, "who put them there learns of it");
+        assert!(
+            matches!(first.poll_back(), Poll::Ready(None)) && second.back().is_none() && shelf.is_empty()
+        );
+    }
+
+    #[test]
+    fn what_its_core_was_told_of_and_does_not_come_for_can_be_taken() {
+        let (shelf, woken) = shelf();
+        let (rest, mut peer) = put(&shelf, 1, &woken);
+        peer.write_all(b"a").expect("room");
+        shelf.look();
+        assert!(shelf.has_told() && shelf.take_told().is_some() && !shelf.has_told());
+        assert!(matches!(rest.poll_back(), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn dropping_closes_the_socket() {
+        let (shelf, woken) = shelf();
+        let (rest, mut peer) = put(&shelf, 1, &woken);
+        drop(rest);
+        assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
+    }
+
+    /// Many who take at once: each socket is had by exactly one.
+    #[test]
+    fn one_of_many_has_it() {
+        let (shelf, woken) = shelf();
+        for _ in 0..50 {
+            let rests: Vec<_> = (0..LOOK_MAX as u32 + 10).map(|with| put(&shelf, with, &woken)).collect();
+            for (_, peer) in &rests {
+                (&mut &*peer).write_all(b"a").expect("room");
+            }
+            let taken: usize = std::thread::scope(|scope| {
+                let takers: Vec<_> = (0..3)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            std::iter::from_fn(|| shelf.has_told().then(|| shelf.take_told()))
+                                .flatten()
+                                .count()
+                        })
+                    })
+                    .collect();
+                let back = rests.iter().filter(|(rest, _)| rest.back().is_some()).count();
+                back + takers.into_iter().map(|taker| taker.join().expect("a taker")).sum::<usize>()
+            });
+            assert_eq!(taken, rests.len());
+        }
+    }
+}
