@@ -104,6 +104,11 @@ impl Conversation {
         Self { state: State::Head { seen: 0 }, goes_on: true, requests: 0 }
     }
 
+    /// A connection on which so many requests have been read, and nothing of the next.
+    pub fn after(requests: u32) -> Self {
+        Self { requests, ..Self::new() }
+    }
+
     /// Requests read so far.
     pub fn requests(&self) -> u32 {
         self.requests

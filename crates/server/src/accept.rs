@@ -64,11 +64,26 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
     };
     let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
+    serve(handle, core, stream, admission, 0);
+    Ok(())
+}
+
+/// Goes on, on this core, with a connection that has had so many requests.
+///
+/// # Errors
+/// The driver refuses the descriptor.
+pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests: u32) -> io::Result<()> {
+    let stream = TcpStream::new(socket)?;
+    local::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
+    serve(handle, core, stream, Admission::Serve, requests);
+    Ok(())
+}
+
+fn serve(handle: &Handle, core: CoreIndex, stream: TcpStream, admission: Admission, requests: u32) {
     let place = Place::take();
     let number = place.number();
-    let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place, admission));
+    let task = handle.spawn_on(&handle.color_on(core), connection::serve(stream, place, admission, requests));
     local::with(|local| local.connections.set_task(number, task));
-    Ok(())
 }
 
 fn count(core: usize, stream: &TcpStream, how: Accepted) {

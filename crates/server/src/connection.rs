@@ -7,7 +7,10 @@
 //! ```
 //!
 //! The hot path waits nowhere between a request's bytes and its answer's: it is the one synchronous function `consume`.
-//! An idle connection keeps no buffer. Tested through the binary on both drivers (`crates/cli/tests`).
+//! An idle connection keeps no buffer, and one that waits for long is not even its core's alone (`rest.rs`). Tested through
+//! the binary on both drivers (`crates/cli/tests`).
+
+mod rest;
 
 use crate::{
     answer::{self, Answer},
@@ -147,6 +150,8 @@ pub(crate) enum Lost {
     Peer,
     /// It took too long.
     Late,
+    /// Another core goes on with it.
+    Moved,
     /// An answer cannot be completed: its file has changed.
     Cut,
 }
@@ -157,13 +162,13 @@ impl From<io::Error> for Lost {
     }
 }
 
-/// Serves one connection to its end.
-pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission) {
-    let mut connection = Connection::new(stream, place, admission);
+/// Serves one connection to its end, which has had so many requests.
+pub(crate) async fn serve(stream: TcpStream, place: Place, admission: Admission, requests: u32) {
+    let mut connection = Connection::new(stream, place, admission, requests);
     let ended = connection.run().await;
     connection.place.end();
     match ended {
-        Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late) => {}
+        Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late | Lost::Moved) => {}
         Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
         // The client counts the bytes and sees that some are missing.
         Err(Lost::Cut) => {}
@@ -176,7 +181,7 @@ impl Connection {
         (self.stream, self.place)
     }
 
-    fn new(stream: TcpStream, place: Place, admission: Admission) -> Self {
+    fn new(stream: TcpStream, place: Place, admission: Admission, requests: u32) -> Self {
         let logs = local::with(|local| local.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
@@ -187,7 +192,7 @@ impl Connection {
             place,
             admission,
             peer,
-            conversation: Conversation::new(),
+            conversation: Conversation::after(requests),
             input: Vec::new(),
             consumed: 0,
             output: Vec::new(),
@@ -341,13 +346,14 @@ impl Connection {
     async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
         self.drop_consumed();
         let waiting_for = self.next_wait();
+        let mut after_rest = None;
         if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
             // The first request's time runs from the start of the connection.
             let goes_on =
                 self.waiting_for == WaitingFor::FirstRequest && waiting_for == WaitingFor::RestOfHead;
             self.waiting_for = waiting_for;
             if !goes_on {
-                self.set_limit(waiting_for);
+                after_rest = self.set_limit(waiting_for);
             }
         }
         let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
@@ -356,12 +362,20 @@ impl Connection {
             WaitingFor::NextRequest => self.place.set_idle(Idle::Between),
             _ => {}
         }
-        let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
-        let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-            Poll::Pending if between_requests && place.is_ending() => Poll::Ready(Ok(0)),
-            polled => polled,
-        });
-        let received = self.limit.limit(receiving).await;
+        let received = loop {
+            let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
+            let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
+                Poll::Pending if between_requests && place.is_ending() => Poll::Ready(Ok(0)),
+                polled => polled,
+            });
+            match (self.limit.limit(receiving).await, after_rest.take()) {
+                (Err(_), Some(left)) => {
+                    self.limit.set(left);
+                    self.rest().await?;
+                }
+                (received, _) => break received,
+            }
+        };
         if between_requests {
             self.place.set_idle(Idle::No);
         }
@@ -489,13 +503,20 @@ impl Connection {
         if self.conversation.is_amid_body() { WaitingFor::RestOfBody } else { WaitingFor::RestOfHead }
     }
 
-    fn set_limit(&mut self, waiting_for: WaitingFor) {
-        let timeouts = local::with(|local| local.server.timeouts);
-        self.limit.set(match waiting_for {
+    /// Sets what is allowed; or, where the connection is then to rest, the time until it does: what is left is given.
+    fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
+        let (timeouts, rests) = local::with(|local| (local.server.timeouts, local.shelf.is_some()));
+        let allowed = match waiting_for {
+            WaitingFor::NextRequest if rests && timeouts.keep_alive > rest::AFTER => {
+                self.limit.set(rest::AFTER);
+                return Some(timeouts.keep_alive - rest::AFTER);
+            }
             WaitingFor::NextRequest => timeouts.keep_alive,
             WaitingFor::RestOfBody => timeouts.body,
             WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,
-        });
+        };
+        self.limit.set(allowed);
+        None
     }
 }
 
@@ -531,7 +552,7 @@ mod tests {
     /// An idle connection is this future, a task, a color, a timer and a driver's stream: 2 KB all together.
     #[test]
     fn a_waiting_connection_is_small() {
-        fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission) -> F) -> usize {
+        fn size<F: Future>(_: impl Fn(TcpStream, Place, Admission, u32) -> F) -> usize {
             size_of::<F>()
         }
         assert!(size(serve) <= 768, "{} bytes", size(serve));

@@ -108,8 +108,8 @@ pub(crate) fn open(
     log: &Log,
     listening: Vec<Listening>,
 ) -> Result<(), CoreError> {
-    let watched =
-        Watched::of(&server.balancing, &listening).map_err(|source| CoreError { core: 0, source })?;
+    let watched = server.balancing.open_shelves().and_then(|()| Watched::of(&server.balancing, &listening));
+    let watched = watched.map_err(|source| CoreError { core: 0, source })?;
     let (programs, channels) =
         programs.map_or((None, Vec::new()), |(shared, channels)| (Some(shared), channels));
     let mut channels = channels.into_iter();
@@ -134,6 +134,10 @@ pub(crate) fn open(
 
 fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option<OwnedFd>) -> io::Result<()> {
     let mut background: Vec<Task<()>> = Vec::new();
+    if let Some(shelf) = local::with(|local| local.server.balancing.shelf(core.0 as usize)) {
+        background.push(handle.spawn_on(&handle.color_on(core), balance::keep(shelf.clone())?));
+        local::with(|local| local.shelf = Some(shelf));
+    }
     if let Some(changes) = changes {
         background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
     }

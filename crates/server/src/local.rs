@@ -5,6 +5,7 @@
 
 use crate::{
     answer::Sent,
+    balance::Shelf,
     busy_poll::Polling,
     files::CoreCache,
     gateway::Programs,
@@ -41,6 +42,8 @@ pub(crate) struct Local {
     pub(crate) log: CoreLog,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
+    /// Where connections stand that wait for their next request; none where no other core looks.
+    pub(crate) shelf: Option<Arc<Shelf>>,
     pub(crate) door: Door,
     pub(crate) polling: Polling,
     /// How loaded the server is, for the head of answers; made once a second, empty if nobody wants to know.
@@ -82,6 +85,7 @@ pub(crate) fn install(
         log,
         clock: Clock::default(),
         connections: Connections::default(),
+        shelf: None,
         listeners: Vec::new(),
         accepting: 0,
         background: Vec::new(),

@@ -3,9 +3,7 @@
 //! The core is stuck for real: its thread is stopped by a tracer. Clients connect from the stopped core's cpu, so that its
 //! listener is the one the kernel chooses. Says so and passes where there is one cpu, or where tracing is not allowed.
 
-use crate::support::{Client, Io, Server, Site, on_both};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use crate::support::{Client, Io, Server, Site, Stopped, on_both, two_cpus};
 
 on_both! {
     a_stuck_core_holds_up_no_new_connection,
@@ -13,62 +11,6 @@ on_both! {
     a_core_that_is_not_stuck_keeps_its_connections,
     every_mode_serves,
     busy_polling_is_said_at_the_start,
-}
-
-/// Seizes a thread, stops it, says so, and lets it go on at the end of its input.
-const STOPPER: &str = r"
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-tid = int(sys.argv[1])
-def ptrace(request):
-    if libc.ptrace(request, tid, None, None) != 0:
-        sys.exit(os.strerror(ctypes.get_errno()))
-ptrace(0x4206)
-ptrace(0x4207)
-os.waitpid(tid, 0x40000000)
-print('stopped', flush=True)
-sys.stdin.read()
-ptrace(17)
-";
-
-/// A stopped thread; goes on when this is dropped.
-struct Stopped {
-    stopper: Child,
-    words: BufReader<ChildStdout>,
-}
-
-impl Stopped {
-    fn thread(tid: u32) -> Option<Self> {
-        let mut command = Command::new("python3");
-        command.args(["-c", STOPPER, &tid.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut stopper = command.spawn().ok()?;
-        let words = BufReader::new(stopper.stdout.take()?);
-        let mut stopped = Self { stopper, words };
-        let mut word = String::new();
-        stopped.words.read_line(&mut word).ok()?;
-        if word != "stopped\n" {
-            eprintln!("SKIPPED: a thread cannot be stopped here (python3, ptrace)");
-            return None;
-        }
-        Some(stopped)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        drop(self.stopper.stdin.take());
-        let _ = self.stopper.wait();
-    }
-}
-
-fn thread_named(server: &Server, name: &str) -> u32 {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("a process that runs");
-    let mut tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let is_named = |tid: &u32| {
-        let comm = format!("/proc/{}/task/{tid}/comm", server.pid());
-        std::fs::read_to_string(comm).is_ok_and(|comm| comm.trim() == name)
-    };
-    tasks.find(is_named).expect("a core has a thread")
 }
 
 /// Makes `count` connections from `cpu`, each with a request, and gives how many were answered.
@@ -81,17 +23,6 @@ fn answered_from(cpu: usize, server: &Server, count: usize) -> usize {
         });
         asking.join().expect("every request is answered")
     })
-}
-
-/// Two cpus, if there are.
-fn two_cpus() -> Option<[usize; 2]> {
-    match vermeil_io::current_affinity()[..] {
-        [first, second, ..] => Some([first, second]),
-        _ => {
-            eprintln!("SKIPPED: one cpu has no neighbour");
-            None
-        }
-    }
 }
 
 fn start(io: Io, site: &Site, cpus: [usize; 2], mode: &str) -> Server {
@@ -136,7 +67,7 @@ fn a_core_is_stuck(io: Io, mode: &str) {
     let site = Site::new();
     let server = start(io, &site, cpus, mode);
     assert_eq!(answered_from(cpus[1], &server, 1), 1);
-    let Some(stopped) = Stopped::thread(thread_named(&server, "vermeil-1")) else { return };
+    let Some(stopped) = Stopped::core(&server, 1) else { return };
     // Without a neighbour that takes over, each of these would wait until the core goes on, which it does below.
     assert_eq!(answered_from(cpus[1], &server, 20), 20);
     drop(stopped);

@@ -24,6 +24,7 @@ mod ranges;
 mod reload;
 mod requests;
 mod resources;
+mod rest;
 mod status;
 mod strangers;
 mod support;

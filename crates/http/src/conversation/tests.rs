@@ -19,6 +19,15 @@ fn the_last_request_allowed_says_so() {
 }
 
 #[test]
+fn who_goes_on_with_a_conversation_goes_on_counting() {
+    let limits = Limits { requests_per_connection: 3, ..Limits::default() };
+    let mut conversation = Conversation::after(2);
+    assert!(!conversation.is_amid_request() && conversation.requests() == 2);
+    assert!(matches!(conversation.next(GET, &limits), Event::Request { request, .. } if !request.keep_alive));
+    assert_eq!(conversation.next(GET, &limits), Event::Closed);
+}
+
+#[test]
 fn idle_and_amid_a_request_are_told_apart() {
     let limits = Limits::default();
     let mut conversation = Conversation::new();

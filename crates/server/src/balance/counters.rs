@@ -1,5 +1,5 @@
-//! What was accepted where: all of it, what was taken over from a neighbour, and of a sample whether its packets are
-//! handled on the core's cpu. Written by the core alone, on lines of its own.
+//! What came to which core: what it accepted, what of that was taken over from a neighbour, which connections came from one
+//! later, and of a sample whether its packets are handled on the core's cpu. Written by the core alone, on lines of its own.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,8 @@ pub(crate) enum Accepted {
     Own,
     /// From a neighbour's.
     TakenOver,
+    /// From a neighbour that had accepted it, between two requests.
+    Moved,
     /// Looked at: its packets are handled on the core's cpu.
     SampledHere,
     /// Looked at: they are handled elsewhere.
@@ -28,7 +30,9 @@ pub(crate) struct AcceptCounts {
     pub(crate) accepted: u64,
     /// Those of them that a neighbour did not come to take.
     pub(crate) taken_over: u64,
-    /// Those of them that were asked for their cpu.
+    /// Connections that a neighbour had accepted and did not come to.
+    pub(crate) moved: u64,
+    /// Those accepted that were asked for their cpu.
     pub(crate) sampled: u64,
     /// Those of the sample whose packets are handled on this core's cpu.
     pub(crate) sampled_here: u64,
@@ -38,6 +42,7 @@ pub(crate) struct AcceptCounts {
 struct Words {
     accepted: AtomicU64,
     taken_over: AtomicU64,
+    moved: AtomicU64,
     sampled: AtomicU64,
     sampled_here: AtomicU64,
 }
@@ -60,6 +65,7 @@ impl Counters {
                 add(&words.accepted);
                 add(&words.taken_over);
             }
+            Accepted::Moved => add(&words.moved),
             Accepted::SampledHere => {
                 add(&words.sampled);
                 add(&words.sampled_here);
@@ -82,6 +88,7 @@ impl Counters {
         AcceptCounts {
             accepted: get(&words.accepted),
             taken_over: get(&words.taken_over),
+            moved: get(&words.moved),
             sampled: get(&words.sampled),
             sampled_here: get(&words.sampled_here),
         }
@@ -106,10 +113,11 @@ mod tests {
             samples += u64::from(counters.is_sample(0));
         }
         counters.count(0, Accepted::TakenOver);
+        counters.count(0, Accepted::Moved);
         counters.count(0, Accepted::SampledHere);
         counters.count(0, Accepted::SampledElsewhere);
         assert_eq!(samples, 2);
-        let expected = AcceptCounts { accepted: 33, taken_over: 1, sampled: 2, sampled_here: 1 };
+        let expected = AcceptCounts { accepted: 33, taken_over: 1, moved: 1, sampled: 2, sampled_here: 1 };
         assert_eq!(counters.all(), [expected]);
     }
 }

@@ -6,6 +6,9 @@
 //! connections. With CAP_BPF a program in the kernel chooses (`load-aware`): the same core first, another when much more
 //! work waits there. The others are for comparison. Which of them works is found out at start, by connecting.
 //!
+//! A connection that was accepted is its core's; but while it waits for its client's next request it comes to stand on the
+//! core's shelf, from which neighbours take it as they do from the listeners (`connection/rest.rs`).
+//!
 //! Reading order: `neighbours` (who watches whom), `verdict` (when to take), `relieve` (the tasks), `kernel` (the
 //! program), `self_test`, `changeover` (sockets of another server), `counters`. Leaves out what becomes of a connection (`accept.rs`).
 
@@ -19,19 +22,19 @@ mod verdict;
 
 pub(crate) use changeover::Changeover;
 pub(crate) use counters::Accepted;
-pub(crate) use relieve::{Watched, stop, stop_some, watch};
+pub(crate) use relieve::{Watched, keep, stop, stop_some, watch};
 
 use changeover::say_unchosen;
 use counters::{AcceptCounts, Counters};
 use kernel::KernelChoice;
 use serde::{Deserialize, Serialize};
 use std::{
-    fmt,
+    fmt, io,
     net::SocketAddr,
     os::fd::{BorrowedFd, OwnedFd},
     path::Path,
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 use vermeil::Board;
 use vermeil_steer::{AcceptSteering, Mode};
@@ -109,6 +112,9 @@ pub(crate) enum Steering {
     Hash,
 }
 
+/// Connections of one core that wait for their next request, each with the number of those it has had.
+pub(crate) type Shelf = vermeil_io::Shelf<u32>;
+
 /// How the connections of one server find their cores.
 #[derive(Debug)]
 pub(crate) struct Balancing {
@@ -122,6 +128,8 @@ pub(crate) struct Balancing {
     pub(crate) neighbours: Neighbours,
     /// Of each core, those whose listeners it watches.
     watched: Vec<Vec<usize>>,
+    /// Of each core that is watched, once it serves.
+    shelves: OnceLock<Vec<Option<Arc<Shelf>>>>,
     counters: Counters,
 }
 
@@ -200,6 +208,7 @@ impl Balancing {
             board,
             neighbours,
             watched,
+            shelves: OnceLock::new(),
             counters: Counters::new(cpus.len()),
         }
     }
@@ -209,6 +218,25 @@ impl Balancing {
     pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<Board>) -> Self {
         let balancing = Self::new(cpus, Steering::PacketsCpu, None, neighbours, String::new());
         Self { board: board.map(Arc::new), ..balancing }
+    }
+
+    /// Gives the cores that are watched their shelves.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub(crate) fn open_shelves(&self) -> io::Result<()> {
+        let of_core = |core| {
+            let is_watched = self.watched.iter().any(|watched| watched.contains(&core));
+            is_watched.then(|| Shelf::new().map(Arc::new)).transpose()
+        };
+        let shelves = (0..self.watched.len()).map(of_core).collect::<io::Result<_>>()?;
+        self.shelves.set(shelves).expect("cores are opened once");
+        Ok(())
+    }
+
+    /// The shelf of a core, if others look at it.
+    pub(crate) fn shelf(&self, core: usize) -> Option<Arc<Shelf>> {
+        self.shelves.get()?[core].clone()
     }
 
     /// Where cores show what they do, if the kernel looks.
@@ -270,10 +298,11 @@ impl Balancing {
             ),
         };
         let (accepted, taken_over) = (sum(|core| core.accepted), sum(|core| core.taken_over));
+        let moved = sum(|core| core.moved);
         let sent_away = self.board.as_deref().map_or(String::new(), kernel::sent_away);
         format!(
-            "accepted: {accepted} connections, {taken_over} of them taken over from a core that did not come\
-             {sent_away}{share}"
+            "accepted: {accepted} connections, {taken_over} of them taken over from a core that did not come, \
+             {moved} moved from one between requests{sent_away}{share}"
         )
     }
 }

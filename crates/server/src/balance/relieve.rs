@@ -1,4 +1,5 @@
-//! The watching: tasks of a core that wait for connections on its neighbours' listeners, and take them when it is time.
+//! The watching: tasks of a core that wait for connections on its neighbours' listeners, and take them when it is time; and
+//! with them those on the neighbours' shelves that have a request to be read.
 //!
 //! A neighbour is told by the kernel when the owner's driver was not waiting (epoll), or with the owner (io_uring, where
 //! only the next core of the ring asks to be told). That leaves a core whose driver was waiting and whose thread then
@@ -6,16 +7,23 @@
 //! a listener does, since the last one to let go of a socket resets what it holds. When to take: `verdict.rs`.
 
 use super::{
-    Accepted, Balancing,
+    Accepted, Balancing, Shelf,
     verdict::{Seen, Verdict, verdict},
 };
 use crate::{accept, listen::Listening, local};
-use std::{cell::RefCell, io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
 use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
 use vermeil_io::{accept_queued, has_queued};
 
-/// How often a core looks at its neighbours' listeners without being told: how long a connection may wait for a core
-/// that was stopped while it slept. Guess: five wake-ups a second are nothing, and a client hardly notices the delay.
+/// How often a core looks at its neighbours' listeners and shelves without being told: how long a connection may wait for a
+/// core that was stopped while it slept. Guess: five wake-ups a second are nothing, and a client hardly notices the delay.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 
 /// How long a core that is told of every connection rests before it is told again. Bounds what watching costs under a
@@ -35,6 +43,7 @@ pub(crate) struct Watched {
     owner: CoreIndex,
     addr: SocketAddr,
     socket: OwnedFd,
+    shelf: Option<Arc<Shelf>>,
     /// Whether `core` is the first of the listener's watchers.
     is_next: bool,
 }
@@ -51,8 +60,9 @@ impl Watched {
             for (core, watched) in balancing.watched.iter().enumerate() {
                 for (rank, &owner) in watched.iter().enumerate() {
                     for socket in address.sockets.iter().skip(owner).step_by(cores) {
-                        let (socket, owner) = (socket.try_clone()?, CoreIndex(owner as u32));
-                        all.push(Watched { core, owner, addr: address.asked, socket, is_next: rank == 0 });
+                        let (socket, shelf) = (socket.try_clone()?, balancing.shelf(owner));
+                        let (owner, addr) = (CoreIndex(owner as u32), address.asked);
+                        all.push(Watched { core, owner, addr, socket, shelf, is_next: rank == 0 });
                     }
                 }
             }
@@ -66,6 +76,7 @@ struct Watch {
     core: CoreIndex,
     owner: CoreIndex,
     source: Source,
+    shelf: Option<Arc<Shelf>>,
 }
 
 /// A watch, with the task that waits for the kernel to tell of a connection.
@@ -106,9 +117,9 @@ pub(crate) fn watch(handle: &Handle, watched: Vec<Watched>) -> io::Result<()> {
 
 fn begin(handle: &Handle, core: CoreIndex, watched: Vec<Watched>) -> io::Result<()> {
     let tells_every_watcher = Source::tells_every_watcher()?;
-    for Watched { owner, addr, socket, is_next, .. } in watched {
+    for Watched { owner, addr, socket, shelf, is_next, .. } in watched {
         let source = Source::watch(socket)?;
-        let watch = Arc::new(Watch { handle: handle.clone(), core, owner, source });
+        let watch = Arc::new(Watch { handle: handle.clone(), core, owner, source, shelf });
         let told = (is_next || !tells_every_watcher).then(|| {
             let rest = if tells_every_watcher { REST } else { Duration::ZERO };
             handle.spawn_on(&handle.color_on(core), wait_to_be_told(watch.clone(), rest))
@@ -135,15 +146,16 @@ async fn look_around() {
         sleep(LOOK_AROUND).await;
         let watches: Vec<Arc<Watch>> =
             POST.with_borrow(|post| post.watching.iter().map(|watching| watching.watch.clone()).collect());
-        for watch in watches.iter().filter(|watch| watch.has_queued()) {
+        for watch in watches.iter().filter(|watch| watch.has_something()) {
             watch.relieve().await;
         }
     }
 }
 
 impl Watch {
-    fn has_queued(&self) -> bool {
-        matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
+    fn has_something(&self) -> bool {
+        let has_request = self.shelf.as_ref().is_some_and(|shelf| shelf.has_told());
+        has_request || matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
     }
 
     /// Takes what waits for the owner, if the owner does not come.
@@ -162,7 +174,7 @@ impl Watch {
                 Verdict::Leave => return,
                 Verdict::Wait(time) => sleep(time).await,
             }
-            if !self.has_queued() {
+            if !self.has_something() {
                 return;
             }
         }
@@ -170,7 +182,7 @@ impl Watch {
 
     async fn take(&self) {
         let mut taken = 0;
-        while local::has_vacancy() && self.take_one() {
+        while local::has_vacancy() && (self.move_one() || self.accept_one()) {
             taken += 1;
             if taken % IN_A_ROW == 0 {
                 yield_now().await;
@@ -178,11 +190,31 @@ impl Watch {
         }
     }
 
-    fn take_one(&self) -> bool {
+    fn move_one(&self) -> bool {
+        let told = self.shelf.as_ref().and_then(|shelf| shelf.take_told());
+        told.is_some_and(|(socket, requests)| {
+            accept::adopt(&self.handle, self.core, socket, requests).is_ok()
+        })
+    }
+
+    fn accept_one(&self) -> bool {
         // What goes wrong with accepting is the owner's to say.
         let Ok(Ok(Some(socket))) = self.source.with_fd(accept_queued) else { return false };
         accept::start(&self.handle, self.core, socket, Accepted::TakenOver).is_ok()
     }
+}
+
+/// Has the tasks of this core's connections told of what the kernel tells its shelf.
+///
+/// # Errors
+/// Out of descriptors.
+pub(crate) fn keep(shelf: Arc<Shelf>) -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    let source = Source::new(shelf.as_fd().try_clone_to_owned()?)?;
+    Ok(async move {
+        while source.readable().await.is_ok() {
+            shelf.look();
+        }
+    })
 }
 
 /// Ends this core's watches of these addresses, as they were asked for.
@@ -204,7 +236,7 @@ fn stop_where(ends: impl Fn(SocketAddr) -> bool) {
     for Watching { watch, told, .. } in ended {
         // What comes behind this look is told to somebody else, perhaps of another server: the kernel passes over a driver that
         // does not wait, and this one waits again only when the cancelled task has gone, and the watch with it.
-        while watch.take_one() {}
+        while watch.accept_one() {}
         if let Some(task) = told {
             task.cancel();
         }

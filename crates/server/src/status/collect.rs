@@ -56,6 +56,7 @@ pub(crate) struct Life {
 #[derive(Clone, Copy, Default)]
 struct CoreAnswer {
     connections: u64,
+    resting: u64,
     door: DoorStatus,
     polling: PollingStatus,
     paths: u64,
@@ -169,7 +170,8 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
         let share = |from: Duration, to: Duration| {
             (to.saturating_sub(from).as_secs_f64() / lasted.as_secs_f64()).clamp(0.0, 1.0)
         };
-        let CoreAnswer { connections, door, polling, paths, looked_up } = answer.copied().unwrap_or_default();
+        let CoreAnswer { connections, resting, door, polling, paths, looked_up } =
+            answer.copied().unwrap_or_default();
         let (accepts, sent_away) = server.balancing.of_core(index as usize);
         CoreStatus {
             core: index,
@@ -179,6 +181,7 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             cpu_s: after.ran.as_secs_f64(),
             answered: answer.is_some(),
             connections,
+            resting,
             refused: door.refused,
             queue_max: door.queue_max.into(),
             busy_polls: polling.polls,
@@ -189,6 +192,7 @@ fn cores(handle: &Handle, server: &Server) -> Vec<CoreStatus> {
             ready_colors: known.ready_colors as u64,
             accepted: accepts.accepted,
             taken_over: accepts.taken_over,
+            moved: accepts.moved,
             sent_away,
             sampled: accepts.sampled,
             sampled_here: accepts.sampled_here,
@@ -205,6 +209,7 @@ fn ask(handle: &Handle) -> HashMap<u32, CoreAnswer> {
         drop(handle.spawn_on(&handle.color_on(core), async move {
             let answer = local::with(|local| CoreAnswer {
                 connections: local.connections.len() as u64,
+                resting: local.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
                 door: local.door.status(),
                 polling: local.polling.status(),
                 paths: local.cache.len() as u64,

@@ -121,10 +121,12 @@ record! {
         waited: f64,
         /// Time its thread ran since the start.
         cpu_s: f64,
-        /// Whether it answered within a second. If not, the seven fields below are zero.
+        /// Whether it answered within a second. If not, the eight fields below are zero.
         answered: bool,
         /// Connections open.
         connections: u64,
+        /// Of these, those that wait for their next request where its neighbours may take them.
+        resting: u64,
         /// Connections refused with 503 because they had waited too long to be accepted.
         refused: u64,
         /// Connections that each of its listeners lets wait to be accepted: fewer while more arrive than it can serve.
@@ -145,6 +147,8 @@ record! {
         accepted: u64,
         /// Of these, those taken over from a neighbour that did not come to take them.
         taken_over: u64,
+        /// Connections that a neighbour had accepted and did not come to: they came here between two requests.
+        moved: u64,
         /// Connections for this core that the kernel has given to another, since too much work waited here (`--balance load-aware`).
         sent_away: u64,
         /// Of those accepted, those that were asked which cpu handles their packets: one in 16.

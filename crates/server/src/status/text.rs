@@ -91,9 +91,11 @@ fn accepted(cores: &[CoreStatus], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sum = |of: fn(&CoreStatus) -> u64| cores.iter().map(of).sum::<u64>();
     write!(
         f,
-        "accepted: {} connections, {} taken over from a core that did not come, {} sent elsewhere by the kernel",
+        "accepted: {} connections, {} taken over from a core that did not come, {} moved from one between requests, \
+         {} sent elsewhere by the kernel",
         sum(|core| core.accepted),
         sum(|core| core.taken_over),
+        sum(|core| core.moved),
         sum(|core| core.sent_away)
     )?;
     let (sampled, here) = (sum(|core| core.sampled), sum(|core| core.sampled_here));

@@ -7,11 +7,13 @@ mod client;
 mod response;
 mod server;
 mod site;
+mod stopped;
 
 pub(crate) use client::{Client, End};
 pub(crate) use response::{Content, Response};
 pub(crate) use server::{Io, Process, Server, vermeil};
 pub(crate) use site::{Site, noise};
+pub(crate) use stopped::{Stopped, two_cpus};
 
 use std::time::{Duration, Instant};
 

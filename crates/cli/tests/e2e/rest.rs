@@ -1,0 +1,252 @@
+//! Connections that wait for their next request: after a while they rest where other cores can take them, so that a request
+//! is answered although the core that accepted its connection is stuck; and all that holds for idle ones holds then too.
+//!
+//! Whether they rest is asked of the server, which sees the core's shelf. Says so and passes where there is one cpu, or where
+//! tracing is not allowed.
+
+use crate::support::{Client, Content, Io, Server, Site, Stopped, noise, on_both, two_cpus, until, vermeil};
+use serde_json::Value;
+
+on_both! {
+    a_stuck_core_holds_up_no_connection_that_rests,
+    no_request_is_lost_while_cores_get_stuck_now_and_then,
+    requests_are_counted_on_from_one_core_to_another,
+    a_request_in_pieces_goes_on_elsewhere,
+    who_leaves_while_its_core_is_stuck_is_forgotten,
+    who_rests_is_closed_when_its_time_is_over,
+    who_rests_gives_way_to_new_ones,
+    who_rests_is_closed_when_the_server_stops,
+    who_still_reads_an_answer_does_not_rest,
+    without_neighbours_nobody_rests,
+}
+
+/// A server on two cores that can be asked.
+struct Asked {
+    server: Server,
+    control: String,
+}
+
+impl Asked {
+    fn start(io: Io, site: &Site, cpus: [usize; 2], args: &[&str]) -> Self {
+        Self::on(io, site, &format!("{},{}", cpus[0], cpus[1]), args)
+    }
+
+    fn on(io: Io, site: &Site, cores: &str, args: &[&str]) -> Self {
+        site.write("a.txt", b"a");
+        let control = site.outside("control").to_str().expect("UTF-8").to_owned();
+        let ours = ["--cores", cores, "--balance", "local", "--control", &control];
+        let server = Server::start(io, site, &[&ours, args].concat());
+        Self { server, control }
+    }
+
+    /// Of each core what its status says of `field`.
+    fn of_cores(&self, field: &str) -> Vec<u64> {
+        let output = vermeil(&["status", "--json", "--control", &self.control]).output().expect("it runs");
+        let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let cores = status["instances"][0]["cores"].as_array().expect("cores").clone();
+        cores.iter().map(|core| core[field].as_u64().expect("a number")).collect()
+    }
+
+    fn sum(&self, field: &str) -> u64 {
+        self.of_cores(field).iter().sum()
+    }
+
+    /// The core that has most of the connections, and how many: a busy machine may have held the other one up.
+    fn fullest(&self) -> (usize, u64) {
+        let most = self.of_cores("connections").into_iter().enumerate().max_by_key(|(_, count)| *count);
+        most.expect("two cores")
+    }
+
+    #[track_caller]
+    fn rests(&self, count: usize) {
+        until("all of them rest", || (self.sum("resting") == count as u64).then_some(()));
+    }
+
+    /// Clients that have asked once, half of them from each cpu, and that rest.
+    fn clients(&self, cpus: [usize; 2], count: usize) -> Vec<Client> {
+        let addr = self.server.addr();
+        let of = |cpu| {
+            let asking = std::thread::spawn(move || {
+                vermeil_io::pin_current_thread(cpu).expect("a cpu of ours");
+                let mut clients: Vec<_> = (0..count / 2).map(|_| Client::connect(addr)).collect();
+                clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+                clients
+            });
+            asking.join().expect("every request is answered")
+        };
+        let clients: Vec<Client> = cpus.into_iter().flat_map(of).collect();
+        self.rests(clients.len());
+        clients
+    }
+}
+
+/// All of them ask, then all of them are answered.
+#[track_caller]
+fn ask_all(clients: &mut [Client]) {
+    clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
+    clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
+}
+
+fn a_stuck_core_holds_up_no_connection_that_rests(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &[]);
+    let mut clients = asked.clients(cpus, 12);
+    let (core, its) = asked.fullest();
+    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    // Without a neighbour, those of the stuck core would wait until it goes on, which it does below.
+    ask_all(&mut clients);
+    assert!(asked.of_cores("moved")[1 - core] >= its, "{:?}", asked.server);
+    drop(stopped);
+    ask_all(&mut clients);
+    until("who has lost them has noticed", || (asked.sum("connections") == 12).then_some(()));
+    assert_eq!((asked.sum("accepted"), asked.sum("requests")), (12, 36));
+    asked.rests(12);
+    ask_all(&mut clients);
+    asked.server.stops_clean();
+    let said = asked.server.stderr();
+    assert!(said.contains("vermeil: accepted: 12 connections") && said.contains(": 48 requests"), "{said}");
+    assert!(!said.contains(" 0 moved from one between requests"), "{said}");
+}
+
+fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &[]);
+    let mut clients = asked.clients(cpus, 200);
+    for round in 0..4 {
+        let core = round % 2;
+        // Half of the requests are on their way when the core gets stuck, and it goes on while the others are answered.
+        let (before, after) = clients.split_at_mut(100);
+        before.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
+        let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+        after.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
+        until("some have been answered", || after.iter().any(Client::is_readable).then_some(()));
+        drop(stopped);
+        clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
+        asked.rests(200);
+    }
+    assert_eq!((asked.sum("connections"), asked.sum("requests")), (200, 1000));
+    drop(clients);
+    until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
+}
+
+fn requests_are_counted_on_from_one_core_to_another(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &["--requests-per-connection", "3"]);
+    let mut clients = asked.clients(cpus, 8);
+    let Some(stopped) = Stopped::core(&asked.server, asked.fullest().0) else { return };
+    ask_all(&mut clients);
+    for client in &mut clients {
+        let last = client.get("/a.txt");
+        assert_eq!((last.status, last.closes()), (200, true));
+        client.ends_silently();
+    }
+    drop(stopped);
+    until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
+}
+
+fn a_request_in_pieces_goes_on_elsewhere(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &[]);
+    let mut clients = asked.clients(cpus, 8);
+    let (core, _) = asked.fullest();
+    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    for piece in ["GET /a.txt HTT", "P/1.1\r\nHost: h\r\n\r\nGET /a.txt ", "HTTP/1.1\r\nHost: h\r\n\r\n"] {
+        clients.iter_mut().for_each(|client| client.send(piece));
+        until("they are taken", || (asked.of_cores("resting")[1 - core] == 0).then_some(()));
+    }
+    for client in &mut clients {
+        assert_eq!(client.read(Content::Follows).status, 200);
+        assert_eq!(client.read(Content::Follows).status, 200);
+    }
+    drop(stopped);
+    asked.server.stops_clean();
+}
+
+fn who_leaves_while_its_core_is_stuck_is_forgotten(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &[]);
+    let clients = asked.clients(cpus, 8);
+    let (core, its) = asked.fullest();
+    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    drop(clients);
+    until("the neighbour has seen it", || (asked.of_cores("moved")[1 - core] >= its).then_some(()));
+    drop(stopped);
+    until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
+}
+
+fn who_rests_is_closed_when_its_time_is_over(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &["--keep-alive-timeout", "3s"]);
+    let mut clients = asked.clients(cpus, 4);
+    ask_all(&mut clients);
+    asked.rests(4);
+    clients.iter_mut().for_each(Client::ends_silently);
+    until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
+}
+
+fn who_rests_gives_way_to_new_ones(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &["--connections-max", "2"]);
+    let mut kept = asked.clients(cpus, 2);
+    for _ in 0..6 {
+        let mut client = asked.server.client();
+        assert_eq!(client.get("/a.txt").status, 200);
+        kept.push(client);
+        until("all of them rest", || (asked.sum("resting") == asked.sum("connections")).then_some(()));
+    }
+    let left = asked.sum("connections") as usize;
+    assert!((1..=4).contains(&left), "{left} are left");
+    assert_eq!(kept.iter().filter(|client| !client.is_readable()).count(), left);
+    asked.server.stops_clean();
+}
+
+fn who_rests_is_closed_when_the_server_stops(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &[]);
+    let mut clients = asked.clients(cpus, 8);
+    asked.server.stops_clean();
+    clients.iter_mut().for_each(Client::ends_silently);
+}
+
+fn who_still_reads_an_answer_does_not_rest(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let content = noise(5, 8 << 20);
+    site.write("large.txt", &content);
+    let asked = Asked::start(io, &site, cpus, &["--cache-file-bytes", "16M"]);
+    let mut slow = asked.server.narrow_client();
+    slow.ask("GET", "/large.txt", &[]);
+    slow.wait_readable();
+    // When these rest it has waited for longer.
+    let clients = asked.clients(cpus, 2);
+    assert_eq!(asked.sum("connections"), 3);
+    assert!(slow.read(Content::Follows).body == content);
+    assert_eq!(slow.get("/a.txt").status, 200);
+    drop(clients);
+    asked.server.stops_clean();
+}
+
+fn without_neighbours_nobody_rests(io: Io) {
+    let site = Site::new();
+    let alone = Asked::on(io, &site, "1", &["--keep-alive-timeout", "1500ms"]);
+    let mut client = alone.server.client();
+    assert_eq!(client.get("/a.txt").status, 200);
+    until("its time is over", || {
+        assert_eq!(alone.sum("resting"), 0);
+        client.is_readable().then_some(())
+    });
+    client.ends_silently();
+    alone.server.stops_clean();
+}
