@@ -80,6 +80,8 @@ pub struct Ran {
 }
 
 impl<D> Head<D> {
+    // Inlined, or what is made here is copied to where it will stand.
+    #[inline(always)]
     pub(crate) fn new(kind: &'static Kind<D>, id: ColorId, core: u32, about: D) -> Self {
         Self { kind, id, counted: AtomicU64::new(0), core: AtomicU32::new(core), about }
     }

@@ -214,6 +214,8 @@ where
     F::Output: Send + 'static,
     H: Home,
 {
+    // Inlined, or what is made here is copied to where it will stand.
+    #[inline(always)]
     pub(crate) fn new(home: H, handler: HandlerIndex) -> Self {
         Self {
             home,

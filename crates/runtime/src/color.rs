@@ -64,6 +64,8 @@ impl About {
     }
 
     /// Of a color on which one task lives, whose polls count as `handler`.
+    // Inlined, or what is made here is copied to where it will stand.
+    #[inline(always)]
     pub(crate) fn of_task(seat: Seat, handler: HandlerIndex) -> Self {
         Self {
             seat,

@@ -25,9 +25,8 @@ use vermeil_queue::{Repeat, Repeating};
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
-    awaited: Pin<Arc<dyn Awaited<T>>>,
-    /// The result has been handed on: nothing is left to let go of.
-    taken: bool,
+    /// Nothing once the result has been handed on.
+    awaited: Option<Pin<Arc<dyn Awaited<T>>>>,
 }
 
 /// What a task leaves for whoever waits for it.
@@ -90,7 +89,7 @@ impl Handle {
     {
         self.shared.task_begins();
         B::wake(&task);
-        Task { awaited: task, taken: false }
+        Task { awaited: Some(task) }
     }
 }
 
@@ -133,17 +132,21 @@ impl<T> Task<T> {
     where
         T: Send + 'static,
     {
-        Self { awaited: outcome, taken: false }
+        Self { awaited: Some(outcome) }
     }
 
     /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
     pub fn cancel(&self) {
-        self.awaited.clone().cancel();
+        if let Some(awaited) = &self.awaited {
+            awaited.clone().cancel();
+        }
     }
 
     /// Has the future polled once more, soon: for whoever changed something that it looks at but cannot wait for.
     pub fn wake(&self) {
-        self.awaited.clone().wake();
+        if let Some(awaited) = &self.awaited {
+            awaited.clone().wake();
+        }
     }
 
     /// Blocks this thread until the task has ended. Not for use on a core: nothing else would run there.
@@ -179,10 +182,8 @@ impl Wake for Unpark {
 impl<T> Drop for Task<T> {
     /// The result goes with the last who could have asked for it, however long a waker keeps the task's memory.
     fn drop(&mut self) {
-        if self.taken {
-            return;
-        }
-        let mut state = self.awaited.outcome().state.lock().expect("nothing panics under this lock");
+        let Some(awaited) = &self.awaited else { return };
+        let mut state = awaited.outcome().state.lock().expect("nothing panics under this lock");
         let result = std::mem::replace(&mut *state, State::Taken);
         drop(state);
         drop(result);
@@ -193,14 +194,16 @@ impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { awaited, taken } = self.get_mut();
+        let task = self.get_mut();
+        let awaited = task.awaited.as_ref().expect("a task is not polled after it ended");
         let mut state = awaited.outcome().state.lock().expect("nothing panics under this lock");
         match std::mem::replace(&mut *state, State::Taken) {
             State::Done(result) => {
-                *taken = true;
+                drop(state);
+                task.awaited = None;
                 Poll::Ready(result)
             }
-            State::Taken => panic!("a task was polled after it ended"),
+            State::Taken => unreachable!("who takes the result has it no longer"),
             State::Running(_) => {
                 *state = State::Running(Some(context.waker().clone()));
                 Poll::Pending

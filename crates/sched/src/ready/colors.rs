@@ -2,9 +2,11 @@
 //!
 //! Nodes stand in a slab and name each other by index, so that taking one out of the middle is O(1) and moves no other.
 
+mod nodes;
+
 use super::{Kin, Like, Slot, Stolen, WorthClass};
 use crate::{CLASSES_MAX, ClassIndex, Shares};
-use slab::Slab;
+use nodes::{Links, NONE, Node, Nodes};
 
 /// Candidates a thief looks at before it gives up: the stealing-queue is sorted, so what the first few are not worth the
 /// others hardly are. Guess.
@@ -13,12 +15,9 @@ const CANDIDATES_MAX: usize = 8;
 /// Colors that there is room for from the start, so that a thief that takes more than ever before allocates nothing. 12 KiB a core.
 const COLORS_AT_ONCE: usize = 256;
 
-/// No node.
-const NONE: u32 = u32::MAX;
-
 #[derive(Debug)]
 pub(super) struct Colors<T> {
-    nodes: Slab<Node<T>>,
+    nodes: Nodes<T>,
     /// By class of handlers.
     core_queues: [Ends; CLASSES_MAX],
     /// How time is divided between them; none where all handlers are of the default class.
@@ -31,28 +30,10 @@ pub(super) struct Colors<T> {
     stealable: usize,
 }
 
-#[derive(Debug)]
-struct Node<T> {
-    color: u64,
-    token: T,
-    class: Option<WorthClass>,
-    of: ClassIndex,
-    kin: Option<Kin>,
-    since_ns: u64,
-    in_core: Links,
-    in_class: Links,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,
     last: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Links {
-    before: u32,
-    after: u32,
 }
 
 /// Which of a node's links a list uses.
@@ -62,7 +43,7 @@ impl<T> Colors<T> {
     pub(super) fn new(shares: Option<Shares>) -> Self {
         let empty = Ends { first: NONE, last: NONE };
         Self {
-            nodes: Slab::with_capacity(COLORS_AT_ONCE),
+            nodes: Nodes::with_capacity(COLORS_AT_ONCE),
             core_queues: [empty; CLASSES_MAX],
             shares: shares.map(Box::new),
             running: ClassIndex::default(),
@@ -82,10 +63,7 @@ impl<T> Colors<T> {
         of: ClassIndex,
         since_ns: u64,
     ) -> Slot {
-        let apart = Links { before: NONE, after: NONE };
-        let node =
-            Node { color, token, class: None, of, kin: None, since_ns, in_core: apart, in_class: apart };
-        let at = self.nodes.insert(node) as u32;
+        let at = self.nodes.insert(color, token, of, since_ns);
         let queue = &mut self.core_queues[usize::from(of.0)];
         if let (NONE, Some(shares)) = (queue.first, &mut self.shares) {
             shares.arrives(of);
@@ -96,17 +74,17 @@ impl<T> Colors<T> {
     }
 
     pub(super) fn set_kin(&mut self, slot: Slot, kin: Kin) {
-        self.nodes[slot.0 as usize].kin = Some(kin);
+        self.nodes[slot.0].kin = Some(kin);
     }
 
     pub(super) fn get(&self, slot: Slot) -> Option<&T> {
-        self.nodes.get(slot.0 as usize).map(|node| &node.token)
+        self.nodes.get(slot.0)?.token.as_ref()
     }
 
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<T> {
         self.running = self.choose(now_ns)?;
         let first = self.core_queues[usize::from(self.running.0)].first;
-        (first != NONE).then(|| self.take(first))
+        if first == NONE { None } else { self.take(first) }
     }
 
     fn choose(&mut self, now_ns: u64) -> Option<ClassIndex> {
@@ -114,7 +92,7 @@ impl<T> Colors<T> {
         let Some(shares) = &mut self.shares else { return Some(ClassIndex::default()) };
         shares.choose(now_ns, |of| {
             let first = queues[usize::from(of.0)].first;
-            (first != NONE).then(|| nodes[first as usize].since_ns)
+            (first != NONE).then(|| nodes[first].since_ns)
         })
     }
 
@@ -130,15 +108,18 @@ impl<T> Colors<T> {
 
     pub(super) fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
         let at = slot.0;
-        if self.nodes.get(at as usize).is_some_and(|node| node.color == color && node.class != class) {
+        if self.is_at(at, color) && self.nodes[at].class != class {
             self.leave_class(at);
             self.enter_class(at, class);
         }
     }
 
     pub(super) fn remove(&mut self, slot: Slot, color: u64) -> Option<T> {
-        let here = self.nodes.get(slot.0 as usize).is_some_and(|node| node.color == color);
-        here.then(|| self.take(slot.0))
+        if self.is_at(slot.0, color) { self.take(slot.0) } else { None }
+    }
+
+    fn is_at(&self, at: u32, color: u64) -> bool {
+        self.nodes.get(at).is_some_and(|node| node.color == color && node.token.is_some())
     }
 
     pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
@@ -149,10 +130,10 @@ impl<T> Colors<T> {
             classes &= !(1 << class);
             let mut at = self.stealing_queue[class].first;
             while at != NONE {
-                let node = &self.nodes[at as usize];
-                if fits(&node.token) {
+                let node = &self.nodes[at];
+                if node.token.as_ref().is_some_and(&mut fits) {
                     let like = node.class.zip(node.kin).map(|(class, kin)| Like { class, kin });
-                    return Some(Stolen { token: self.take(at), entries: 0, like });
+                    return self.take(at).map(|token| Stolen { token, entries: 0, like });
                 }
                 looked += 1;
                 if looked == CANDIDATES_MAX {
@@ -166,8 +147,10 @@ impl<T> Colors<T> {
 
     pub(super) fn steal_like(&mut self, like: Like) -> Option<Stolen<T>> {
         let at = self.stealing_queue[like.class.index()].first;
-        let is_like = at != NONE && self.nodes[at as usize].kin == Some(like.kin);
-        is_like.then(|| Stolen { token: self.take(at), entries: 0, like: Some(like) })
+        if at == NONE || self.nodes[at].kin != Some(like.kin) {
+            return None;
+        }
+        self.take(at).map(|token| Stolen { token, entries: 0, like: Some(like) })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -182,15 +165,16 @@ impl<T> Colors<T> {
         (self.classes != 0).then(|| WorthClass(7 - self.classes.leading_zeros() as u8))
     }
 
-    fn take(&mut self, at: u32) -> T {
+    /// Takes a node that is linked out of both lists.
+    fn take(&mut self, at: u32) -> Option<T> {
         self.leave_class(at);
-        let queue = &mut self.core_queues[usize::from(self.nodes[at as usize].of.0)];
+        let queue = &mut self.core_queues[usize::from(self.nodes[at].of.0)];
         unlink(&mut self.nodes, queue, at, |node| &mut node.in_core);
-        self.nodes.remove(at as usize).token
+        self.nodes.remove(at)
     }
 
     fn enter_class(&mut self, at: u32, class: Option<WorthClass>) {
-        self.nodes[at as usize].class = class;
+        self.nodes[at].class = class;
         let Some(class) = class else { return };
         let ends = &mut self.stealing_queue[class.index()];
         append(&mut self.nodes, ends, at, |node| &mut node.in_class);
@@ -199,7 +183,7 @@ impl<T> Colors<T> {
     }
 
     fn leave_class(&mut self, at: u32) {
-        let Some(class) = self.nodes[at as usize].class.take() else { return };
+        let Some(class) = self.nodes[at].class.take() else { return };
         let ends = &mut self.stealing_queue[class.index()];
         unlink(&mut self.nodes, ends, at, |node| &mut node.in_class);
         if ends.first == NONE {
@@ -209,23 +193,23 @@ impl<T> Colors<T> {
     }
 }
 
-fn append<T>(nodes: &mut Slab<Node<T>>, ends: &mut Ends, at: u32, pick: Pick<T>) {
-    *pick(&mut nodes[at as usize]) = Links { before: ends.last, after: NONE };
+fn append<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
+    *pick(&mut nodes[at]) = Links { before: ends.last, after: NONE };
     match ends.last {
         NONE => ends.first = at,
-        last => pick(&mut nodes[last as usize]).after = at,
+        last => pick(&mut nodes[last]).after = at,
     }
     ends.last = at;
 }
 
-fn unlink<T>(nodes: &mut Slab<Node<T>>, ends: &mut Ends, at: u32, pick: Pick<T>) {
-    let Links { before, after } = *pick(&mut nodes[at as usize]);
+fn unlink<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
+    let Links { before, after } = *pick(&mut nodes[at]);
     match before {
         NONE => ends.first = after,
-        before => pick(&mut nodes[before as usize]).after = after,
+        before => pick(&mut nodes[before]).after = after,
     }
     match after {
         NONE => ends.last = before,
-        after => pick(&mut nodes[after as usize]).before = before,
+        after => pick(&mut nodes[after]).before = before,
     }
 }
