@@ -142,6 +142,8 @@ impl Client {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(End::Reset),
+            // Somebody stopped this process for a moment: a read with a time limit does not go on by itself then.
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.receive(),
             Err(error) => panic!("receiving: {error}; came: {} bytes", self.received.len()),
         }
     }
