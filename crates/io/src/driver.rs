@@ -174,6 +174,19 @@ impl Driver {
         each!(self, inner => inner.add_stream(fd))
     }
 
+    /// As [`add_stream`](Self::add_stream), for a socket on which something has come already, as a rule: what has is received by the
+    /// first [`poll_recv`](Self::poll_recv), not by one after the next turn.
+    ///
+    /// # Errors
+    /// The kernel cannot watch it.
+    pub fn resume_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        match &mut self.kind {
+            Kind::Uring(uring) => uring.resume_stream(fd),
+            // It looks before it waits in any case.
+            Kind::Epoll(epoll) => epoll.add_stream(fd),
+        }
+    }
+
     /// Takes over a socket whose connection is under way ([`Connecting::UnderWay`](crate::Connecting::UnderWay)). It may be
     /// used once [`poll_connected`](Self::poll_connected) was ready.
     ///

@@ -92,7 +92,7 @@ impl Counted {
     /// The unit of worth, in nanoseconds: finer than anything is worth to be stolen for, and a color may hold two minutes.
     const WORTH_UNIT_NS: u64 = 64;
     /// More events than this on one color end the process, as too many owners of an `Arc` do: the number must not run over.
-    const EVENTS_MAX: usize = (Self::AWAY as usize) / 2;
+    pub(crate) const EVENTS_MAX: usize = (Self::AWAY as usize) / 2;
 
     /// One event that nothing of its worth is left of.
     pub(crate) const SPENT: Self = Self(1);
@@ -300,6 +300,11 @@ impl List {
     fn refill(&mut self, mut newest: *mut Header) {
         if planted(Bug::NewestFirst) {
             self.first = newest;
+            while !newest.is_null() {
+                self.last = newest;
+                // SAFETY: as below.
+                newest = unsafe { (*newest).next };
+            }
             return;
         }
         self.last = newest;

@@ -328,8 +328,11 @@ impl<D> Token<D> {
         // When this brings the count to zero a new token may exist elsewhere from here on: touch nothing but our count of the
         // memory.
         let before = Counted(self.0.counted.fetch_sub(less.0, counting()));
-        let is_empty = (before - less).number() == 0;
-        if is_empty { Activation::Empty } else { Activation::Again(self) }
+        match (before - less).number() {
+            0 => Activation::Empty,
+            Counted::EVENTS_MAX.. => std::process::abort(),
+            _ => Activation::Again(self),
+        }
     }
 
     /// Accounts what is done but for the last event: that it is counted keeps the token alive.

@@ -252,19 +252,18 @@ where
     /// The task has ended: drops its future, and tells who waits. Gives what the future threw then.
     fn end(&self, future: Pin<&mut Option<F>>, result: Result<F::Output, TaskError>) -> Option<Panic> {
         let panic = drop_contained(future);
+        // It goes nowhere any more. Now, since who is told below may panic.
+        current(|core| core.hop.borrow_mut().take());
         self.deregister();
         self.outcome.complete(result);
         panic
     }
 
-    /// The task's future goes on where it wants to, unless it has ended meanwhile.
+    /// The task's future goes on where it wants to.
     #[cold]
     fn hop(&self, task: &Event<F, H>) {
-        let future = task.as_ref().resident();
-        if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten()
-            && future.with(|future| future.is_some())
-        {
-            future.move_to(color.id());
+        if let Some(color) = current(|core| core.hop.borrow_mut().take()).flatten() {
+            task.as_ref().resident().move_to(color.id());
             self.go_to(color);
             <Self as Repeat>::wake(task);
         }

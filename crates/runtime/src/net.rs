@@ -126,6 +126,16 @@ impl TcpStream {
         Ok(Self { home, key: on_driver(home, |driver| driver.add_stream(socket))?? })
     }
 
+    /// As [`new`](Self::new), for a socket on which something has come already, as a rule: what has is received by the first
+    /// [`poll_recv`](Self::poll_recv).
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn resume(socket: OwnedFd) -> io::Result<Self> {
+        let home = home()?;
+        Ok(Self { home, key: on_driver(home, |driver| driver.resume_stream(socket))?? })
+    }
+
     /// Connects to `addr`. Dropping the future gives up.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
 /// # Errors
 /// The driver refuses the descriptor.
 pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests: u32) -> io::Result<()> {
-    let stream = TcpStream::new(socket)?;
+    let stream = TcpStream::resume(socket)?;
     local::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
     serve(handle, core, stream, Admission::Serve, requests);
     Ok(())
@@ -105,6 +105,12 @@ fn count(core: usize, stream: &TcpStream, how: Accepted) {
 }
 
 async fn trouble(error: &io::Error) {
+    say_trouble(error);
+    sleep(RETRY).await;
+}
+
+/// Says why a connection could not be taken.
+pub(crate) fn say_trouble(error: &io::Error) {
     local::with(|local| {
         local.server.notices.say(
             NoticeKind::AcceptTrouble,
@@ -113,5 +119,4 @@ async fn trouble(error: &io::Error) {
             ),
         );
     });
-    sleep(RETRY).await;
 }

@@ -369,10 +369,7 @@ impl Connection {
                 polled => polled,
             });
             match (self.limit.limit(receiving).await, after_rest.take()) {
-                (Err(_), Some(left)) => {
-                    self.limit.set(left);
-                    self.rest().await?;
-                }
+                (Err(_), Some(allowed)) => after_rest = self.rest(allowed).await?,
                 (received, _) => break received,
             }
         };
@@ -507,10 +504,7 @@ impl Connection {
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
         let (timeouts, rests) = local::with(|local| (local.server.timeouts, local.shelf.is_some()));
         let allowed = match waiting_for {
-            WaitingFor::NextRequest if rests && timeouts.keep_alive > rest::AFTER => {
-                self.limit.set(rest::AFTER);
-                return Some(timeouts.keep_alive - rest::AFTER);
-            }
+            WaitingFor::NextRequest if rests => return self.wait_to_rest(timeouts.keep_alive),
             WaitingFor::NextRequest => timeouts.keep_alive,
             WaitingFor::RestOfBody => timeouts.body,
             WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,

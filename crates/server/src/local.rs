@@ -26,7 +26,7 @@ use std::{
     task::{Poll, Waker},
     time::{SystemTime, UNIX_EPOCH},
 };
-use vermeil::{Task, TcpListener, now_ms};
+use vermeil::{Task, TcpListener, now_ms, yield_now};
 use vermeil_http::{HttpDate, Request};
 
 thread_local! {
@@ -331,8 +331,20 @@ impl Drop for Place {
 }
 
 /// Whether the core may hold one more connection.
-pub(crate) fn has_vacancy() -> bool {
+fn has_vacancy() -> bool {
     with(|local| local.connections.all.len() < local.server.connections_max)
+}
+
+/// Whether the core could hold one more connection, if need be in place of one that is idle, which ends now.
+pub(crate) async fn makes_room() -> bool {
+    if has_vacancy() {
+        return true;
+    }
+    if !with(|local| local.connections.end_one_idle()) {
+        return false;
+    }
+    yield_now().await;
+    has_vacancy()
 }
 
 /// Waits until the core could hold one more connection, if need be by ending one that is idle.

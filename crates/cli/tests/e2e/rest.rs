@@ -6,6 +6,7 @@
 
 use crate::support::{Client, Content, Io, Server, Site, Stopped, noise, on_both, two_cpus, until, vermeil};
 use serde_json::Value;
+use std::time::{Duration, Instant};
 
 on_both! {
     a_stuck_core_holds_up_no_connection_that_rests,
@@ -14,6 +15,8 @@ on_both! {
     a_request_in_pieces_goes_on_elsewhere,
     who_leaves_while_its_core_is_stuck_is_forgotten,
     who_rests_is_closed_when_its_time_is_over,
+    who_asked_in_time_is_answered,
+    a_full_neighbour_makes_room,
     who_rests_gives_way_to_new_ones,
     who_rests_is_closed_when_the_server_stops,
     who_still_reads_an_answer_does_not_rest,
@@ -185,12 +188,53 @@ fn who_leaves_while_its_core_is_stuck_is_forgotten(io: Io) {
 fn who_rests_is_closed_when_its_time_is_over(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = Site::new();
-    let asked = Asked::start(io, &site, cpus, &["--keep-alive-timeout", "3s"]);
+    let asked = Asked::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
     let mut clients = asked.clients(cpus, 4);
     ask_all(&mut clients);
     asked.rests(4);
     clients.iter_mut().for_each(Client::ends_silently);
     until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
+}
+
+/// A core that comes late finds the request and the end of its time together.
+fn who_asked_in_time_is_answered(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
+    let mut clients = asked.clients(cpus, 8);
+    let answered = Instant::now();
+    let stopped = [0, 1].map(|core| Stopped::core(&asked.server, core));
+    if stopped.iter().any(Option::is_none) || answered.elapsed() > Duration::from_secs(3) {
+        eprintln!("SKIPPED: both cores could not be stopped in time");
+        return;
+    }
+    clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
+    // Since the last answer it is longer.
+    std::thread::sleep(Duration::from_secs(9));
+    drop(stopped);
+    clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).status, 200));
+    asked.server.stops_clean();
+}
+
+/// Each core holds as many as it may, all of them idle: one of a neighbour's own gives way to one that has asked.
+fn a_full_neighbour_makes_room(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = Site::new();
+    let asked = Asked::start(io, &site, cpus, &["--connections-max", "6"]);
+    let mut clients = asked.clients(cpus, 8);
+    let (core, its) = asked.fullest();
+    let Some(stopped) = Stopped::core(&asked.server, core) else { return };
+    let addr = asked.server.addr();
+    let mut more = Vec::new();
+    while asked.of_cores("connections")[1 - core] < 6 {
+        let mut client = Client::connect(addr);
+        assert_eq!(client.get("/a.txt").status, 200);
+        more.push(client);
+    }
+    clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
+    until("they have moved", || (asked.of_cores("moved")[1 - core] >= its).then_some(()));
+    drop(stopped);
     asked.server.stops_clean();
 }
 

@@ -330,6 +330,10 @@ impl Uring {
         Ok(StreamKey(self.streams.insert(Stream::new(fd))))
     }
 
+    pub(crate) fn resume_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        Ok(StreamKey(self.streams.insert(Stream::resumed(fd))))
+    }
+
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         let key = self.add_stream(fd)?;
         let (stream, shared) = self.open_stream(key)?;

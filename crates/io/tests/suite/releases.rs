@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use bytes::Bytes;
+use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_io::{DriverOptions, More};
 
 use super::{Make, pattern, poll_once};
@@ -20,7 +21,10 @@ pub(crate) fn who_waits_is_released_again_and_again(make: &Make) {
             let socket = working.release(key).await.expect("release").expect("nothing has come");
             assert_eq!(working.driver.borrow().stream_count(), 0);
             peer.write_all(&[round; 3]).expect("write");
-            key = working.driver.borrow_mut().add_stream(socket).expect("add_stream");
+            poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).expect("poll");
+            key = working.driver.borrow_mut().resume_stream(socket).expect("resume_stream");
+            let first = poll_once(|cx| working.driver.borrow_mut().poll_recv(cx, key, &mut heard));
+            assert!(first.is_ready(), "what has come is there without a turn");
             while heard.len() < 3 {
                 working.recv(key, &mut heard).await.expect("recv");
             }

@@ -87,11 +87,9 @@ impl Core {
                     token = again;
                 }
                 Activation::Again(again) => {
-                    let core = self.shared.enqueue(again, 0);
-                    // A plan may want it elsewhere from now on, where nobody knows of it yet.
-                    if core != self.index.0 {
-                        self.shared.ring(core);
-                    }
+                    // A plan may want it elsewhere from now on, where nobody knows of it yet; and what it has posted to itself may be
+                    // worth a thief.
+                    self.shared.schedule(again, 0);
                     return all;
                 }
                 Activation::Empty => return all,

@@ -182,7 +182,7 @@ impl Watch {
 
     async fn take(&self) {
         let mut taken = 0;
-        while local::has_vacancy() && (self.move_one() || self.accept_one()) {
+        while self.has_something() && local::makes_room().await && (self.move_one() || self.accept_one()) {
             taken += 1;
             if taken % IN_A_ROW == 0 {
                 yield_now().await;
@@ -192,9 +192,10 @@ impl Watch {
 
     fn move_one(&self) -> bool {
         let told = self.shelf.as_ref().and_then(|shelf| shelf.take_told());
-        told.is_some_and(|(socket, requests)| {
-            accept::adopt(&self.handle, self.core, socket, requests).is_ok()
-        })
+        let Some((socket, requests)) = told else { return false };
+        // Nobody else is left to say that.
+        let adopted = accept::adopt(&self.handle, self.core, socket, requests);
+        adopted.inspect_err(accept::say_trouble).is_ok()
     }
 
     fn accept_one(&self) -> bool {

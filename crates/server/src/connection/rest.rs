@@ -21,14 +21,26 @@ use vermeil::TcpStream;
 pub(super) const AFTER: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Rests until something comes, the time limit is over or the connection is told to end: in each case it is then waited
-    /// for as before. So it is if it cannot rest now.
+    /// Sets the time until the connection rests; gives what is allowed beyond that. If no more is allowed than that, all of it is set.
+    pub(super) fn wait_to_rest(&mut self, allowed: Duration) -> Option<Duration> {
+        let beyond = allowed.checked_sub(AFTER).filter(|beyond| !beyond.is_zero());
+        self.limit.set(if beyond.is_some() { AFTER } else { allowed });
+        beyond
+    }
+
+    /// Rests until something comes, `allowed` is over or the connection is told to end: in each case it is then waited for as
+    /// before. If it cannot rest now, since its last answer is still on its way, it does so later: gives what is allowed
+    /// beyond that.
     ///
     /// # Errors
     /// Another core has taken it.
-    pub(super) async fn rest(&mut self) -> Result<(), Lost> {
-        let Some(shelf) = local::with(|local| local.shelf.clone()) else { return Ok(()) };
-        let Some(socket) = self.stream.release().await? else { return Ok(()) };
+    pub(super) async fn rest(&mut self, allowed: Duration) -> Result<Option<Duration>, Lost> {
+        let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_rest(allowed)) };
+        self.limit.set(allowed);
+        let Some(shelf) = local::with(|local| local.shelf.clone()) else {
+            self.stream = TcpStream::resume(socket)?;
+            return Ok(None);
+        };
         let waker: Waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         let socket = match shelf.put(socket, self.conversation.requests(), waker) {
             Ok(rest) => {
@@ -42,7 +54,8 @@ impl Connection {
             }
             Err(socket) => socket,
         };
-        self.stream = TcpStream::new(socket)?;
-        Ok(())
+        // Who asked before it ends is answered, although this core comes late.
+        self.stream = TcpStream::resume(socket)?;
+        Ok(None)
     }
 }

@@ -37,9 +37,9 @@ use vermeil_http::{
 /// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// How long behind a part of an answer what comes next waits for more, unless it is a piece or the end. Bench `php`: PHP writes a page of
-/// DokuWiki in four parts; of 3.6 sends 2.3 are left, and a tenth of the time goes with them; with 2 ms half of that. A
-/// screen's next frame is further away.
+/// How long behind a part of an answer what comes next waits for more, unless it is a piece or the end. PHP writes a page of DokuWiki in
+/// four parts; of 3.6 sends 2.3 are left, and a tenth of the server's time goes with them where PHP shares its cpu with others, two
+/// hundredths where nothing else runs (bench `php`). A screen's next frame is further away.
 const HOLD: Duration = Duration::from_millis(10);
 
 /// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.

@@ -107,6 +107,11 @@ impl Stream {
         }
     }
 
+    /// Of a socket on which something has come already, as a rule: the first receive is a system call.
+    pub(super) fn resumed(fd: OwnedFd) -> Self {
+        Self { receiving: Receiving::Direct, ..Self::new(fd) }
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.fd.is_some()
     }
