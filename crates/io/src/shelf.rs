@@ -4,7 +4,8 @@
 //! is one descriptor to its driver. While that core does not come, others look at the shelf and take what has something
 //! to read. Whoever removes a socket from the table under the lock has it alone; the one who put it there is woken and finds
 //! it gone. Each socket is told of once. Where an epoll driver watches a shelf, the kernel takes a lock of its own for the whole
-//! machine with each socket that is put there (it looks for rings of such instances): this is for what is rare. Tested here; out of a driver and back in `tests/suite/releases.rs`.
+//! machine with each socket that is put there (it looks for rings of such instances): this is for what is rare. Tested here; out
+//! of a driver and back in `tests/suite/releases.rs`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
