@@ -5,8 +5,9 @@
 //! only: a machine that others use, too, is not the same minutes later. Requests arrive by themselves and their clients give up after a second. After each
 //! overload half the capacity is offered, to see how soon that is served again. A floor stands beside them, a loop that accepts,
 //! receives, answers and closes with a queue of one length: what it loses nobody keeps on this machine. What holds a server to its part of a cpu
-//! stands in `quota`, one run in `run`, what becomes of the numbers in `report`.
+//! stands in `quota`, one run in `run`, what is lost in `peak`, what becomes of the numbers in `report`.
 
+mod peak;
 pub mod quota;
 mod report;
 pub mod run;
@@ -20,7 +21,8 @@ use crate::points::Points;
 use crate::report::Report;
 use crate::size::Size;
 use crate::stop::Stop;
-use run::Bench;
+use peak::{Round, parts_of_peak};
+use run::{Bench, key};
 
 /// Rounds of a full run, unless told otherwise: two may meet a machine that does something else, and the middle stays.
 pub const ROUNDS: usize = 5;
@@ -73,12 +75,31 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
     let subjects = Subject::here(options.size)?;
     let bench = Bench::new(options, stop)?;
+    let mut rounds = Vec::new();
     for round in 0..options.rounds {
         let mut order = subjects.clone();
         order.rotate_left(round % subjects.len());
-        bench.round(&order, &mut points)?;
+        rounds.push(bench.round(&order, &mut points)?);
     }
+    keep_parts(&subjects, &rounds, &mut points);
     Ok(report::report(options, bench.quota(), &points))
+}
+
+/// Adds what part of its peak each server kept at each level, and what part of the floor's that is.
+fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &mut Points) {
+    let of = |subject: Subject| -> Vec<Round> {
+        let of_it = rounds.iter().flatten().filter(|(whose, _)| *whose == subject);
+        parts_of_peak(&of_it.map(|(_, round)| round.clone()).collect::<Vec<_>>())
+    };
+    let floor = of(Subject::Floor);
+    for &subject in subjects {
+        for (round, floor) in of(subject).iter().zip(&floor) {
+            for (&(offered, part), &(_, floor)) in round.iter().zip(floor) {
+                points.push(key(subject, offered, "of_peak", ""), part);
+                points.push(key(subject, offered, "of_floor", ""), part / floor.max(f64::MIN_POSITIVE));
+            }
+        }
+    }
 }
 
 /// Runs the smoke size and checks the shape of everything it leaves, in a temporary folder; asserts nothing about time.

@@ -12,8 +12,8 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *Offered* is what arrives each second, as a part of what the server answered in a closed loop at the beginning \
 of the round, the median of three probes. \
 Each request has a connection of its own, and its client gives up after a second, connecting included. *Good* are complete \
-answers with a status below 400 in that time; *of its peak* compares them with the most that the same server gave at any \
-level of the same round; the lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
+answers with a status below 400 in that time; *of its peak* compares them with the same server's best level, the pace of each round, which is \
+the mean of its levels above 100 %, taken out and the best being the one of the highest median; the lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
 included. The *floor* is a loop that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections: it refuses \
 nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine; *of the floor's* compares the part of the peak with the \
 floor's in the same round. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \

@@ -6,6 +6,7 @@ use std::time::Duration;
 use vermeil_load::report::Record;
 
 use super::Subject;
+use super::peak::Round;
 use super::quota::Quota;
 use crate::load::recorded;
 use crate::machine::Cpus;
@@ -92,31 +93,20 @@ impl<'a> Bench<'a> {
         self.quota.as_ref().map_or_else(|| "a whole cpu".into(), |_| Quota::describe())
     }
 
-    /// Every level of overload on every server, one after the other at each level, started afresh for each.
-    pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<()> {
+    /// Every level of overload on every server, one after the other at each level, started afresh for each; gives what each
+    /// server answered.
+    pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<Vec<(Subject, Round)>> {
         let capacities = self.capacities(subjects)?;
-        let mut peaks = vec![f64::MIN_POSITIVE; subjects.len()];
-        let mut good = Vec::new();
+        let mut good: Vec<_> = subjects.iter().map(|&subject| (subject, Round::new())).collect();
         for &offered in super::offered(self.options.size) {
-            for (at, &subject) in subjects.iter().enumerate() {
+            for ((subject, round), &capacity) in good.iter_mut().zip(&capacities) {
                 self.stop.check()?;
-                let sample = self.level(subject, capacities[at], offered)?;
-                sample.keep(subject, capacities[at], offered, points);
-                peaks[at] = peaks[at].max(sample.good_per_s);
-                good.push((at, offered, sample.good_per_s));
+                let sample = self.level(*subject, capacity, offered)?;
+                sample.keep(*subject, capacity, offered, points);
+                round.push((offered, sample.good_per_s));
             }
         }
-        let floor = subjects.iter().position(|&subject| subject == Subject::Floor);
-        for &(at, offered, good_per_s) in &good {
-            let of_peak = good_per_s / peaks[at];
-            points.push(key(subjects[at], offered, "of_peak", ""), of_peak);
-            let same = good.iter().find(|&&(other, level, _)| Some(other) == floor && level == offered);
-            if let Some(&(floor, _, good_per_s)) = same {
-                let of_floor = of_peak * peaks[floor] / good_per_s.max(f64::MIN_POSITIVE);
-                points.push(key(subjects[at], offered, "of_floor", ""), of_floor);
-            }
-        }
-        Ok(())
+        Ok(good)
     }
 
     /// What each server can do: the median of some probes, interleaved.
@@ -245,7 +235,7 @@ struct Sample {
     recovery_s: f64,
 }
 
-fn key(subject: Subject, offered: u32, metric: &'static str, unit: &'static str) -> Key {
+pub(super) fn key(subject: Subject, offered: u32, metric: &'static str, unit: &'static str) -> Key {
     Key { program: format!("{offered} %"), variant: subject.name().into(), metric, unit }
 }
 
