@@ -2,7 +2,7 @@
 //!
 //! Lines end in LF or CRLF, as programs write them. Everything that is handed on is a token, a colon and text without
 //! control characters, so no program can write a line it did not mean to. What the server decides itself (`Connection`,
-//! `Date`, `Server`, framing) is dropped; `X-Accel-Redirect` and `X-Sendfile` are taken out, whoever allows them.
+//! `Date`, `Server`, framing) is dropped; `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering` are taken out, whoever allows them.
 //! Tested in `gateway/tests/heads.rs`.
 
 use super::BadHead;
@@ -55,6 +55,8 @@ pub struct ResponseHead {
     pub reason: Vec<u8>,
     /// Bytes of content that the program announces.
     pub content_length: Option<u64>,
+    /// Whether each part of the content is wanted as soon as it is written, however small: `X-Accel-Buffering: no`.
+    pub is_unbuffered: bool,
     /// The fields to hand on, each line with its CRLF. No `Content-Length` is among them.
     pub lines: Vec<u8>,
 }
@@ -92,6 +94,7 @@ struct Draft {
     location: Option<Vec<u8>>,
     content_length: Option<u64>,
     has_content_type: bool,
+    is_unbuffered: bool,
     accel_redirect: Option<Vec<u8>>,
     send_file: Option<Vec<u8>>,
     lines: Vec<u8>,
@@ -128,7 +131,7 @@ impl HeadReader {
 }
 
 /// Fields that are the server's to write, or about a connection the client does not have with the program.
-const DROPPED: [&[u8]; 13] = [
+const DROPPED: [&[u8]; 12] = [
     b"connection",
     b"date",
     b"keep-alive",
@@ -137,7 +140,6 @@ const DROPPED: [&[u8]; 13] = [
     b"te",
     b"trailer",
     b"upgrade",
-    b"x-accel-buffering",
     b"x-accel-charset",
     b"x-accel-expires",
     b"x-accel-limit-rate",
@@ -168,6 +170,9 @@ impl Draft {
             once(&mut self.accel_redirect, value.to_vec())
         } else if is(b"x-sendfile") {
             once(&mut self.send_file, value.to_vec())
+        } else if is(b"x-accel-buffering") {
+            self.is_unbuffered = value.eq_ignore_ascii_case(b"no");
+            Ok(())
         } else {
             if is(b"content-type") && std::mem::replace(&mut self.has_content_type, true) {
                 return Err(BadHead::Repeated);
@@ -208,8 +213,8 @@ impl Draft {
             }
             self.line(b"Location", &location);
         }
-        let content_length = self.content_length;
-        let head = ResponseHead { status, is_status_given, reason, content_length, lines: self.lines };
+        let Self { content_length, is_unbuffered, lines, .. } = self;
+        let head = ResponseHead { status, is_status_given, reason, content_length, is_unbuffered, lines };
         Ok(match (self.accel_redirect, self.send_file) {
             (Some(_), Some(_)) => return Err(BadHead::Repeated),
             (Some(path), None) => Answer::AccelRedirect(head, path),

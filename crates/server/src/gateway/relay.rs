@@ -1,9 +1,9 @@
 //! One exchange with a program: its content goes in while its answer comes out, and the client gets it as it comes.
 //!
-//! The answer's head waits for the first pause in the program's output: a short answer is then known whole, and gets a
-//! length. Amid something that the program has begun to write is no pause. From there on what comes is sent before more is
-//! read, so a client that takes slowly slows the program down, not the memory up; and what comes close behind something that was
-//! sent is held for a moment, since a send costs more than reading. The end of an answer is never held. While the program is
+//! What a program writes is held for a moment, or until it is a piece, since a send costs more than reading; an answer that is
+//! known whole by then gets a length. Amid something that the program has begun to write the moment is not over. The end of an
+//! answer is never held, and nothing is where the program says so. From there on what comes is sent before more is
+//! read, so a client that takes slowly slows the program down, not the memory up. While the program is
 //! silent the client is watched: when it goes, so does the answer.
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     Writer, Written,
 };
 use crate::{
-    answer::{COPY_BYTES_MAX, Sent},
+    answer::Sent,
     connection::{Connection, Head, Lost},
     files::SERVER,
     local,
@@ -37,10 +37,10 @@ use vermeil_http::{
 /// Bytes of output gathered before they are sent. Guess: a socket's first window, as for ready answers.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// How long behind a part of an answer what comes next waits for more, unless it is a piece or the end. PHP writes a page of DokuWiki in
-/// four parts; of 3.6 sends 2.3 are left, and a tenth of the server's time goes with them where PHP shares its cpu with others, two
-/// hundredths where nothing else runs (bench `php`). A screen's next frame is further away.
-const HOLD: Duration = Duration::from_millis(10);
+/// How long a part of an answer waits for what follows, unless it is a piece or the end. PHP writes a page of DokuWiki in four parts, within
+/// so long where other children share its cpu; sent together they cost the server 0.87 of what they cost in 2.3 sends (bench `php`). Twice as long gains
+/// nothing more, and a person notices five times as long.
+const HOLD: Duration = Duration::from_millis(20);
 
 /// Bytes of output that are read and thrown away behind an answer that needs none: a redirect's page.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
@@ -201,6 +201,7 @@ impl<R: Reader> Pump<'_, R> {
     /// Reads what is there already, what is about to come, and what else comes until `hold` is over, up to a piece.
     async fn gather(&mut self, hold: &mut Sleep) {
         while !self.ended && self.failed.is_none() && self.output.len() < PIECE_BYTES {
+            self.output.set_aside();
             let read = match hold.limit(self.read()).await {
                 Ok(read) => read,
                 Err(_) if self.reader.is_amid() => self.read().await,
@@ -211,7 +212,8 @@ impl<R: Reader> Pump<'_, R> {
     }
 
     async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
-        let mut hold = sleep(Duration::ZERO);
+        let moment = if head.is_unbuffered { Duration::ZERO } else { HOLD };
+        let mut hold = sleep(moment);
         self.gather(&mut hold).await;
         if let Some(failure) = self.failed.take() {
             return Err(failure);
@@ -235,7 +237,7 @@ impl<R: Reader> Pump<'_, R> {
             }
             // Waits for the piece before this one, so one is with the client while the next is read.
             self.connection.flush(mem::take(&mut long), More::No).await?;
-            hold.set(HOLD);
+            hold.set(moment);
             self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
                 // It was killed behind its answer, of which the client has all.
@@ -268,14 +270,7 @@ impl<R: Reader> Pump<'_, R> {
             }
         };
         let end: &[u8] = if *ended && body.end() == End::LastChunk { LAST_CHUNK } else { b"" };
-        if taken > COPY_BYTES_MAX {
-            return output.take(taken, &[behind, end]);
-        }
-        out.extend_from_slice(&output.as_slice()[..taken]);
-        out.extend_from_slice(behind);
-        out.extend_from_slice(end);
-        output.clear();
-        Bytes::new()
+        output.take(taken, out, &[behind, end])
     }
 
     fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {

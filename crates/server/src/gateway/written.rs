@@ -1,30 +1,36 @@
 //! What a program has written and nobody has handed on yet.
 //!
-//! Long output is never moved: a reader gives the memory it came into, what is before the output included, and a head that was
-//! read is skipped, not taken out. Tested below.
+//! Long output is never moved: a reader gives the memory it came into, what is before the output included, a head that was
+//! read is skipped, not taken out, and what is short is set aside, so that what follows finds none that it would be moved to. Tested below.
 
+use crate::answer::COPY_BYTES_MAX;
 use bytes::Bytes;
 use std::mem;
 
 /// Output of a program, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
+    /// Output that was set aside.
+    aside: Vec<u8>,
+    /// What came behind it.
     bytes: Vec<u8>,
-    /// Where what is not handed on begins.
+    /// Where of that what is not handed on begins.
     start: usize,
 }
 
 impl Written {
+    /// What was not set aside.
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.start
+        self.aside.len() + self.as_slice().len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Whether memory can be taken over.
+    pub(crate) fn has_none_behind(&self) -> bool {
+        self.as_slice().is_empty()
     }
 
     /// Where more of it is appended.
@@ -32,25 +38,46 @@ impl Written {
         &mut self.bytes
     }
 
-    /// Takes over memory whose bytes from `start` on are the output; to be called while there is none.
+    /// Takes over memory whose bytes from `start` on are output; to be called while there is none but what was set aside.
     pub(crate) fn take_over(&mut self, bytes: Vec<u8>, start: usize) {
-        debug_assert!(self.is_empty(), "output must not be lost");
-        *self = Self { bytes, start };
+        debug_assert!(self.has_none_behind(), "output must not be lost");
+        (self.bytes, self.start) = (bytes, start);
     }
 
-    /// The first `count` bytes are done with.
+    /// Sets aside what is there, if all together is short.
+    pub(crate) fn set_aside(&mut self) {
+        if self.len() <= COPY_BYTES_MAX {
+            self.aside.extend_from_slice(&self.bytes[self.start..]);
+            self.bytes.clear();
+            self.start = 0;
+        }
+    }
+
+    /// The first `count` bytes are done with; to be called before any are set aside.
     pub(crate) fn skip(&mut self, count: usize) {
         self.start += count;
     }
 
     pub(crate) fn clear(&mut self) {
+        self.aside.clear();
         self.bytes.clear();
         self.start = 0;
     }
 
-    /// All of it, cut to `bytes_max`, with `behind` behind it.
-    pub(crate) fn take(&mut self, bytes_max: usize, behind: &[&[u8]]) -> Bytes {
-        let Self { mut bytes, start } = mem::take(self);
+    /// All of it, cut to `bytes_max`, with `behind` behind it: what was set aside and what is short into `out`; gives what goes
+    /// behind that.
+    pub(crate) fn take(&mut self, bytes_max: usize, out: &mut Vec<u8>, behind: &[&[u8]]) -> Bytes {
+        let aside = &self.aside[..self.aside.len().min(bytes_max)];
+        out.extend_from_slice(aside);
+        let bytes_max = bytes_max - aside.len();
+        if self.as_slice().len().min(bytes_max) <= COPY_BYTES_MAX {
+            let rest = self.as_slice();
+            out.extend_from_slice(&rest[..rest.len().min(bytes_max)]);
+            behind.iter().for_each(|behind| out.extend_from_slice(behind));
+            self.clear();
+            return Bytes::new();
+        }
+        let Self { mut bytes, start, .. } = mem::take(self);
         bytes.truncate(start.saturating_add(bytes_max));
         behind.iter().for_each(|behind| bytes.extend_from_slice(behind));
         Bytes::from(bytes).slice(start..)
@@ -61,6 +88,13 @@ impl Written {
 mod tests {
     use super::*;
 
+    /// What goes into the connection's output, and what behind it.
+    fn taken(written: &mut Written, bytes_max: usize) -> (Vec<u8>, Bytes) {
+        let mut out = Vec::new();
+        let rest = written.take(bytes_max, &mut out, &[b"\r\n", b"0"]);
+        (out, rest)
+    }
+
     #[test]
     fn what_is_skipped_is_not_handed_on() {
         let mut written = Written::default();
@@ -69,13 +103,46 @@ mod tests {
         written.skip(5);
         written.end().extend_from_slice(b" and more");
         assert_eq!((written.as_slice(), written.len()), (&b"body and more"[..], 13));
-        assert_eq!(written.take(4, &[b"\r\n", b"0"]), b"body\r\n0"[..]);
-        assert!(written.is_empty());
+        assert_eq!(taken(&mut written, 4), (b"body\r\n0".to_vec(), Bytes::new()));
+        assert_eq!(written.len(), 0);
         written.end().extend_from_slice(b"x");
-        assert_eq!(written.take(usize::MAX, &[]), b"x"[..]);
+        assert_eq!(taken(&mut written, usize::MAX).0, b"x\r\n0");
         written.end().extend_from_slice(b"x");
         written.skip(1);
         written.clear();
-        assert!(written.is_empty() && written.as_slice().is_empty());
+        assert!(written.has_none_behind() && written.as_slice().is_empty());
+    }
+
+    #[test]
+    fn what_is_long_is_not_moved_to_what_is_short() {
+        let mut written = Written::default();
+        written.take_over(b"head|body ".to_vec(), 5);
+        written.set_aside();
+        assert!(written.has_none_behind());
+        let mut long = Vec::with_capacity(2 * COPY_BYTES_MAX);
+        long.resize(COPY_BYTES_MAX + 9, b'x');
+        let place = long.as_ptr();
+        written.take_over(long, 8);
+        written.set_aside();
+        written.end().extend_from_slice(b" end");
+        assert_eq!(written.len(), COPY_BYTES_MAX + 10);
+        let (out, rest) = taken(&mut written, usize::MAX);
+        assert_eq!(
+            (&out[..], rest.as_ptr(), rest.len()),
+            (&b"body "[..], place.wrapping_add(8), COPY_BYTES_MAX + 8)
+        );
+        assert!(rest.ends_with(b"x end\r\n0") && written.len() == 0);
+    }
+
+    #[test]
+    fn what_was_set_aside_is_cut_too() {
+        let mut written = Written::default();
+        for part in [&b"one "[..], b"two "] {
+            written.end().extend_from_slice(part);
+            written.set_aside();
+        }
+        written.end().extend_from_slice(&[b'x'; 2 * COPY_BYTES_MAX]);
+        assert_eq!(taken(&mut written, 6), (b"one tw\r\n0".to_vec(), Bytes::new()));
+        assert_eq!(written.len(), 0);
     }
 }

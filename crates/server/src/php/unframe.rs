@@ -34,7 +34,7 @@ pub(super) fn unframe(
     errors: &mut ErrorLines,
 ) -> Result<Option<Read>, Trouble> {
     let (mut at, mut found) = (0, None);
-    let stays = output.is_empty() && received.len() >= STAYS_BYTES;
+    let stays = output.has_none_behind() && received.len() >= STAYS_BYTES;
     let mut staying = 0..0;
     if !stays {
         // At once, instead of by and by.
@@ -123,7 +123,8 @@ mod tests {
                 received.extend_from_slice(bytes);
                 let mut output = Written::default();
                 last = unframe(&mut response, &mut received, &mut output, &mut errors).expect("an answer");
-                all.extend_from_slice(&output.take(usize::MAX, &[]));
+                let rest = output.take(usize::MAX, &mut all, &[]);
+                all.extend_from_slice(&rest);
             }
             assert!(all == expected, "{at_once} bytes at once");
             assert!(last == Some(Read::End) && response.is_over() && received.is_empty(), "{at_once}");

@@ -102,26 +102,28 @@ fn an_answer_comes_as_it_is_written(io: Io) {
     let folder = writable(&site, "signals");
     let go = folder.join("go");
     let wait = format!("while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }}", go.display());
-    write(
-        &site,
-        "slow.php",
-        &format!(
-            "header('Content-Type: text/plain'); echo 'first'; ob_flush(); flush(); {wait} echo 'second';"
-        ),
-    );
+    for (name, field) in [("slow.php", ""), ("live.php", "header('X-Accel-Buffering: no');")] {
+        let code = format!(
+            "header('Content-Type: text/plain'); {field} echo 'first'; ob_flush(); flush(); {wait} echo 'second';"
+        );
+        write(&site, name, &code);
+    }
     let Some(server) = serve(io, &site, &[]) else { return };
     let mut client = server.client();
-    client.ask("GET", "/slow.php", &[]);
-    until("the first part", || {
-        client.receive_at_least(client.received().len() + 1);
-        client.received().ends_with(b"5\r\nfirst\r\n").then_some(())
-    });
-    fs::write(go, "").expect("a file");
-    until("the second", || {
-        client.receive_at_least(client.received().len() + 1);
-        client.received().ends_with(b"6\r\nsecond\r\n0\r\n\r\n").then_some(())
-    });
-    client.discard();
+    for path in ["/slow.php", "/live.php"] {
+        client.ask("GET", path, &[]);
+        until("the first part", || {
+            client.receive_at_least(client.received().len() + 1);
+            client.received().ends_with(b"5\r\nfirst\r\n").then_some(())
+        });
+        fs::write(&go, "").expect("a file");
+        until("the second", || {
+            client.receive_at_least(client.received().len() + 1);
+            client.received().ends_with(b"6\r\nsecond\r\n0\r\n\r\n").then_some(())
+        });
+        client.discard();
+        fs::remove_file(&go).expect("the file");
+    }
     assert_eq!(client.get("/index.html").status, 200, "the connection goes on");
 }
 

@@ -42,9 +42,12 @@ fn shown(output: &str) -> String {
         Answer::AccelRedirect(head, path) => (format!("accel {} ", path.escape_ascii()), head),
         Answer::SendFile(head, path) => (format!("sendfile {} ", path.escape_ascii()), head),
     };
+    let unbuffered = if head.is_unbuffered { "unbuffered " } else { "" };
     let length = head.content_length.map_or(String::new(), |length| format!(" [{length}]"));
     let lines = String::from_utf8_lossy(&head.lines).replace("\r\n", ";");
-    format!("{kind}{} {}{length} {lines}", head.status, head.reason.escape_ascii()).trim_end().into()
+    format!("{kind}{unbuffered}{} {}{length} {lines}", head.status, head.reason.escape_ascii())
+        .trim_end()
+        .into()
 }
 
 #[test]
@@ -57,6 +60,8 @@ fn documents() {
         ("Status: 404 \n\nbody", "404 Not Found"),
         ("Status: 299\n\nbody", "299"),
         ("status: 503 Back  soon\nRetry-After: 9\n\nbody", "503 Back  soon Retry-After: 9;"),
+        ("Content-Type: a/b\nX-Accel-Buffering: No\n\nbody", "unbuffered 200 OK Content-Type: a/b;"),
+        ("Content-Type: a/b\nX-Accel-Buffering: yes\n\nbody", "200 OK Content-Type: a/b;"),
         ("Content-Type: a/b\nContent-Length: 4\n\nbody", "200 OK [4] Content-Type: a/b;"),
         (
             "Content-Type: a/b\nSet-Cookie: a=1\nSet-Cookie: b=2\n\nbody",
@@ -67,7 +72,7 @@ fn documents() {
         ("Content-Type: a/b\r\nMixed: yes\n\r\nbody", "200 OK Content-Type: a/b;Mixed: yes;"),
         // What is ours to say.
         (
-            "Content-Type: a/b\nConnection: close\nDate: x\nServer: y\nKeep-Alive: z\nX-Accel-Buffering: no\n\nbody",
+            "Content-Type: a/b\nConnection: close\nDate: x\nServer: y\nKeep-Alive: z\nX-Accel-Charset: no\n\nbody",
             "200 OK Content-Type: a/b;",
         ),
     ] {
