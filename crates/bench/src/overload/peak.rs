@@ -11,7 +11,7 @@ pub(super) type Round = Vec<(u32, f64)>;
 
 /// Each rate of `rounds` as a part of the peak.
 pub(super) fn parts_of_peak(rounds: &[Round]) -> Vec<Round> {
-    let paced: Vec<Round> = rounds.iter().map(|round| of_pace(round)).collect();
+    let paced: Vec<Round> = rounds.iter().map(of_pace).collect();
     let levels = rounds.first().map_or(0, Vec::len);
     let median = |level: usize| {
         let of_level: Vec<f64> = paced.iter().map(|round| round[level].1).collect();

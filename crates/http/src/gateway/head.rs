@@ -113,7 +113,7 @@ impl HeadReader {
     /// The first thing that is wrong. The reader must not be used after an answer or an error.
     pub fn read(&mut self, output: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
         let cut = &output[..output.len().min(self.limits.bytes)];
-        while let Some(len) = cut[self.at..].iter().position(|&byte| byte == b'\n') {
+        while let Some(len) = line_len(&cut[self.at..]) {
             let line = &cut[self.at..self.at + len];
             self.at += len + 1;
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -128,6 +128,12 @@ impl HeadReader {
         }
         if output.len() >= self.limits.bytes { Err(BadHead::TooLong) } else { Ok(None) }
     }
+}
+
+/// Bytes before the first LF. Eight are looked at at a time while they are text, as nearly all of them are.
+fn line_len(bytes: &[u8]) -> Option<usize> {
+    let text = scan::text_len(bytes);
+    bytes[text..].iter().position(|&byte| byte == b'\n').map(|more| text + more)
 }
 
 /// Fields that are the server's to write, or about a connection the client does not have with the program.

@@ -111,7 +111,7 @@ impl Run<'_> {
         for (name, value) in &programs.environment {
             request.variable(name.as_bytes(), value.as_bytes());
         }
-        request.variable(b"UNIQUE_ID", self.call.name.to_string().as_bytes());
+        request.variable(b"UNIQUE_ID", &self.call.name.digits());
         let invocation = Invocation {
             request: self.request,
             script: Script {

@@ -145,8 +145,7 @@ impl Run<'_> {
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         let (mut writer, mut reader) = php.begin(self.php.persistence, |params| {
-            let unique = self.call.name.to_string();
-            params.pair(b"UNIQUE_ID", unique.as_bytes());
+            params.pair(b"UNIQUE_ID", &self.call.name.digits());
             // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the program. Our own pool is
             // told otherwise; of others we do not know.
             let withheld: &[u8] = if self.php.is_ours() { b"" } else { b"PATH_TRANSLATED" };
