@@ -1,8 +1,8 @@
 //! The bench of overload: what is left of the rate of good answers when up to four times as much arrives as can be served.
 //!
 //! Vermeil and nginx serve a small file, a connection for each request, on a part of a cpu, so that the load can offer
-//! several times what they can do. The capacity of a round is the median of some probes, and rates are compared within a round
-//! only: a machine that others use, too, is not the same minutes later. Requests arrive by themselves and their clients give up after a second. After each
+//! several times what they can do. The capacity of a round is the median of some probes, and rates are compared by the pace of their
+//! round: a machine that others use, too, is not the same minutes later. Requests arrive by themselves and their clients give up after a second. After each
 //! overload half the capacity is offered, to see how soon that is served again. A floor stands beside them, a loop that accepts,
 //! receives, answers and closes with a queue of one length: what it loses nobody keeps on this machine. What holds a server to its part of a cpu
 //! stands in `quota`, one run in `run`, what is lost in `peak`, what becomes of the numbers in `report`.
@@ -21,7 +21,7 @@ use crate::points::Points;
 use crate::report::Report;
 use crate::size::Size;
 use crate::stop::Stop;
-use peak::{Round, parts_of_peak};
+use peak::{Round, pace, parts_of_peak};
 use run::{Bench, key};
 
 /// Rounds of a full run, unless told otherwise: two may meet a machine that does something else, and the middle stays.
@@ -87,16 +87,17 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 
 /// Adds what part of its peak each server kept at each level, and what part of the floor's that is.
 fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &mut Points) {
-    let of = |subject: Subject| -> Vec<Round> {
-        let of_it = rounds.iter().flatten().filter(|(whose, _)| *whose == subject);
-        parts_of_peak(&of_it.map(|(_, round)| round.clone()).collect::<Vec<_>>())
+    let of = |subject: Subject| -> Vec<&Round> {
+        rounds.iter().flatten().filter(|(whose, _)| *whose == subject).map(|(_, round)| round).collect()
     };
     let floor = of(Subject::Floor);
+    let paces: Vec<f64> = floor.iter().copied().map(pace).collect();
+    let floor = parts_of_peak(&floor, &paces);
     for &subject in subjects {
-        for (round, floor) in of(subject).iter().zip(&floor) {
+        for (round, floor) in parts_of_peak(&of(subject), &paces).iter().zip(&floor) {
             for (&(offered, part), &(_, floor)) in round.iter().zip(floor) {
-                points.push(key(subject, offered, "of_peak", ""), part);
-                points.push(key(subject, offered, "of_floor", ""), part / floor.max(f64::MIN_POSITIVE));
+                points.push(key(subject, offered, "kept", ""), part);
+                points.push(key(subject, offered, "kept_of_floor", ""), part / floor.max(f64::MIN_POSITIVE));
             }
         }
     }
@@ -108,7 +109,7 @@ fn keep_parts(subjects: &[Subject], rounds: &[Vec<(Subject, Round)>], points: &m
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &Options, stop: &Stop) -> Result<Report> {
     let report = run(options, stop)?;
-    let metrics = ["capacity_per_s", "good_per_s", "of_peak", "of_floor", "cpu_us", "p99_ms", "recovery_s"];
+    let metrics = ["capacity_per_s", "good_per_s", "kept", "kept_of_floor", "cpu_us", "p99_ms", "recovery_s"];
     report.check(&metrics.map(|metric| (Server::Vermeil.name(), metric)))?;
     report.check(&metrics.map(|metric| (Subject::Floor.name(), metric)))?;
     Ok(report)

@@ -331,6 +331,11 @@ fn bad_answers(io: Io) {
         script(&site, &format!("cgi-bin/{name}"), lines);
     }
     script(&site, "cgi-bin/short", "printf 'Content-Type: a/b\\nContent-Length: 10\\n\\nshort'");
+    script(
+        &site,
+        "cgi-bin/whole",
+        "printf 'Content-Type: a/b\\nContent-Length: 5\\n\\nwhole'; kill -SEGV $$",
+    );
     let server = serve(io, &site, &[]);
     for (name, reason) in [
         ("silent", "it ended before its head did"),
@@ -349,6 +354,7 @@ fn bad_answers(io: Io) {
         assert_eq!(get(&mut client, "/index.html").status, 200, "the connection goes on");
     }
     let mut client = server.client();
+    assert_eq!(get(&mut client, "/cgi-bin/whole").text(), "whole", "nothing was left to say");
     client.ask("GET", "/cgi-bin/short", &[]);
     assert!(client.try_read(Content::Follows).is_err(), "cut, so that a part is not taken for all");
 }

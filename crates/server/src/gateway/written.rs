@@ -1,7 +1,7 @@
 //! What a program has written and nobody has handed on yet.
 //!
-//! Long output is never moved: a reader gives the memory it came into, what is before the output included, a head that was
-//! read is skipped, not taken out, and what is short is set aside, so that what follows finds none that it would be moved to. Tested below.
+//! Long output is moved as little as may be: a reader gives the memory it came into, what is before the output included, a head that was
+//! read is skipped, not taken out, and what is short is set aside, so that long output behind it is not appended to it. Tested below.
 
 use crate::answer::COPY_BYTES_MAX;
 use bytes::Bytes;

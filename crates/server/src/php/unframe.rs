@@ -144,6 +144,26 @@ mod tests {
         assert_eq!((received.as_ptr(), received.capacity()), (place, room));
     }
 
+    /// What was set aside before is first, and is not in its way.
+    #[test]
+    fn long_output_stays_behind_what_was_set_aside() {
+        let mut output = Written::default();
+        output.end().extend_from_slice(b"first ");
+        output.set_aside();
+        let mut received = record(6, &[b'x'; STAYS_BYTES]);
+        let place = received.as_ptr();
+        let mut errors = ErrorLines::new(ErrorSink::new(Arc::new(Notices::kept())), "php", RequestName(1));
+        let mut response = Response::new(RequestId::FIRST);
+        let read = unframe(&mut response, &mut received, &mut output, &mut errors);
+        assert!(matches!(read, Ok(Some(Read::Some))));
+        let mut out = Vec::new();
+        let rest = output.take(usize::MAX, &mut out, &[]);
+        assert_eq!(
+            (&out[..], rest.len(), rest.as_ptr()),
+            (&b"first "[..], STAYS_BYTES, place.wrapping_add(8))
+        );
+    }
+
     #[test]
     fn what_is_not_empty_is_appended_to() {
         let mut output = Written::default();

@@ -7,11 +7,13 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     sync::mpsc,
     thread,
+    time::Duration,
 };
 
 on_both! {
     what_an_application_has_not_read_is_in_nobodys_way,
     what_was_held_is_sent_although_its_application_dies,
+    parts_go_together_unless_the_application_says_otherwise,
 }
 
 const END: u8 = 3;
@@ -77,6 +79,42 @@ fn what_was_held_is_sent_although_its_application_dies(io: Io) {
     go.send(()).expect("it waits");
     client.read_to_end();
     assert!(client.received().ends_with(b"6\r\nsecond\r\n"), "what there is, and no end");
+    server.stops_clean();
+}
+
+/// How long nothing may happen on a busy machine is not known: each is tried until it is as it should be.
+fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (tell, told) = mpsc::channel::<&str>();
+    thread::spawn(move || {
+        for field in told {
+            let mut server = listener.accept().expect("the server connects").0;
+            let id = read_until(&mut server, STDIN).expect("a request");
+            let first = format!("{field}Content-Type: text/plain\r\n\r\nfirst");
+            server.write_all(&record(STDOUT, id, first.as_bytes())).expect("there is room");
+            thread::sleep(PAUSE);
+            let rest = [record(STDOUT, id, b"second"), record(END, id, &[0; 8])].concat();
+            server.write_all(&rest).expect("there is room");
+        }
+    });
+    let server = Server::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    for (field, lines) in [
+        ("", "content-length: 11\r\n"),
+        ("X-Accel-Buffering: no\r\n", "\r\n\r\n5\r\nfirst\r\n6\r\nsecond\r\n0\r\n\r\n"),
+    ] {
+        until(lines, || {
+            tell.send(field).expect("it waits");
+            let mut client = server.client();
+            client.ask("GET", "/x.php", &["Connection: close"]);
+            client.read_to_end();
+            let received = String::from_utf8_lossy(client.received()).to_lowercase();
+            received.contains(lines).then_some(())
+        });
+    }
     server.stops_clean();
 }
 
