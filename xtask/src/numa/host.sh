@@ -33,10 +33,13 @@ while kill -0 $machine 2> /dev/null; do
     count=$(grep -c "VERMEIL ASK" "$console" 2> /dev/null)
     while [ "${count:-0}" -gt "$asked" ]; do
         asked=$((asked + 1))
-        # ASK CLIENTS REQUESTS-OF-EACH FILE: clients at once, each request on a connection of its own.
+        # ASK CLIENTS REQUESTS-OF-EACH FILE [PACE]: clients at once, each request on a connection of its own, or at a pace, such as
+        # 2/m for two in a minute, and all of a client on one.
         set -- $(grep "VERMEIL ASK" "$console" | sed -n "${asked}s/.*ASK //p" | tr -d '\r')
+        keep=${4:+keep-alive}
         for client in $(seq "$1"); do
-            curl -s -m 120 -o /dev/null --interface 10.9.0.$((100 + client)) -H 'Connection: close' \
+            curl -s -m 120 -o /dev/null --interface 10.9.0.$((100 + client)) \
+                ${4:+--rate "$4"} -H "Connection: ${keep:-close}" \
                 "http://10.9.0.2/$3?[1-$2]" &
             clients="$clients $!"
         done

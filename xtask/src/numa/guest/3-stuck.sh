@@ -38,6 +38,31 @@ for instances in per-node one; do
         "$stuck of 200 answered, $relieved taken over by its neighbours; without neighbours that watch $without of 200"
 done
 
+# For each core: its cpu, its connections that rest, and those it has taken from a neighbour.
+cores() {
+    vermeil status --control /run/control --json | tr '{' '\n' | grep '"resting"' |
+        sed 's/.*"cpu":\([0-9]*\),.*"resting":\([0-9]*\),.*"moved":\([0-9]*\),.*/\1 \2 \3/'
+}
+# Clients that keep their connections and ask once more after a while, when the core that has most of them is stuck.
+serve --balance local --instances per-node
+say "ASK 16 2 page 2/m"
+for try in $(seq 100); do
+    set -- $(cores | awk '{ sum += $2 } $2 > most { most = $2; cpu = $1 } END { print sum + 0, cpu + 0, most + 0 }')
+    [ "$1" = 16 ] && break
+    sleep 0.2
+done
+resting=$1 cpu=$2 its=$3
+before=$(answered)
+freeze "$(pid_of $((cpu / 4)))" "$cpu"
+wait_for 32 90
+after=$(answered)
+moved=$(cores | awk '{ sum += $3 } END { print sum + 0 }')
+echo 0 > $frozen/cgroup.freeze
+[ "$resting" = 16 ] && [ "$before" = 16 ] && [ "$after" -ge 32 ] && [ "$moved" -ge "$its" ] && [ "$its" -gt 0 ]
+check "connections that rest leave a stuck core between two requests" $? \
+    "$resting of 16 rest, $its of them on cpu $cpu, which is stuck; $((after - before)) of 16 second requests answered, $moved on connections that moved"
+stop
+
 # Who watches whom where one process has all sixteen cores: for each listener a line with the cpus whose cores are told of its
 # connections, their own core's included. A thread that waits is in a system call whose first argument is its set.
 watchers() {
