@@ -10,7 +10,7 @@ use crate::{
     hints::Gauge,
     shared::{NOBODY, add},
 };
-use std::{cell::Cell, sync::atomic::Ordering, time::Duration};
+use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Like, Stealing, Stolen, WATCH_NS};
 
 /// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
@@ -26,6 +26,13 @@ pub(crate) struct Haul {
 impl Default for Haul {
     fn default() -> Self {
         Self { colors: Vec::with_capacity(HAUL_MAX), worth_ns: 0 }
+    }
+}
+
+impl Haul {
+    fn add(&mut self, stolen: Stolen<Token>, worth_ns: u64) {
+        self.colors.push(stolen);
+        self.worth_ns += worth_ns;
     }
 }
 
@@ -152,29 +159,30 @@ impl Core {
             shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
         };
         haul.worth_ns = 0;
-        let mut each_ns = 0;
+        let is_enough = |haul: &Haul| {
+            haul.colors.len() >= HAUL_MAX
+                || haul.worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns)
+        };
         shared.core(victim.0).ready.try_with(|ready| {
-            while haul.colors.len() < HAUL_MAX {
-                let like = haul.colors.last().and_then(|stolen| stolen.like);
-                let stolen = match like.and_then(|like| ready.steal_like(like)) {
-                    Some(alike) => alike,
-                    None => {
-                        let Some(mut judged) = ready.steal(&mut pays) else { break };
-                        let color = judged.token.color();
-                        each_ns = color.worth_ns();
-                        // What was posted to it since it was queued may have changed it.
-                        let is_typical = !explores.get() && judged.like.map(Like::kin) == kin(color);
-                        judged.like = judged.like.filter(|_| is_typical);
-                        judged
-                    }
-                };
+            while let Some(judged) = ready.steal(&mut pays) {
+                let color = judged.token.color();
                 if shared.stealing == Stealing::Anything {
                     // Whoever posts an entry looks for the color's core under the victim's lock.
-                    stolen.token.move_to(self.index.0);
+                    judged.token.move_to(self.index.0);
                 }
-                haul.worth_ns += each_ns;
-                haul.colors.push(stolen);
-                if haul.worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns) {
+                // What was posted to it since it was queued may have changed it.
+                let is_typical = !explores.get() && judged.like.map(Like::kin) == kin(color);
+                let (like, each_ns) = (judged.like.filter(|_| is_typical), color.worth_ns());
+                haul.add(judged, each_ns);
+                if let Some(like) = like
+                    && !is_enough(haul)
+                {
+                    ready.steal_alike(like, |token| {
+                        haul.add(Stolen { token, entries: 0, like: None }, each_ns);
+                        if is_enough(haul) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    });
+                }
+                if is_enough(haul) {
                     break;
                 }
             }

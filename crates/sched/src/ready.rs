@@ -18,6 +18,7 @@ use colors::Colors;
 use events::Events;
 pub use gather::Gather;
 use gather::Gathering;
+use std::ops::ControlFlow;
 
 /// What a core's queue holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,7 +65,7 @@ pub struct Slot(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kin(pub u16);
 
-/// What colors have in common that go together: [`Ready::steal_like`].
+/// What colors have in common that go together: [`Ready::steal_alike`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Like {
     class: WorthClass,
@@ -229,12 +230,12 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Takes the next color that is like one that has just been stolen, without a look at what it stands for: that would be
-    /// another line from the victim's cache, under its lock.
-    pub fn steal_like(&mut self, like: Like) -> Option<Stolen<T>> {
-        match &mut self.queue {
-            Queue::Colors(colors) => colors.steal_like(like),
-            Queue::Events(_) => None,
+    /// Takes the next colors that are like one that has just been stolen, until `take`, which gets them, breaks; without a look at what
+    /// they stand for: that would be another line each from the victim's cache, under its lock. Those that stand together, so some
+    /// may be left.
+    pub fn steal_alike(&mut self, like: Like, take: impl FnMut(T) -> ControlFlow<()>) {
+        if let Queue::Colors(colors) = &mut self.queue {
+            colors.steal_alike(like, take);
         }
     }
 

@@ -7,6 +7,7 @@ mod nodes;
 use super::{Kin, Like, Slot, Stolen, WorthClass};
 use crate::{CLASSES_MAX, ClassIndex, Shares};
 use nodes::{Links, NONE, Node, Nodes};
+use std::ops::ControlFlow;
 
 /// Candidates a thief looks at before it gives up: the stealing-queue is sorted, so what the first few are not worth the
 /// others hardly are. Guess.
@@ -92,7 +93,7 @@ impl<T> Colors<T> {
         let Some(shares) = &mut self.shares else { return Some(ClassIndex::default()) };
         shares.choose(now_ns, |of| {
             let first = queues[usize::from(of.0)].first;
-            (first != NONE).then(|| nodes[first].since_ns)
+            (first != NONE).then(|| nodes.since_ns(first))
         })
     }
 
@@ -108,18 +109,14 @@ impl<T> Colors<T> {
 
     pub(super) fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
         let at = slot.0;
-        if self.is_at(at, color) && self.nodes[at].class != class {
+        if self.nodes.is_at(at, color) && self.nodes[at].class != class {
             self.leave_class(at);
             self.enter_class(at, class);
         }
     }
 
     pub(super) fn remove(&mut self, slot: Slot, color: u64) -> Option<T> {
-        if self.is_at(slot.0, color) { self.take(slot.0) } else { None }
-    }
-
-    fn is_at(&self, at: u32, color: u64) -> bool {
-        self.nodes.get(at).is_some_and(|node| node.color == color && node.token.is_some())
+        if self.nodes.is_at(slot.0, color) { self.take(slot.0) } else { None }
     }
 
     pub(super) fn steal(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
@@ -145,12 +142,40 @@ impl<T> Colors<T> {
         None
     }
 
-    pub(super) fn steal_like(&mut self, like: Like) -> Option<Stolen<T>> {
-        let at = self.stealing_queue[like.class.index()].first;
-        if at == NONE || self.nodes[at].kin != Some(like.kin) {
-            return None;
+    pub(super) fn steal_alike(&mut self, like: Like, mut take: impl FnMut(T) -> ControlFlow<()>) {
+        let class = like.class.index();
+        let first = self.stealing_queue[class].first;
+        let (mut next, mut last, mut count) = (first, NONE, 0);
+        // They stand one behind the other in both lists, as a rule: so far they go out together.
+        while next != NONE && (count == 0 || self.nodes[last].in_core.after == next) {
+            let node = &mut self.nodes[next];
+            if node.kin != Some(like.kin) {
+                break;
+            }
+            let Some(token) = node.token.take() else { break };
+            (last, next) = (next, node.in_class.after);
+            count += 1;
+            if take(token).is_break() {
+                break;
+            }
         }
-        self.take(at).map(|token| Stolen { token, entries: 0, like: Some(like) })
+        if count > 0 {
+            self.free(class, (first, last), count);
+        }
+    }
+
+    /// Frees `count` nodes from `first` to `last`, whose tokens have gone: in both lists one behind the other, in that of `class`
+    /// the first.
+    fn free(&mut self, class: usize, (first, last): (u32, u32), count: usize) {
+        let queue = &mut self.core_queues[usize::from(self.nodes[first].of.0)];
+        unlink(&mut self.nodes, queue, (first, last), |node| &mut node.in_core);
+        let ends = &mut self.stealing_queue[class];
+        unlink(&mut self.nodes, ends, (first, last), |node| &mut node.in_class);
+        if ends.first == NONE {
+            self.classes &= !(1 << class);
+        }
+        self.stealable -= count;
+        self.nodes.remove_chain(first, last, count);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -169,7 +194,7 @@ impl<T> Colors<T> {
     fn take(&mut self, at: u32) -> Option<T> {
         self.leave_class(at);
         let queue = &mut self.core_queues[usize::from(self.nodes[at].of.0)];
-        unlink(&mut self.nodes, queue, at, |node| &mut node.in_core);
+        unlink(&mut self.nodes, queue, (at, at), |node| &mut node.in_core);
         self.nodes.remove(at)
     }
 
@@ -185,7 +210,7 @@ impl<T> Colors<T> {
     fn leave_class(&mut self, at: u32) {
         let Some(class) = self.nodes[at].class.take() else { return };
         let ends = &mut self.stealing_queue[class.index()];
-        unlink(&mut self.nodes, ends, at, |node| &mut node.in_class);
+        unlink(&mut self.nodes, ends, (at, at), |node| &mut node.in_class);
         if ends.first == NONE {
             self.classes &= !(1 << class.index());
         }
@@ -202,8 +227,9 @@ fn append<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
     ends.last = at;
 }
 
-fn unlink<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
-    let Links { before, after } = *pick(&mut nodes[at]);
+/// Takes out all from `first` to `last`.
+fn unlink<T>(nodes: &mut Nodes<T>, ends: &mut Ends, (first, last): (u32, u32), pick: Pick<T>) {
+    let (before, after) = (pick(&mut nodes[first]).before, pick(&mut nodes[last]).after);
     match before {
         NONE => ends.first = after,
         before => pick(&mut nodes[before]).after = after,

@@ -8,6 +8,8 @@ enum Op {
     Push(u64),
     Pop,
     Steal,
+    /// And so many that are alike.
+    StealAlike(usize),
     Reclass(u64),
     Remove,
 }
@@ -17,10 +19,15 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => (0..1u64 << 20).prop_map(Op::Push),
         2 => Just(Op::Pop),
         1 => Just(Op::Steal),
+        1 => (0..5usize).prop_map(Op::StealAlike),
         1 => (0..1u64 << 20).prop_map(Op::Reclass),
         1 => Just(Op::Remove),
     ];
     prop::collection::vec(op, 0..80)
+}
+
+fn kin(color: u64) -> Kin {
+    Kin((color / 4 % 2) as u16)
 }
 
 /// Colors in order of arrival, with their classes.
@@ -32,6 +39,26 @@ impl Model {
     fn best(&self) -> Option<usize> {
         let worthy = self.0.iter().enumerate().filter(|(_, entry)| entry.1.is_some());
         worthy.min_by_key(|(_, entry)| (std::cmp::Reverse(entry.1), entry.2)).map(|(at, _)| at)
+    }
+
+    /// Takes what goes with the best: the next of its class as long as they are kin and come next in the line as well.
+    fn take_alike(&mut self, most: usize) -> Vec<u64> {
+        let Some(at) = self.best() else { return Vec::new() };
+        let (class, mut taken) = (self.0[at].1, vec![self.0.remove(at).0]);
+        let first_of = |model: &Self| {
+            let of_class = model.0.iter().enumerate().filter(|(_, entry)| entry.1 == class);
+            of_class.min_by_key(|(_, entry)| entry.2).map(|(at, entry)| (at, entry.0))
+        };
+        let mut place = None;
+        while let Some((at, color)) = first_of(self)
+            && taken.len() <= most
+            && kin(color) == kin(taken[0])
+            && place.is_none_or(|place| place == at)
+        {
+            place = Some(at);
+            taken.push(self.0.remove(at).0);
+        }
+        taken
     }
 }
 
@@ -46,7 +73,9 @@ proptest! {
             match op {
                 Op::Push(worth_ns) => {
                     let class = WorthClass::of(worth_ns);
-                    slots.insert(color, ready.push(color, color, class));
+                    let slot = ready.push(color, color, class);
+                    ready.set_kin(slot, kin(color));
+                    slots.insert(color, slot);
                     model.0.push((color, class, clock));
                 }
                 Op::Pop => {
@@ -56,6 +85,19 @@ proptest! {
                 Op::Steal => {
                     let best = model.best().map(|at| model.0.remove(at).0);
                     prop_assert_eq!(ready.steal(|_| true).map(|stolen| stolen.token), best);
+                }
+                Op::StealAlike(most) => {
+                    let mut taken = Vec::new();
+                    if let Some(judged) = ready.steal(|_| true) {
+                        taken.push(judged.token);
+                        if most > 0 {
+                            ready.steal_alike(judged.like.expect("all have kin"), |other| {
+                                taken.push(other);
+                                if taken.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                            });
+                        }
+                    }
+                    prop_assert_eq!(taken, model.take_alike(most));
                 }
                 Op::Reclass(worth_ns) => {
                     let Some(entry) = model.0.last_mut() else { continue };
@@ -140,12 +182,14 @@ fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
     ready.push(9, 9, small);
     let mut haul = Vec::new();
     while let Some(judged) = ready.steal(|_| true) {
-        let mut like = judged.like;
-        haul.push(vec![judged.token]);
-        while let Some(other) = like.and_then(|like| ready.steal_like(like)) {
-            like = other.like;
-            haul.last_mut().expect("one was judged").push(other.token);
+        let mut together = vec![judged.token];
+        if let Some(like) = judged.like {
+            ready.steal_alike(like, |other| {
+                together.push(other);
+                ControlFlow::Continue(())
+            });
         }
+        haul.push(together);
     }
     assert_eq!(haul, [vec![3], vec![1, 2], vec![4], vec![5], vec![9]]);
     assert_eq!(ready.len(), 1, "what must stay");

@@ -1,7 +1,8 @@
 //! The nodes of a ready queue, in one piece of memory, each written where it stands.
 //!
 //! The slab crate takes a node by value: it is made on the stack and copied, which waits for the stores, and that is a good part of
-//! what queueing a color takes. Tested with the queue.
+//! what queueing a color takes. A thief takes a color's node from the victim's cache, so a node is half a line and has what a thief
+//! asks for; the rest stands beside. Tested with the queue.
 
 use crate::{
     ClassIndex,
@@ -15,6 +16,8 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Nodes<T> {
     all: Vec<Node<T>>,
+    /// At the same places.
+    beside: Vec<Beside>,
     /// The first that is free, which names the next in `in_core.after`.
     free: u32,
     len: usize,
@@ -22,15 +25,20 @@ pub(super) struct Nodes<T> {
 
 #[derive(Debug)]
 pub(super) struct Node<T> {
-    pub(super) color: u64,
     /// Nothing in a node that is free.
     pub(super) token: Option<T>,
     pub(super) class: Option<WorthClass>,
     pub(super) of: ClassIndex,
     pub(super) kin: Option<Kin>,
-    pub(super) since_ns: u64,
     pub(super) in_core: Links,
     pub(super) in_class: Links,
+}
+
+/// What nobody asks of a color that is taken from the front.
+#[derive(Clone, Copy, Debug)]
+struct Beside {
+    color: u64,
+    since_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +49,7 @@ pub(super) struct Links {
 
 impl<T> Nodes<T> {
     pub(super) fn with_capacity(count: usize) -> Self {
-        Self { all: Vec::with_capacity(count), free: NONE, len: 0 }
+        Self { all: Vec::with_capacity(count), beside: Vec::with_capacity(count), free: NONE, len: 0 }
     }
 
     /// A node in no list, without a class and kin.
@@ -54,12 +62,11 @@ impl<T> Nodes<T> {
         };
         let node = &mut self.all[at as usize];
         self.free = node.in_core.after;
-        node.color = color;
         node.token = Some(token);
         node.class = None;
         node.of = of;
         node.kin = None;
-        node.since_ns = since_ns;
+        self.beside[at as usize] = Beside { color, since_ns };
         at
     }
 
@@ -68,15 +75,14 @@ impl<T> Nodes<T> {
     fn grow(&mut self) -> u32 {
         let apart = Links { before: NONE, after: NONE };
         self.all.push(Node {
-            color: 0,
             token: None,
             class: None,
             of: ClassIndex::default(),
             kin: None,
-            since_ns: 0,
             in_core: apart,
             in_class: apart,
         });
+        self.beside.push(Beside { color: 0, since_ns: 0 });
         self.all.len() as u32 - 1
     }
 
@@ -88,6 +94,26 @@ impl<T> Nodes<T> {
         self.free = at;
         self.len -= 1;
         node.token.take()
+    }
+
+    /// Frees `count` nodes from `first` to `last`, linked in this order in a core-queue, of which nothing is in a list or has its
+    /// token any more.
+    #[inline]
+    pub(super) fn remove_chain(&mut self, first: u32, last: u32, count: usize) {
+        self.all[last as usize].in_core.after = self.free;
+        self.free = first;
+        self.len -= count;
+    }
+
+    /// Whether `color` is here, in this node.
+    pub(super) fn is_at(&self, at: u32, color: u64) -> bool {
+        let is_taken = self.get(at).is_some_and(|node| node.token.is_some());
+        is_taken && self.beside[at as usize].color == color
+    }
+
+    /// Since when the color in this node waits.
+    pub(super) fn since_ns(&self, at: u32) -> u64 {
+        self.beside[at as usize].since_ns
     }
 
     pub(super) fn get(&self, at: u32) -> Option<&Node<T>> {
@@ -110,5 +136,16 @@ impl<T> Index<u32> for Nodes<T> {
 impl<T> IndexMut<u32> for Nodes<T> {
     fn index_mut(&mut self, at: u32) -> &mut Node<T> {
         &mut self.all[at as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two to a line, and none on two.
+    #[test]
+    fn a_node_is_half_a_line() {
+        assert_eq!(size_of::<Node<Box<u8>>>(), 32);
     }
 }
