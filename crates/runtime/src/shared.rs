@@ -292,12 +292,10 @@ impl Shared {
             true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
             false => Default::default(),
         };
+        color.about.slot.store(ready.next_slot().0, Ordering::Relaxed);
         let slot = ready.push_in(name, token, class, of, now_ns);
         if let Some(kin) = kin {
             ready.set_kin(slot, kin);
-        }
-        if let Some(token) = ready.get(slot) {
-            token.color().about.slot.store(slot.0, Ordering::Relaxed);
         }
     }
 

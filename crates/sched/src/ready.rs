@@ -119,6 +119,14 @@ impl<T> Ready<T> {
         Self { queue, gathering: Gathering::default() }
     }
 
+    /// The place that the next color will have here: for whoever notes it before the token has gone there, and is not read again.
+    pub fn next_slot(&mut self) -> Slot {
+        match &mut self.queue {
+            Queue::Colors(colors) => colors.next_slot(),
+            Queue::Events(_) => Slot(u32::MAX),
+        }
+    }
+
     /// Puts the token of color `color` at the tail. `class`: what it is worth to a thief, `None` if it must stay. Gives
     /// the color's place here.
     pub fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
@@ -162,14 +170,6 @@ impl<T> Ready<T> {
     pub fn set_kin(&mut self, slot: Slot, kin: Kin) {
         if let Queue::Colors(colors) = &mut self.queue {
             colors.set_kin(slot, kin);
-        }
-    }
-
-    /// The token in `slot`.
-    pub fn get(&self, slot: Slot) -> Option<&T> {
-        match &self.queue {
-            Queue::Colors(colors) => colors.get(slot),
-            Queue::Events(_) => None,
         }
     }
 

@@ -74,12 +74,12 @@ impl<T> Colors<T> {
         Slot(at)
     }
 
-    pub(super) fn set_kin(&mut self, slot: Slot, kin: Kin) {
-        self.nodes[slot.0].kin = Some(kin);
+    pub(super) fn next_slot(&mut self) -> Slot {
+        Slot(self.nodes.next())
     }
 
-    pub(super) fn get(&self, slot: Slot) -> Option<&T> {
-        self.nodes.get(slot.0)?.token.as_ref()
+    pub(super) fn set_kin(&mut self, slot: Slot, kin: Kin) {
+        self.nodes[slot.0].kin = Some(kin);
     }
 
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<T> {
@@ -145,28 +145,28 @@ impl<T> Colors<T> {
     pub(super) fn steal_alike(&mut self, like: Like, mut take: impl FnMut(T) -> ControlFlow<()>) {
         let class = like.class.index();
         let first = self.stealing_queue[class].first;
-        let (mut next, mut last, mut count) = (first, NONE, 0);
+        let (mut next, mut last) = (first, NONE);
         // They stand one behind the other in both lists, as a rule: so far they go out together.
-        while next != NONE && (count == 0 || self.nodes[last].in_core.after == next) {
-            let node = &mut self.nodes[next];
+        while next != NONE && (last == NONE || self.nodes[last].in_core.after == next) {
+            let node = &self.nodes[next];
             if node.kin != Some(like.kin) {
                 break;
             }
-            let Some(token) = node.token.take() else { break };
             (last, next) = (next, node.in_class.after);
-            count += 1;
-            if take(token).is_break() {
+            self.stealable -= 1;
+            if let Some(token) = self.nodes.remove(last)
+                && take(token).is_break()
+            {
                 break;
             }
         }
-        if count > 0 {
-            self.free(class, (first, last), count);
+        if last != NONE {
+            self.unlink_first(class, first, last);
         }
     }
 
-    /// Frees `count` nodes from `first` to `last`, whose tokens have gone: in both lists one behind the other, in that of `class`
-    /// the first.
-    fn free(&mut self, class: usize, (first, last): (u32, u32), count: usize) {
+    /// Takes all from `first` to `last`, which stand one behind the other in both lists, and first in that of `class`, out of them.
+    fn unlink_first(&mut self, class: usize, first: u32, last: u32) {
         let queue = &mut self.core_queues[usize::from(self.nodes[first].of.0)];
         unlink(&mut self.nodes, queue, (first, last), |node| &mut node.in_core);
         let ends = &mut self.stealing_queue[class];
@@ -174,8 +174,6 @@ impl<T> Colors<T> {
         if ends.first == NONE {
             self.classes &= !(1 << class);
         }
-        self.stealable -= count;
-        self.nodes.remove_chain(first, last, count);
     }
 
     pub(super) fn len(&self) -> usize {

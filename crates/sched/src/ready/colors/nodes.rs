@@ -18,9 +18,8 @@ pub(super) struct Nodes<T> {
     all: Vec<Node<T>>,
     /// At the same places.
     beside: Vec<Beside>,
-    /// The first that is free, which names the next in `in_core.after`.
-    free: u32,
-    len: usize,
+    /// Those that are free. Not linked through the nodes: who takes one would have to wait for the line of the last thief.
+    free: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -49,20 +48,30 @@ pub(super) struct Links {
 
 impl<T> Nodes<T> {
     pub(super) fn with_capacity(count: usize) -> Self {
-        Self { all: Vec::with_capacity(count), beside: Vec::with_capacity(count), free: NONE, len: 0 }
+        Self {
+            all: Vec::with_capacity(count),
+            beside: Vec::with_capacity(count),
+            free: Vec::with_capacity(count),
+        }
+    }
+
+    /// The node that the next color will have.
+    #[inline]
+    pub(super) fn next(&mut self) -> u32 {
+        if self.free.is_empty() {
+            self.grow();
+        }
+        self.free[self.free.len() - 1]
     }
 
     /// A node in no list, without a class and kin.
     #[inline]
     pub(super) fn insert(&mut self, color: u64, token: T, of: ClassIndex, since_ns: u64) -> u32 {
-        self.len += 1;
-        let at = match self.free {
-            NONE => self.grow(),
-            free => free,
-        };
+        let at = self.next();
+        self.free.pop();
         let node = &mut self.all[at as usize];
-        self.free = node.in_core.after;
-        node.token = Some(token);
+        // It had none. To find that out, so as to drop it, would be to wait for the line.
+        std::mem::forget(node.token.replace(token));
         node.class = None;
         node.of = of;
         node.kin = None;
@@ -72,7 +81,7 @@ impl<T> Nodes<T> {
 
     /// One more node, free.
     #[cold]
-    fn grow(&mut self) -> u32 {
+    fn grow(&mut self) {
         let apart = Links { before: NONE, after: NONE };
         self.all.push(Node {
             token: None,
@@ -83,26 +92,16 @@ impl<T> Nodes<T> {
             in_class: apart,
         });
         self.beside.push(Beside { color: 0, since_ns: 0 });
-        self.all.len() as u32 - 1
+        // Also for all the others, when they are free.
+        self.free.reserve(self.all.len());
+        self.free.push(self.all.len() as u32 - 1);
     }
 
-    /// Frees a node that is in no list any more.
+    /// Frees a node that is in no list any more; gives what it had.
     #[inline]
     pub(super) fn remove(&mut self, at: u32) -> Option<T> {
-        let node = &mut self.all[at as usize];
-        node.in_core.after = self.free;
-        self.free = at;
-        self.len -= 1;
-        node.token.take()
-    }
-
-    /// Frees `count` nodes from `first` to `last`, linked in this order in a core-queue, of which nothing is in a list or has its
-    /// token any more.
-    #[inline]
-    pub(super) fn remove_chain(&mut self, first: u32, last: u32, count: usize) {
-        self.all[last as usize].in_core.after = self.free;
-        self.free = first;
-        self.len -= count;
+        self.free.push(at);
+        self.all[at as usize].token.take()
     }
 
     /// Whether `color` is here, in this node.
@@ -121,7 +120,7 @@ impl<T> Nodes<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.all.len() - self.free.len()
     }
 }
 
