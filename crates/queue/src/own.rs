@@ -110,11 +110,24 @@ where
         let_go: Self::let_go_own,
     });
 
-    /// A new event, not posted yet, with a color of its own, whose token, when it has one, goes to core `core`.
+    /// A new event that is posted to a color of its own, and its token, which goes to core `core`: the caller must put it in a ready
+    /// queue.
     #[inline(always)]
-    pub fn with_color(core: u32, about: D, body: T, resident: T::Resident) -> Pin<Arc<Self>> {
+    #[must_use = "a token that is dropped strands its color"]
+    pub fn with_color(
+        core: u32,
+        about: D,
+        label: Label,
+        body: T,
+        resident: T::Resident,
+    ) -> (Pin<Arc<Self>>, Token<D>) {
         let id = ColorId::fresh();
-        Self::at_home(Head::new(&Self::KIND, id, core, about), id, body, resident)
+        let event = Self::at_home(Head::new(&Self::KIND, id, core, about), id, body, resident);
+        // Nobody else has it yet: the token goes on by way of a queue, which orders both stores before its run.
+        event.write_label(label);
+        event.home.counted.store(Counted::event(label).posted().0, Ordering::Relaxed);
+        let token = event.clone().into_token();
+        (event, token)
     }
 
     /// Posts the event to its own color; `label` is asked if it does not wait there already.
@@ -139,10 +152,15 @@ where
     fn mark(&self, label: impl FnOnce() -> Label) -> Found {
         self.home.mark(|| {
             let label = label();
-            // SAFETY: the header is live; labels are atomic.
-            unsafe { &(*self.header.get()).label }.write(label);
+            self.write_label(label);
             Counted::event(label)
         })
+    }
+
+    #[inline]
+    fn write_label(&self, label: Label) {
+        // SAFETY: the header is live; labels are atomic.
+        unsafe { &(*self.header.get()).label }.write(label);
     }
 
     /// The color's token, for whoever has just made it.

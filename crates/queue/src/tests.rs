@@ -208,9 +208,8 @@ impl Repeat for Again {
 fn an_event_with_a_color_of_its_own_runs_again_when_it_was_posted_meanwhile() {
     let witness = Arc::new(());
     let body = Again { more: Mutex::new(1), witness: witness.clone(), ..Again::default() };
-    let event = Repeating::with_color(3, (), body, Vec::new());
     let label = Label::new(7, 1, 100).stamped(5, 6);
-    let Called::First(token) = event.clone().call_owned(|| label) else { panic!("it was empty") };
+    let (event, token) = Repeating::with_color(3, (), label, body, Vec::new());
     assert_eq!((token.color().core(), token.color().worth_ns(), event.home.len()), (3, 128, 1));
     assert!(matches!(event.clone().call_owned(|| unreachable!("it waits")), Called::Waits));
     let mut seen = Vec::new();

@@ -11,6 +11,7 @@ use crate::{
     color::{About, Seat},
     error::TaskError,
     handle::Handle,
+    observed::poster,
     registry::Cancel,
 };
 use std::{
@@ -67,7 +68,10 @@ impl Handle {
     {
         assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
         let body = Body::new(color.clone(), self.shared.kind_of::<F>());
-        self.begin(Repeating::new(body, color.id(), future))
+        let task = Repeating::new(body, color.id(), future);
+        self.shared.task_begins();
+        Body::wake(&task);
+        Task { awaited: Some(task) }
     }
 
     fn spawn_alone<F>(&self, seat: Seat, future: F) -> Task<F::Output>
@@ -77,18 +81,11 @@ impl Handle {
     {
         let handler = self.shared.kind_of::<F>();
         let core = self.shared.place(&seat);
-        let body = Body::new(self.shared.clone(), handler);
-        self.begin(Repeating::with_color(core.0, About::of_task(seat, handler), body, future))
-    }
-
-    fn begin<T, B>(&self, task: Pin<Arc<Repeating<B>>>) -> Task<T>
-    where
-        T: Send + 'static,
-        B: Repeat,
-        Repeating<B>: Awaited<T>,
-    {
+        let label = self.shared.label(handler, self.shared.worth_ns(handler));
+        let (body, about) = (Body::new(self.shared.clone(), handler), About::of_task(seat, handler));
+        let (task, token) = Repeating::with_color(core.0, about, label, body, future);
         self.shared.task_begins();
-        B::wake(&task);
+        self.shared.called(token, poster(label));
         Task { awaited: Some(task) }
     }
 }

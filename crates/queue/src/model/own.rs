@@ -37,8 +37,15 @@ impl Repeat for Flagged {
     }
 }
 
+fn posted() -> (Shared, Token) {
+    Repeating::with_color(0, (), Label::default(), Flagged::default(), ())
+}
+
+/// One whose color is empty.
 fn event() -> Shared {
-    Repeating::with_color(0, (), Flagged::default(), ())
+    let (event, token) = posted();
+    run_out(token);
+    event
 }
 
 fn run_out(token: Token) {
@@ -85,6 +92,21 @@ fn a_post_to_an_own_color_is_not_lost() {
         post(&event);
         thread.join().unwrap();
         assert_eq!(event.body.seen.load(Ordering::Relaxed), 3, "the last run saw every post");
+        assert!(event.home.is_empty());
+        assert_eq!(counts(event), 1, "no count is left over");
+    });
+}
+
+/// What is posted when it is made runs once for that, and sees or follows what others post meanwhile.
+#[test]
+fn a_new_event_runs_beside_a_post() {
+    loom::model(|| {
+        let (event, token) = posted();
+        let other = event.clone();
+        let thread = thread::spawn(move || post_owned(other));
+        run_out(token);
+        thread.join().unwrap();
+        assert_eq!(event.body.seen.load(Ordering::Relaxed), 1, "the last run saw the post");
         assert!(event.home.is_empty());
         assert_eq!(counts(event), 1, "no count is left over");
     });
