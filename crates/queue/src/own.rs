@@ -1,7 +1,8 @@
 //! A color that one event has for itself, in the event's own memory: what most tasks live on.
 //!
 //! Nothing else is ever posted to it, so it needs no queue: the mark `POSTED` beside the count of the color's events stands for
-//! the event that waits. Posting sets the mark and counts in one operation, the run clears it, and settling is the queue's. The
+//! the event that waits. It is made posted; later posts set the mark and count in one operation, the run clears it, and settling is
+//! the queue's. The
 //! token has the poster's share in the memory, if the poster gives it. The argument stands in `PROTOCOL.md`; checked in
 //! `model/own.rs` (no lost post, one token, exclusion) and `tests.rs`.
 #![allow(unsafe_code)]
@@ -123,7 +124,7 @@ where
     ) -> (Pin<Arc<Self>>, Token<D>) {
         let id = ColorId::fresh();
         let event = Self::at_home(Head::new(&Self::KIND, id, core, about), id, body, resident);
-        // Nobody else has it yet: the token goes on by way of a queue, which orders both stores before its run.
+        // Nobody else has it yet: whoever gets the token or the event gets it in a way that orders both stores before.
         event.write_label(label);
         event.home.counted.store(Counted::event(label).posted().0, Ordering::Relaxed);
         let token = event.clone().into_token();

@@ -292,8 +292,10 @@ impl Shared {
             true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
             false => Default::default(),
         };
-        color.about.slot.store(ready.next_slot().0, Ordering::Relaxed);
+        let noted = ready.next_slot();
+        color.about.slot.store(noted.0, Ordering::Relaxed);
         let slot = ready.push_in(name, token, class, of, now_ns);
+        debug_assert_eq!(slot, noted, "nothing was queued meanwhile");
         if let Some(kin) = kin {
             ready.set_kin(slot, kin);
         }

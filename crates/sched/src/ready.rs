@@ -119,7 +119,8 @@ impl<T> Ready<T> {
         Self { queue, gathering: Gathering::default() }
     }
 
-    /// The place that the next color will have here: for whoever notes it before the token has gone there, and is not read again.
+    /// The place that the next color will have here, until it is put there: so that it can be noted with the color before its token
+    /// has gone, which would have to be read again.
     pub fn next_slot(&mut self) -> Slot {
         match &mut self.queue {
             Queue::Colors(colors) => colors.next_slot(),
@@ -231,8 +232,7 @@ impl<T> Ready<T> {
     }
 
     /// Takes the next colors that are like one that has just been stolen, until `take`, which gets them, breaks; without a look at what
-    /// they stand for: that would be another line each from the victim's cache, under its lock. Those that stand together, so some
-    /// may be left.
+    /// they stand for: that would be another line each from the victim's cache, under its lock.
     pub fn steal_alike(&mut self, like: Like, take: impl FnMut(T) -> ControlFlow<()>) {
         if let Queue::Colors(colors) = &mut self.queue {
             colors.steal_alike(like, take);

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 /// others hardly are. Guess.
 const CANDIDATES_MAX: usize = 8;
 
-/// Colors that there is room for from the start, so that a thief that takes more than ever before allocates nothing. 12 KiB a core.
+/// Colors that there is room for from the start, so that a thief that takes more than ever before allocates nothing. 13 KiB a core.
 const COLORS_AT_ONCE: usize = 256;
 
 #[derive(Debug)]
@@ -144,29 +144,34 @@ impl<T> Colors<T> {
 
     pub(super) fn steal_alike(&mut self, like: Like, mut take: impl FnMut(T) -> ControlFlow<()>) {
         let class = like.class.index();
-        let first = self.stealing_queue[class].first;
-        let (mut next, mut last) = (first, NONE);
-        // They stand one behind the other in both lists, as a rule: so far they go out together.
-        while next != NONE && (last == NONE || self.nodes[last].in_core.after == next) {
-            let node = &self.nodes[next];
-            if node.kin != Some(like.kin) {
-                break;
-            }
-            (last, next) = (next, node.in_class.after);
-            self.stealable -= 1;
-            if let Some(token) = self.nodes.remove(last)
-                && take(token).is_break()
-            {
-                break;
-            }
-        }
-        if last != NONE {
-            self.unlink_first(class, first, last);
+        let (mut next, mut goes_on) = (self.stealing_queue[class].first, true);
+        while next != NONE && goes_on && self.is_kin(next, like) {
+            // As far as they stand one behind the other in the core-queue, too, they leave it together.
+            let first = next;
+            let last = loop {
+                let at = next;
+                next = self.nodes[at].in_class.after;
+                self.stealable -= 1;
+                goes_on = self.nodes.remove(at).is_none_or(|token| take(token).is_continue());
+                let joins = goes_on
+                    && next == self.nodes[at].in_core.after
+                    && next != NONE
+                    && self.is_kin(next, like);
+                if !joins {
+                    break at;
+                }
+            };
+            self.unlink_freed(class, first, last);
         }
     }
 
-    /// Takes all from `first` to `last`, which stand one behind the other in both lists, and first in that of `class`, out of them.
-    fn unlink_first(&mut self, class: usize, first: u32, last: u32) {
+    fn is_kin(&self, at: u32, like: Like) -> bool {
+        self.nodes[at].kin == Some(like.kin)
+    }
+
+    /// Takes all from `first` to `last`, which are free already and stand one behind the other in both lists, and first in that of
+    /// `class`, out of them.
+    fn unlink_freed(&mut self, class: usize, first: u32, last: u32) {
         let queue = &mut self.core_queues[usize::from(self.nodes[first].of.0)];
         unlink(&mut self.nodes, queue, (first, last), |node| &mut node.in_core);
         let ends = &mut self.stealing_queue[class];

@@ -26,8 +26,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..80)
 }
 
-fn kin(color: u64) -> Kin {
-    Kin((color / 4 % 2) as u16)
+/// Some are like nobody.
+fn kin(color: u64) -> Option<Kin> {
+    (color % 7 != 0).then_some(Kin((color / 4 % 2) as u16))
 }
 
 /// Colors in order of arrival, with their classes.
@@ -41,7 +42,7 @@ impl Model {
         worthy.min_by_key(|(_, entry)| (std::cmp::Reverse(entry.1), entry.2)).map(|(at, _)| at)
     }
 
-    /// Takes what goes with the best: the next of its class as long as they are kin and come next in the line as well.
+    /// Takes the best and what goes with it: the next of its class as long as they are kin.
     fn take_alike(&mut self, most: usize) -> Vec<u64> {
         let Some(at) = self.best() else { return Vec::new() };
         let (class, mut taken) = (self.0[at].1, vec![self.0.remove(at).0]);
@@ -49,13 +50,10 @@ impl Model {
             let of_class = model.0.iter().enumerate().filter(|(_, entry)| entry.1 == class);
             of_class.min_by_key(|(_, entry)| entry.2).map(|(at, entry)| (at, entry.0))
         };
-        let mut place = None;
         while let Some((at, color)) = first_of(self)
             && taken.len() <= most
-            && kin(color) == kin(taken[0])
-            && place.is_none_or(|place| place == at)
+            && kin(color).is_some_and(|kin_of| Some(kin_of) == kin(taken[0]))
         {
-            place = Some(at);
             taken.push(self.0.remove(at).0);
         }
         taken
@@ -73,8 +71,10 @@ proptest! {
             match op {
                 Op::Push(worth_ns) => {
                     let class = WorthClass::of(worth_ns);
+                    let noted = ready.next_slot();
                     let slot = ready.push(color, color, class);
-                    ready.set_kin(slot, kin(color));
+                    prop_assert_eq!(slot, noted);
+                    kin(color).into_iter().for_each(|kin| ready.set_kin(slot, kin));
                     slots.insert(color, slot);
                     model.0.push((color, class, clock));
                 }
@@ -90,8 +90,10 @@ proptest! {
                     let mut taken = Vec::new();
                     if let Some(judged) = ready.steal(|_| true) {
                         taken.push(judged.token);
-                        if most > 0 {
-                            ready.steal_alike(judged.like.expect("all have kin"), |other| {
+                        if let Some(like) = judged.like
+                            && most > 0
+                        {
+                            ready.steal_alike(like, |other| {
                                 taken.push(other);
                                 if taken.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                             });
@@ -193,6 +195,29 @@ fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
     }
     assert_eq!(haul, [vec![3], vec![1, 2], vec![4], vec![5], vec![9]]);
     assert_eq!(ready.len(), 1, "what must stay");
+}
+
+/// Of one kin and worth, though their time is divided between two classes and others stand between them.
+#[test]
+fn what_is_alike_leaves_every_line_that_it_stands_in() {
+    let class = Class::new("class").shares(std::num::NonZeroU32::new(300).expect("not zero"));
+    let mut ready = Ready::divided(Order::Colors, &[class]);
+    for color in 0..12u64 {
+        let worth = if color % 3 == 0 { None } else { WorthClass::of(2_000) };
+        let slot = ready.push_in(color, color, worth, ClassIndex((color / 2 % 2) as u8), 0);
+        ready.set_kin(slot, Kin(7));
+    }
+    let judged = ready.steal(|_| true).expect("it may go");
+    let mut haul = vec![judged.token];
+    ready.steal_alike(judged.like.expect("it has kin"), |other| {
+        haul.push(other);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(haul, [1, 2, 4, 5, 7, 8, 10, 11]);
+    assert_eq!((ready.len(), ready.stealable(), ready.best()), (4, 0, None));
+    let mut left: Vec<_> = std::iter::from_fn(|| ready.pop_at(0)).collect();
+    left.sort_unstable();
+    assert_eq!(left, [0, 3, 6, 9]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(super) struct Nodes<T> {
 }
 
 #[derive(Debug)]
+#[repr(align(32))]
 pub(super) struct Node<T> {
     /// Nothing in a node that is free.
     pub(super) token: Option<T>,
@@ -33,7 +34,7 @@ pub(super) struct Node<T> {
     pub(super) in_class: Links,
 }
 
-/// What nobody asks of a color that is taken from the front.
+/// What a thief does not ask for, and the owner only where time is divided.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     color: u64,
@@ -97,7 +98,7 @@ impl<T> Nodes<T> {
         self.free.push(self.all.len() as u32 - 1);
     }
 
-    /// Frees a node that is in no list any more; gives what it had.
+    /// Frees a node that will be in no list when the next is made; gives what it had.
     #[inline]
     pub(super) fn remove(&mut self, at: u32) -> Option<T> {
         self.free.push(at);
@@ -145,6 +146,6 @@ mod tests {
     /// Two to a line, and none on two.
     #[test]
     fn a_node_is_half_a_line() {
-        assert_eq!(size_of::<Node<Box<u8>>>(), 32);
+        assert_eq!((size_of::<Node<Box<u8>>>(), align_of::<Node<Box<u8>>>()), (32, 32));
     }
 }
