@@ -28,7 +28,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// Some are like nobody.
 fn kin(color: u64) -> Option<Kin> {
-    (color % 7 != 0).then_some(Kin((color / 4 % 2) as u16))
+    (!color.is_multiple_of(7)).then_some(Kin((color / 4 % 2) as u16))
 }
 
 /// Colors in order of arrival, with their classes.
