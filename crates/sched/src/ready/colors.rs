@@ -174,8 +174,12 @@ impl<T> Colors<T> {
     fn unlink_freed(&mut self, class: usize, first: u32, last: u32) {
         let queue = &mut self.core_queues[usize::from(self.nodes[first].of.0)];
         unlink(&mut self.nodes, queue, (first, last), |node| &mut node.in_core);
+        self.unlink_in_class(class, (first, last));
+    }
+
+    fn unlink_in_class(&mut self, class: usize, range: (u32, u32)) {
         let ends = &mut self.stealing_queue[class];
-        unlink(&mut self.nodes, ends, (first, last), |node| &mut node.in_class);
+        unlink(&mut self.nodes, ends, range, |node| &mut node.in_class);
         if ends.first == NONE {
             self.classes &= !(1 << class);
         }
@@ -212,11 +216,7 @@ impl<T> Colors<T> {
 
     fn leave_class(&mut self, at: u32) {
         let Some(class) = self.nodes[at].class.take() else { return };
-        let ends = &mut self.stealing_queue[class.index()];
-        unlink(&mut self.nodes, ends, (at, at), |node| &mut node.in_class);
-        if ends.first == NONE {
-            self.classes &= !(1 << class.index());
-        }
+        self.unlink_in_class(class.index(), (at, at));
         self.stealable -= 1;
     }
 }
