@@ -62,7 +62,7 @@ impl Subject {
 /// How long too much is offered, and how long half of the capacity afterwards.
 fn phases(size: Size) -> (Duration, Duration) {
     match size {
-        Size::Full => (Duration::from_secs(3), Duration::from_secs(2)),
+        Size::Full => (Duration::from_secs(4), Duration::from_secs(2)),
         Size::Smoke => (Duration::from_millis(500), Duration::from_millis(500)),
     }
 }

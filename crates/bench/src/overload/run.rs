@@ -40,7 +40,7 @@ const PATIENCE: &str = "1s";
 const UNDER_WAY_MAX: &str = "16000";
 
 /// The time at the beginning of an overload that is not counted: an overload that lasts is meant. As a part of it: a second of a full run's.
-const ONSET: f64 = 1.0 / 3.0;
+const ONSET: f64 = 1.0 / 4.0;
 
 /// Connections that the kernel queues for the floor: what it serves in some 100 ms.
 const FLOOR_QUEUE: u16 = 200;
