@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// Time of one cpu in each period, in microseconds: a tenth, so that the load, whose requests cost as much as the
+/// Time of one cpu in each period, in microseconds: a twentieth, so that the load, whose requests cost as much as the
 /// server's, can offer four times as much on its own cpu with room to spare.
-const QUOTA_US: u32 = 2_000;
+const QUOTA_US: u32 = 1_000;
 const PERIOD_US: u32 = 20_000;
 
 /// The least time in a period that the kernel takes.
