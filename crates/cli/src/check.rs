@@ -13,8 +13,9 @@ pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check --config 
 
 /// Read a configuration and say what it would do, or all that is wrong with it.
 ///
-/// Binds nothing and changes nothing. What is wrong stands on standard error, each with file, line, column, key and cure.
-/// Folders that cannot be served are warned of there too, and are no error: a server starts without them.
+/// Binds nothing and changes nothing. What is wrong stands on standard error, each with file, line, column, key and cure; so does what
+/// would keep a server from starting on this machine, as far as that can be seen without starting it. Folders of hosts other than
+/// the default one that cannot be served are warned of there too, and are no error: a server starts without them.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct CheckArgs {
@@ -34,6 +35,13 @@ impl CheckArgs {
         let plan = Plan::new(&options);
         for warning in plan.warnings() {
             print::failure(&format_args!("warning: {warning}"), Exit::Clean);
+        }
+        let refusals = plan.refusals();
+        if !refusals.is_empty() {
+            for refusal in refusals {
+                print::failure(&refusal, Exit::CannotStart);
+            }
+            return Exit::CannotStart;
         }
         print::result(&format!("{}: fine\n{plan}", self.config.display()))
     }

@@ -1,7 +1,7 @@
 //! Bugs planted on purpose, to see that the models would notice them.
 //!
 //! Only the model checkers' builds can have one, and only if the environment names it in `VERMEIL_CANARY`; in every other
-//! build the question is a constant. `cargo xtask test` runs the models once with each and fails if one of them passes.
+//! build the question is a constant. `cargo xtask test` runs a model with each and fails if it passes.
 
 /// A bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
 use vermeil::now_ms;
 use vermeil_http::{
-    Method, Rejection, Request, Status, Verdict,
+    Method, Rejection, Request, Status, TargetForm, Verdict,
     negotiate::{self, Choice},
     path,
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
@@ -57,6 +57,10 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
     let Some(host) = local.hosts.hosts().find(request.host) else {
         return error(local, Status::MisdirectedRequest, b"", head, out);
     };
+    if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
+        // Of no path (RFC 9112 §3.2): OPTIONS of the server itself, or CONNECT.
+        return without_file(local, request.method, head, out);
+    }
     if !local.hosts.hosts().host(host).rules.routes.is_empty()
         && let Some(answer) = routed(local, host, request, head, out)
     {

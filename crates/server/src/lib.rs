@@ -27,6 +27,7 @@ mod messages;
 mod notify;
 mod options;
 mod overload;
+mod paths;
 pub mod php;
 mod privileges;
 mod reload;

@@ -30,14 +30,17 @@ impl fmt::Display for ListenError {
         write!(f, "cannot listen on {addr}: ")?;
         match (source.kind(), &self.holder) {
             (io::ErrorKind::AddrInUse, Some(holder)) => {
-                write!(f, "the address is in use by {holder}; stop it or choose another with --listen")
+                write!(
+                    f,
+                    "the address is in use by {holder}; stop it or choose another with --listen or [[listener]]"
+                )
             }
             (io::ErrorKind::AddrInUse, None) => {
-                write!(f, "the address is in use; choose another with --listen")
+                write!(f, "the address is in use; choose another with --listen or [[listener]]")
             }
             (io::ErrorKind::PermissionDenied, _) if addr.port() < 1024 => write!(
                 f,
-                "ports below 1024 need the right to bind them (CAP_NET_BIND_SERVICE); choose another with --listen"
+                "ports below 1024 need the right to bind them (CAP_NET_BIND_SERVICE); choose another with --listen or [[listener]]"
             ),
             (io::ErrorKind::AddrNotAvailable, _) => {
                 write!(f, "this machine has no such address; choose one of its own with --listen")

@@ -17,7 +17,7 @@ use crate::{
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_http::Limits;
-use vermeil_topology::{CpuId, Instance};
+use vermeil_topology::{CpuId, CpuSet, Instance};
 
 /// Connections one core holds unless told otherwise. Beyond it new ones wait in the kernel's queue. Default 8,192, which
 /// leaves a third of the usual 20,000 descriptors to files on a machine with one core.
@@ -89,6 +89,17 @@ pub struct ServeOptions {
 /// The cpus of all these instances, one for each core.
 pub fn cpus_of(instances: &[Instance]) -> Vec<CpuId> {
     instances.iter().flat_map(|instance| &instance.cpus).copied().collect()
+}
+
+/// The keys of a configuration by which these instances differ: `cores`, `instances`, both or none.
+pub(crate) fn keys_that_differ(old: &[Instance], new: &[Instance]) -> Vec<&'static str> {
+    if old == new {
+        return Vec::new();
+    }
+    let cpus = |instances| cpus_of(instances).into_iter().collect::<CpuSet>();
+    let (other_cpus, other_count) = (cpus(old) != cpus(new), old.len() != new.len());
+    let keys = [("cores", other_cpus), ("instances", other_count || !other_cpus)];
+    keys.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
 }
 
 /// How long a client may take. A connection that is late is closed; a late request is answered 408 if nothing of an

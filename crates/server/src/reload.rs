@@ -7,7 +7,7 @@
 
 use crate::{
     balance::Balancing,
-    config::{self, ConfigError, Surroundings},
+    config::{self, ConfigError, Plan, Surroundings},
     control::{Overseer, StatusForm},
     cores::{self, Change, CoreError, NewLog},
     files::{SiteError, StoreOptions},
@@ -16,7 +16,7 @@ use crate::{
     hosts::Folder,
     listen::{ListenError, Listening, listen_on},
     log::{Log, LogCounts, LogError, Notices},
-    options::ServeOptions,
+    options::{ServeOptions, keys_that_differ},
     serve::connections_that_fit,
     server::Server,
     signals,
@@ -288,6 +288,8 @@ impl Running {
         if !fixed.is_empty() {
             said.push(format!("only a restart changes {}", fixed.join(", ")));
         }
+        let warnings = Plan::quick_warnings(&options);
+        said.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let new_log = match &log {
             None => NewLog::Same,
             Some(log) => NewLog::Other(self.handle.cores().map(|_| log.core()).collect()),
@@ -404,9 +406,9 @@ pub(crate) fn say_kept(pid: u32) {
 
 /// Keeps in `new` what cannot change while the server runs; gives the keys that asked for a change of it.
 fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
+    let layout = keys_that_differ(&old.instances, &new.instances);
     let changed = [
         ("control", old.control != new.control),
-        ("cores, instances", old.instances != new.instances),
         ("user", old.user != new.user),
         ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
@@ -426,5 +428,6 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;
     new.cgi.clone_from(&old.cgi);
-    changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+    let others = changed.into_iter().filter_map(|(key, changed)| changed.then_some(key));
+    layout.into_iter().chain(others).collect()
 }

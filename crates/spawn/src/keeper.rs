@@ -314,7 +314,10 @@ fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Err
 }
 
 /// Whether programs can be started as the profile says, by this process.
-fn judge(profile: &Profile) -> Result<(), DefineError> {
+///
+/// # Errors
+/// Why not.
+pub fn judge(profile: &Profile) -> Result<(), DefineError> {
     permitted(profile)?;
     Ready::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
 }

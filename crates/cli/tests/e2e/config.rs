@@ -84,6 +84,41 @@ fn check_says_what_would_be_done_and_binds_nothing() {
     assert!(warned.ends_with(&warning), "{warned}");
 }
 
+#[test]
+fn check_refuses_what_a_start_would_refuse() {
+    let site = Site::new();
+    site.write("cgi-bin/x", b"");
+    let gone = site.outside("gone");
+    let text = "log = \"gone/log\"\ncontrol = \"gone/control\"\n[php]\nsource = \"/nonexistent\"\n[[host]]\nroot = \"gone\"\nphp = true\n\
+                [[host]]\nnames = [\"b.example\"]\nroot = \"site\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
+                [host.cgi]\ndirectory = \"none\"\n";
+    let file = site.outside("refused.toml");
+    fs::write(&file, text).unwrap();
+    let check = vermeil(&["check", "--config", file.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&check.stderr);
+    assert_eq!((check.status.code(), &check.stdout[..]), (Some(3), &b""[..]), "{said}");
+    let gone = gone.display();
+    let mut expected = vec![
+        format!("warning: b.example: cannot run programs in {}: there is no such folder", site.path("none").display()),
+        format!("cannot serve {gone}: there is no such folder"),
+        format!("cannot write the access log {gone}/log: {gone}: there is no such folder"),
+        format!("cannot make the control socket {gone}/control: {gone}: there is no such folder"),
+        "cannot start PHP: /nonexistent is no php-fpm or php-cgi that can be executed; name one, or leave it to --php".to_owned(),
+    ];
+    if rustix::process::geteuid().is_root() {
+        let root = site.root();
+        expected.push(format!(
+            "cannot run programs of {} as the superuser, which this server is; name another user for them, or run the \
+             server as one",
+            root.display()
+        ));
+    }
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(said, expected.iter().map(|line| format!("vermeil: {line}")).collect::<Vec<_>>());
+    let serve = vermeil(&["serve", "--config", file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(serve.status.code(), Some(3), "{serve:?}");
+}
+
 fn routes_redirect_and_no_spelling_gets_around_them(io: Io) {
     let site = Site::new();
     site.write("old/page", b"old");
@@ -101,6 +136,10 @@ to = "https://{host}/new{rest}{query}"
 code = 308
 "#;
     let server = Server::configured(io, &site, text);
+    let client: &mut Client = &mut server.client();
+    // Neither names a path that a route could take.
+    assert_eq!(client.request("OPTIONS", "*", &[]).status, 204);
+    assert_eq!(client.request("CONNECT", "test:80", &[]).status, 405);
     let client: &mut Client = &mut server.client();
     for target in ["/old/page?a=1", "/%6fld/page?a=1", "/x/../old//page?a=1", "//old/./page?a=1"] {
         let response = client.get(target);

@@ -130,7 +130,7 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     }
     reload(&server, &site, io, &format!("{TWO}{HOST}"), &format!("no longer listening on {other}"));
     until("nobody listens", || Client::try_connect(other).is_none().then_some(()));
-    reload(&server, &site, io, &format!("instances = 3\n{HOST}"), "only a restart changes cores, instances");
+    reload(&server, &site, io, &format!("instances = 3\n{HOST}"), "only a restart changes instances\n");
     let said = status(&control);
     assert_eq!((said["reloads"].as_u64(), pids(&said).len()), (Some(3), 2), "{said}");
     server.stops_clean();

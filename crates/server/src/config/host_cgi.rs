@@ -40,7 +40,7 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
         processes: table.processes,
         core_bytes: None,
     };
-    let absolute = |path: &PathBuf| std::path::absolute(folder.join(path)).unwrap_or_else(|_| path.clone());
+    let absolute = |path: &PathBuf| folder.join(path);
     HostPrograms {
         user: user(table.user.as_ref(), "host.cgi.user", problems),
         directory: table.directory.as_ref().and_then(|at| directory(at, problems)),

@@ -224,7 +224,7 @@ table! {
         /// Where it is: `"auto"`, a pool of our own, of the php-fpm or php-cgi that is found; the path of one; or a pool that runs
         /// already, `"unix:PATH"` or `"ADDRESS:PORT"`.
         source: At<String> = At::unwritten("auto".to_owned()),
-        /// Children of the pool, and connections open to it at once. Without it: 4 for each core.
+        /// Children of the pool, and connections open to it at once: 1 to 10000. Without it: 4 for each core.
         children: Option<At<u64>> = None,
         /// Connections to a pool that runs already which are kept between requests, for a quarter of a second: each holds a child that
         /// others may need. Without it: a quarter of `children`; 0 keeps none.
@@ -304,9 +304,9 @@ table! {
         /// The largest file that a program may write, in bytes.
         file_bytes: Option<Size> = None,
         /// Descriptors that each process of a program may have. Without it: 1024.
-        descriptors: Option<u64> = None,
+        descriptors: Option<u64> = None; from 8, to 1 << 20,
         /// Processes that their user may have, whoever started them.
-        processes: Option<u64> = None,
+        processes: Option<u64> = None; from 1, to 1 << 22,
         /// Whether programs are kept from gaining privileges by executing others, such as `sudo` or `sendmail`.
         no_new_privileges: bool = true,
         /// The cgroup that programs are born in.

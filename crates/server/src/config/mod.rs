@@ -14,6 +14,7 @@ mod read;
 mod report;
 mod resolve;
 mod split;
+mod start;
 mod surroundings;
 pub mod values;
 
@@ -72,7 +73,9 @@ pub fn take(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptio
 /// # Errors
 /// As there.
 pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
-    let folder = path.parent().unwrap_or(Path::new(""));
+    // As it is now, wherever this process may go: what is read again later comes to the same.
+    let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = file.parent().unwrap_or(Path::new(""));
     let mut hosts = resolve::HostsMade::new(folder);
     let (document, mut problems) = read(text, &mut |host| hosts.add(host));
     let resolved = document.map(|document| resolve::resolve(document, hosts, text, around, &mut problems));

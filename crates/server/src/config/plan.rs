@@ -4,6 +4,7 @@
 
 use crate::{
     ServeOptions,
+    cgi::HostPrograms,
     hosts::{Action, Host, HostId, HostPhp, Unknown},
     php::PoolOptions,
 };
@@ -12,6 +13,9 @@ use vermeil_topology::CpuSet;
 
 /// Hosts that are shown one by one, and folders that are complained of. Guess: a screen.
 const SHOWN_MAX: usize = 20;
+
+/// Hosts whose folders are looked at when a server starts, and at a reload: some milliseconds. Guess: who has more uses `vermeil check`.
+const QUICK_MAX: usize = 1000;
 
 /// What a server would do. Shown as lines.
 pub struct Plan<'o> {
@@ -30,21 +34,47 @@ impl<'o> Plan<'o> {
         Self { options, names }
     }
 
-    /// What will not work as things are now, one line each: folders that cannot be served.
+    /// Why such a server would not start, as far as that can be seen without starting it; one line each.
+    pub fn refusals(&self) -> Vec<String> {
+        super::start::refusals(self.options)
+    }
+
+    /// What else will not work as things are now, one line each: folders that cannot be served, or run programs in.
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
-        let warning = |id: HostId| {
-            let root = hosts.host(id).root?;
-            let why = folder_trouble(root)?;
-            Some(format!("{}: cannot serve {}: {why}", self.called(id), root.display()))
-        };
-        let all: Vec<_> = hosts.iter().filter_map(warning).collect();
+        let all: Vec<_> = hosts.iter().filter_map(|id| self.warning(id)).collect();
         let more = all.len().saturating_sub(SHOWN_MAX);
         let mut shown: Vec<_> = all.into_iter().take(SHOWN_MAX).collect();
         if more > 0 {
-            shown.push(format!("{more} more hosts cannot be served"));
+            shown.push(format!("{more} more hosts cannot be served, or run no programs"));
         }
         shown
+    }
+
+    /// The [`warnings`](Self::warnings) for a server that begins with `options`, unless there are so many hosts to look at that nobody
+    /// should wait for it.
+    pub fn quick_warnings(options: &'o ServeOptions) -> Vec<String> {
+        if options.hosts.iter().len() > QUICK_MAX { Vec::new() } else { Self::new(options).warnings() }
+    }
+
+    fn warning(&self, id: HostId) -> Option<String> {
+        let Host { root, rules } = self.options.hosts.host(id);
+        let root = root?;
+        let called = || self.called(id);
+        if let Some(why) = folder_trouble(root) {
+            // Of the default host it is no warning.
+            let is_default = id == self.options.hosts.default_host();
+            return (!is_default).then(|| format!("{}: cannot serve {}: {why}", called(), root.display()));
+        }
+        let HostPrograms { directory, cgroup, .. } = &**rules.cgi.as_ref()?;
+        let directory = directory.as_ref().map(|directory| root.join(directory));
+        let parent = cgroup.as_ref().and_then(|cgroup| cgroup.folder.parent());
+        let trouble = |(what, folder): (&str, &Path)| {
+            let why = folder_trouble(folder)?;
+            Some(format!("{}: cannot run programs {what} {}: {why}", called(), folder.display()))
+        };
+        let folders = [directory.as_deref().map(|at| ("in", at)), parent.map(|at| ("in a cgroup below", at))];
+        folders.into_iter().flatten().find_map(trouble)
     }
 
     fn called(&self, id: HostId) -> String {
@@ -55,7 +85,8 @@ impl<'o> Plan<'o> {
     }
 }
 
-fn folder_trouble(root: &Path) -> Option<String> {
+/// Why `root` is no folder to be used.
+pub(super) fn folder_trouble(root: &Path) -> Option<String> {
     match fs::metadata(root) {
         Ok(found) if found.is_dir() => None,
         Ok(_) => Some("it is no folder".to_owned()),

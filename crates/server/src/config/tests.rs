@@ -132,6 +132,14 @@ fn relative_paths_begin_at_the_folder_of_the_file() {
 }
 
 #[test]
+fn a_file_that_is_named_relatively_comes_to_the_same_wherever_it_is_read_again() {
+    let text = "log = \"log\"\ncontrol = \"run/ctl\"\n[[host]]\nroot = \"www\"\n";
+    let named = parse(Path::new("v.toml"), text, &surroundings()).unwrap();
+    let absolute = parse(&std::path::absolute("v.toml").unwrap(), text, &surroundings()).unwrap();
+    assert_eq!((named.control, named.log), (absolute.control, absolute.log));
+}
+
+#[test]
 fn what_a_host_says() {
     let options = load(
         r#"

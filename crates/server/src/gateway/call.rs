@@ -23,6 +23,7 @@ use crate::{
 };
 use std::{
     collections::HashMap,
+    fmt::Display,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock},
 };
@@ -277,7 +278,7 @@ impl OfProgram<'_> {
         match sendfile::send(connection, self.request, self.head, response, named).await? {
             Some(answer) => Ok(Outcome::Answer(answer)),
             None => {
-                self.say(&sendfile::refusal(named), Status::BadGateway);
+                self.say(&sendfile::refusal(named), &Status::BadGateway.code());
                 Ok(self.page(connection, Status::BadGateway, self.head))
             }
         }
@@ -310,7 +311,10 @@ impl OfProgram<'_> {
             return Err(Ended { lost, sent });
         };
         if failure.concerns_operator() {
-            self.say(&failure, status);
+            match &sent {
+                Some(_) => self.say(&failure, &"its answer was cut"),
+                None => self.say(&failure, &status.code()),
+            }
         }
         if sent.is_some() {
             return Err(Ended { lost: Lost::Cut, sent });
@@ -329,11 +333,12 @@ impl OfProgram<'_> {
         Outcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
     }
 
-    fn say(&self, what: &dyn std::fmt::Display, status: Status) {
+    /// Says what was wrong, and what the client got.
+    fn say(&self, what: &dyn Display, got: &dyn Display) {
         let Self { program, request, name, .. } = self;
         let (method, target) = (request.method.as_bytes().escape_ascii(), request.target.raw.escape_ascii());
         local::with(|local| {
-            let line = format_args!("{program} {name}: {method} {target}: {what} ({})", status.code());
+            let line = format_args!("{program} {name}: {method} {target}: {what} ({got})");
             local.server.notices.say(NoticeKind::ProgramFailed, line);
         });
     }

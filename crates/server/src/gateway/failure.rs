@@ -45,8 +45,8 @@ pub(crate) enum Failure {
     /// It failed.
     #[error("{0}")]
     Program(#[from] Trouble),
-    /// It did not answer in time.
-    #[error("it did not answer in time")]
+    /// Its time was over before its answer.
+    #[error("it was not done in time")]
     Late,
     /// It answered, but not like a program.
     #[error("{}", .0.reason())]

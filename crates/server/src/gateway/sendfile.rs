@@ -12,7 +12,7 @@ use crate::{
     answer::{self, Answer},
     connection::{Connection, Head, Lost},
     files::{Listing, Outcome, Site, SiteError, SiteOptions, Store},
-    local, slow,
+    local, paths, slow,
 };
 use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 use vermeil_http::{Request, Status, gateway::ResponseHead, path};
@@ -32,8 +32,8 @@ impl SendSite {
         let options =
             SiteOptions { listing: Listing::Off, index_names: Vec::new(), ..SiteOptions::default() };
         let prefix = root.prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').as_bytes().to_vec());
-        let folder = std::path::absolute(&root.folder).unwrap_or_else(|_| root.folder.clone());
-        let site = store.open(&root.folder, options, CacheOnly::No)?;
+        let folder = paths::absolute(&root.folder);
+        let site = store.open(&folder, options, CacheOnly::No)?;
         Ok(Self { prefix, folder: trimmed(&folder), site })
     }
 }

@@ -8,7 +8,7 @@ use super::{
     name::{self, Name},
     route::{Action, Route},
 };
-use crate::{cgi::HostPrograms, files::SiteOptions, php::PoolOptions};
+use crate::{cgi::HostPrograms, files::SiteOptions, paths, php::PoolOptions};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
@@ -299,10 +299,7 @@ impl Builder {
     /// # Panics
     /// With 2^32 hosts, or 4 GB of names and folders.
     pub fn add(&mut self, root: Option<&Path>, rules: Rules) -> HostId {
-        let root = root.map(|root| {
-            let absolute = std::path::absolute(root);
-            self.store(absolute.as_deref().unwrap_or(root).as_os_str().as_bytes())
-        });
+        let root = root.map(|root| self.store(paths::absolute(root).as_os_str().as_bytes()));
         let next = u32::try_from(self.hosts.rules.len()).expect("fewer than 2^32 hosts");
         let rules = *self.rules.entry(rules).or_insert_with_key(|rules| {
             self.hosts.rules.push(rules.clone());

@@ -95,7 +95,7 @@ pub struct LogTargetError;
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The file cannot be opened for appending.
-    #[error("cannot open the access log {}: {source}; choose another with --log FILE, or --log off", path.display())]
+    #[error("cannot open the access log {}: {source}; choose another with --log FILE or the key `log`, or turn it off", path.display())]
     Open {
         /// The file asked for.
         path: PathBuf,
@@ -104,7 +104,7 @@ pub enum LogError {
     },
     /// Standard output cannot be duplicated.
     #[error(
-        "cannot write the access log to standard output: {0}; choose a file with --log FILE, or --log off"
+        "cannot write the access log to standard output: {0}; choose a file with --log FILE or the key `log`, or turn it off"
     )]
     Stdout(io::Error),
     /// The log thread cannot be started.

@@ -158,7 +158,7 @@ fn a_missing_folder_is_said_with_its_cure() {
         error.to_string(),
         format!(
             "cannot open the access log {target}: No such file or directory (os error 2); choose another with \
-             --log FILE, or --log off"
+             --log FILE or the key `log`, or turn it off"
         )
     );
 }
@@ -304,7 +304,7 @@ fn a_full_disk_is_said_once_and_nothing_hangs() {
     drop(core);
     assert_eq!(log.close(), LogCounts { written: 0, dropped: 4 });
     let trouble = "vermeil: cannot write the access log /dev/full: No space left on device (os error 28); its \
-                   records are dropped until it can be written";
+                   records wait until it can be written, and are dropped when there are too many";
     assert_eq!(world.notices.lines()[0], trouble);
     assert_eq!(world.said("cannot write"), 1);
     assert_eq!(world.said("4 records dropped"), 1);

@@ -195,7 +195,7 @@ impl Writer {
         if !self.in_trouble {
             self.in_trouble = true;
             let line = format_args!(
-                "cannot write {}: {error}; its records are dropped until it can be written",
+                "cannot write {}: {error}; its records wait until it can be written, and are dropped when there are too many",
                 self.sink
             );
             self.notices.say(NoticeKind::LogTrouble, line);

@@ -79,6 +79,14 @@ impl PhpOptions {
         }
     }
 
+    /// The program of a pool of our own, if one was named.
+    pub(crate) fn program(&self) -> Option<&PathBuf> {
+        match &self.source {
+            PhpSource::Program(program) => Some(program),
+            _ => None,
+        }
+    }
+
     /// Whether it is a pool of our own, not one that others run.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self.source, PhpSource::Own | PhpSource::Program(_))

@@ -17,7 +17,7 @@ use crate::{
     control::Overseer,
     handover::{Handing, Inherited},
     listen::Listening,
-    options::ServeOptions,
+    options::{ServeOptions, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
     status::{InstanceStatus, Status},
@@ -338,12 +338,12 @@ impl Supervisor {
         let old = &in_force.options;
         let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
         self.prepare_all(&text, &new, &added)?;
-        let ours_change = old.instances != new.instances;
+        let ours = keys_that_differ(&old.instances, &new.instances);
         // Before the instances let go of theirs: they take what waits there.
         in_force.listening.retain(|listening| new.listen.contains(&listening.asked));
         let mut said = self.take_all(&new);
-        if ours_change {
-            said.push("only a restart changes cores, instances".to_owned());
+        if !ours.is_empty() {
+            said.push(format!("only a restart changes {}", ours.join(", ")));
         }
         in_force.listening.extend(added);
         let (instances, cpus) = (in_force.options.instances.clone(), in_force.options.cpus.clone());

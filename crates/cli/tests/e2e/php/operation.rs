@@ -11,6 +11,8 @@ use std::{
 
 on_both! {
     errors_go_to_the_notices_with_the_request,
+    a_script_may_end_in_capitals,
+    a_folder_named_through_its_parent_has_scripts,
     what_is_no_answer_is_a_502,
     a_client_that_goes_ends_its_program,
     one_child_serves_clients_of_all_cores,
@@ -34,6 +36,35 @@ fn errors_go_to_the_notices_with_the_request(io: Io) {
         server.says(&format!("vermeil: php {id}: two"));
     }
     server.says("ArgumentCountError");
+    // And once: with the request's name.
+    server.says("#1 {main}");
+    server.stops_clean();
+    let twice = server.stderr().lines().filter(|line| line.contains("ArgumentCountError")).count();
+    assert_eq!(twice, 1, "{}", server.stderr());
+}
+
+fn a_script_may_end_in_capitals(io: Io) {
+    let site = site();
+    write(&site, "x.PHP", "echo 'x';");
+    let Some(server) = serve(io, &site, &[]) else { return };
+    assert_eq!(server.get("/x.PHP").text(), "x");
+    server.stops_clean();
+}
+
+fn a_folder_named_through_its_parent_has_scripts(io: Io) {
+    let site = site();
+    write(&site, "x.php", "echo $_SERVER['DOCUMENT_ROOT'];");
+    write(&site, "not/it.php", "");
+    if installed("php-fpm").is_none() || installed("php-cgi").is_none() {
+        return eprintln!("SKIPPED: no php-fpm or no php-cgi on this machine");
+    }
+    let root = site.root().canonicalize().expect("there");
+    for of_host in ["php = true\n", "[host.php]\n"] {
+        let text = format!("[[host]]\nroot = \"site/not/..\"\n{of_host}");
+        let server = Server::configured(io, &site, &text);
+        assert_eq!(server.get("/x.php").text(), root.to_str().expect("ASCII"), "{of_host}");
+        server.stops_clean();
+    }
 }
 
 fn what_is_no_answer_is_a_502(io: Io) {

@@ -22,7 +22,7 @@ pub(crate) use roster::{Pools, Revised};
 pub(crate) use supervise::Supervisor;
 pub(crate) use wanted::{Wanted, make_folders, profiles, wanted_by_hosts};
 
-use crate::gateway::Grounds;
+use crate::{gateway::Grounds, options::ServeOptions};
 use home::Home;
 use std::{
     io,
@@ -33,7 +33,7 @@ use std::{
 use thiserror::Error;
 use vermeil_spawn::{DefineError, Identity, Preparation, Profile, ProfileId, UserError};
 
-use super::{PhpOptions, PhpSource};
+use super::PhpOptions;
 
 /// Users that web servers' programs run as, in the order of preference.
 const USERS: [&str; 2] = ["www-data", "nobody"];
@@ -104,11 +104,7 @@ pub(crate) fn prepare(
     grounds: &Grounds,
     preparation: &mut Preparation,
 ) -> Result<Prepared, PhpError> {
-    let program = match &options.source {
-        PhpSource::Program(program) => Some(program),
-        _ => None,
-    };
-    let found = found(program, find)?;
+    let found = found(options.program(), find)?;
     let identity = match &options.user {
         Some(user) => Some(Identity::of_user(user)?),
         None => default_identity(grounds)?,
@@ -129,6 +125,20 @@ pub(crate) fn prepare(
     }
     let profile = preparation.define(&profile(plan.program(), plan.folder(), identity))?;
     Ok(Prepared { plan, profile, listener })
+}
+
+/// Looks for the programs that `options` need.
+///
+/// # Errors
+/// One of them is not there.
+pub(crate) fn look_for(options: &ServeOptions) -> Result<(), PhpError> {
+    if let Some(php) = options.php.as_ref().filter(|php| php.is_ours()) {
+        found(php.program(), find)?;
+    }
+    if options.hosts.pools().next().is_some() {
+        found(options.php_pools.program.as_ref(), find_cgi)?;
+    }
+    Ok(())
 }
 
 /// The program that was named, or else what `look` finds.

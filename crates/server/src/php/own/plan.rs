@@ -5,7 +5,10 @@
 //! takes.
 
 use super::{Found, Kind};
-use crate::php::stream::Address;
+use crate::{
+    gateway::{ErrorLines, ErrorSink},
+    php::stream::Address,
+};
 use std::{
     fmt::Write as _,
     fs, io,
@@ -14,6 +17,7 @@ use std::{
         unix::{fs::PermissionsExt as _, net::UnixListener},
     },
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Connections that the pool's socket queues. All that are opened are served at once; others wait in our own queue.
@@ -88,6 +92,14 @@ impl Plan {
         self.found.kind == Kind::Cgi
     }
 
+    /// What becomes of its error output.
+    pub(super) fn errors(&self, sink: Arc<ErrorSink>) -> ErrorLines {
+        match self.found.kind {
+            Kind::Fpm => ErrorLines::of_fpm(sink),
+            Kind::Cgi => ErrorLines::of_program(sink, "php"),
+        }
+    }
+
     /// php-fpm's configuration.
     pub(super) fn text(&self) -> String {
         let mut text = String::from("[global]\n");
@@ -104,6 +116,8 @@ impl Plan {
             .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
             .expect("a string takes every character");
         text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\n");
+        // What is a script, the server has decided: in any case of letters.
+        text.push_str("security.limit_extensions =\n");
         text
     }
 

@@ -72,12 +72,13 @@ impl Supervisor {
         let files = |source| PhpError::Files { path: path.clone(), source };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| files(errno.into()))?;
         let stop = Arc::new(stop);
+        let mut errors = prepared.plan.errors(ErrorSink::new(notices.clone()));
         let address = prepared.plan.address();
         let first = Arc::new(First::default());
         let mut watch = Watch {
             stop: stop.clone(),
             restarts,
-            errors: ErrorLines::of_program(ErrorSink::new(notices.clone()), "php"),
+            errors: prepared.plan.errors(ErrorSink::new(notices.clone())),
             notices: notices.clone(),
             first: first.clone(),
             channel,
@@ -90,7 +91,7 @@ impl Supervisor {
             why,
             words: first.last_words(),
         })?;
-        ErrorLines::of_program(ErrorSink::new(notices.clone()), "php").push(&first.take_lines());
+        errors.push(&first.take_lines());
         Ok(supervisor)
     }
 }

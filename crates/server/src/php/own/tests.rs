@@ -61,7 +61,8 @@ fn php_fpm_is_told_all_in_a_file() {
         "[global]\nerror_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n\
          listen = /run/v/php/php.sock\nlisten.mode = 0600\nlisten.backlog = 511\n\
          pm = static\npm.max_children = 7\npm.max_requests = 9\n\
-         catch_workers_output = yes\ndecorate_workers_output = no\n"
+         catch_workers_output = yes\ndecorate_workers_output = no\n\
+         security.limit_extensions =\n"
     );
     assert_eq!(
         plan.arguments()[..6],

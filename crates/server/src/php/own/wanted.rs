@@ -8,7 +8,7 @@ use super::{Found, Kind, PhpError, Plan, default_identity, find, find_cgi, found
 use crate::{
     gateway::Grounds,
     options::ServeOptions,
-    php::{PhpOptions, PhpSource, PoolOptions, pool::PoolBounds},
+    php::{PhpOptions, PoolOptions, pool::PoolBounds},
 };
 use std::{fs, io, path::Path, sync::Arc, time::Duration};
 use vermeil_spawn::{Identity, Profile};
@@ -42,11 +42,7 @@ pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wa
     let mut all = Vec::new();
     let content_bytes = options.gateway.content_bytes;
     if let Some(php) = options.php.as_ref().filter(|php| php.is_ours()) {
-        let program = match &php.source {
-            PhpSource::Program(program) => Some(program),
-            _ => None,
-        };
-        let found = found(program, find)?;
+        let found = found(php.program(), find)?;
         let identity = match &php.user {
             Some(user) => Some(Identity::of_user(user)?),
             None => default_identity(grounds)?,

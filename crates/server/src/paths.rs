@@ -1,0 +1,40 @@
+//! Paths as they are named in options and configurations, made absolute.
+
+use std::path::{Component, Path, PathBuf};
+
+/// `path` from the root of the file system, and without `..`, which PHP refuses in the names of its scripts. Only what stands before the
+/// last `..` is followed: a symbolic link behind it stays one, so that a deployment can switch it. What leads nowhere stays as
+/// it is.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let parents = path.components().enumerate().filter(|(_, part)| *part == Component::ParentDir);
+    let Some((last, _)) = parents.last() else { return path };
+    let followed = path.components().take(last + 1).collect::<PathBuf>().canonicalize();
+    match followed {
+        Ok(followed) => followed.join(path.components().skip(last + 1).collect::<PathBuf>()),
+        Err(_) => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn what_stands_before_the_last_parent_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let around = folder.path().canonicalize().expect("there");
+        fs::create_dir_all(around.join("real/deep")).expect("folders");
+        symlink("real/deep", around.join("link")).expect("a link");
+        symlink("real", around.join("current")).expect("a link");
+
+        assert_eq!(absolute(&around.join("link/../x")), around.join("real/x"), "not by its letters");
+        assert_eq!(absolute(&around.join("real/../current")), around.join("current"), "the last link stays");
+        assert_eq!(absolute(&around.join("real/./deep/..")), around.join("real"));
+        for stays in ["real/deep", "current", "absent/../real"] {
+            assert_eq!(absolute(&around.join(stays)), around.join(stays));
+        }
+        assert_eq!(absolute(Path::new("site")), std::env::current_dir().expect("there is one").join("site"));
+    }
+}
