@@ -14,8 +14,8 @@ pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check --config 
 /// Read a configuration and say what it would do, or all that is wrong with it.
 ///
 /// Binds nothing and changes nothing. What is wrong stands on standard error, each with file, line, column, key and cure; so does what
-/// would keep a server from starting on this machine, as far as that can be seen without starting it. Folders of hosts other than
-/// the default one that cannot be served are warned of there too, and are no error: a server starts without them.
+/// would keep a server from starting on this machine, as far as that can be seen without starting it. What may go wrong, or
+/// will later, is warned of there too, and is no error.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct CheckArgs {

@@ -19,7 +19,7 @@ use clap::{Arg, ArgAction, Args, Command, Id, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use std::path::PathBuf;
-use vermeil_server::config::{self, Plan, Surroundings};
+use vermeil_server::config::{self, Surroundings};
 use vermeil_server::control::ControlTarget;
 use vermeil_server::log::LogTarget;
 use vermeil_server::supervise::{Assigned, Program, supervise};
@@ -242,9 +242,6 @@ impl ServeArgs {
     pub(crate) fn run(self) -> Exit {
         let take_over = self.take_over();
         let options = Surroundings::here().map_err(UsageError::from).and_then(|around| self.options(&around));
-        for warning in options.iter().flat_map(|(options, _)| Plan::quick_warnings(options)) {
-            print::failure(&format_args!("warning: {warning}"), Exit::Clean);
-        }
         match options.map(|(options, text)| (ServeOptions { take_over, ..options }, text)) {
             Ok((options, _)) if options.instances.len() == 1 => ended(vermeil_server::serve(options)),
             Ok((options, text)) => {

@@ -43,7 +43,10 @@ impl fmt::Display for ListenError {
                 "ports below 1024 need the right to bind them (CAP_NET_BIND_SERVICE); choose another with --listen or [[listener]]"
             ),
             (io::ErrorKind::AddrNotAvailable, _) => {
-                write!(f, "this machine has no such address; choose one of its own with --listen")
+                write!(
+                    f,
+                    "this machine has no such address; choose one of its own with --listen or [[listener]]"
+                )
             }
             _ => write!(f, "{source}"),
         }

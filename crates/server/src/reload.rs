@@ -7,7 +7,7 @@
 
 use crate::{
     balance::Balancing,
-    config::{self, ConfigError, Plan, Surroundings},
+    config::{self, ConfigError, Surroundings},
     control::{Overseer, StatusForm},
     cores::{self, Change, CoreError, NewLog},
     files::{SiteError, StoreOptions},
@@ -288,8 +288,6 @@ impl Running {
         if !fixed.is_empty() {
             said.push(format!("only a restart changes {}", fixed.join(", ")));
         }
-        let warnings = Plan::quick_warnings(&options);
-        said.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let new_log = match &log {
             None => NewLog::Same,
             Some(log) => NewLog::Other(self.handle.cores().map(|_| log.core()).collect()),

@@ -314,10 +314,7 @@ fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Err
 }
 
 /// Whether programs can be started as the profile says, by this process.
-///
-/// # Errors
-/// Why not.
-pub fn judge(profile: &Profile) -> Result<(), DefineError> {
+fn judge(profile: &Profile) -> Result<(), DefineError> {
     permitted(profile)?;
     Ready::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
 }

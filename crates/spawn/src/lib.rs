@@ -49,7 +49,6 @@ mod wire;
 
 pub use channel::{Channel, Event, JobId, Stdio};
 pub use error::{DefineError, Fault, SpawnError, StartError, Step};
-pub use keeper::judge;
 pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};
 pub use reply::{End, Exit, Usage};
 pub use request::{Directory, Program, REQUEST_BYTES_MAX, Request};

@@ -93,61 +93,56 @@ impl<'a> Bench<'a> {
         self.quota.as_ref().map_or_else(|| "a whole cpu".into(), |_| Quota::describe())
     }
 
-    /// Every level of overload on every server, one after the other at each level, started afresh for each; gives what each
-    /// server answered.
+    /// Every level of overload on every server, one after the other at each level; gives what each server answered. A server lives for a
+    /// round: where its memory lies in the caches makes a tenth of its pace, and should be the same at all levels.
     pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<Vec<(Subject, Round)>> {
-        let capacities = self.capacities(subjects)?;
+        let servers: Vec<_> = subjects.iter().map(|&subject| self.start(subject)).collect::<Result<_>>()?;
+        let capacities = self.capacities(&servers)?;
         let mut good: Vec<_> = subjects.iter().map(|&subject| (subject, Round::new())).collect();
         for &offered in super::offered(self.options.size) {
-            for ((subject, round), &capacity) in good.iter_mut().zip(&capacities) {
+            for ((server, (_, round)), &capacity) in servers.iter().zip(&mut good).zip(&capacities) {
                 self.stop.check()?;
-                let sample = self.level(*subject, capacity, offered)?;
-                sample.keep(*subject, capacity, offered, points);
+                let sample = self.level(server, capacity, offered)?;
+                sample.keep(server.subject, capacity, offered, points);
                 round.push((offered, sample.good_per_s));
             }
         }
+        servers.into_iter().try_for_each(|server| server.process.stop())?;
         Ok(good)
     }
 
     /// What each server can do: the median of some probes, interleaved.
-    fn capacities(&self, subjects: &[Subject]) -> Result<Vec<f64>> {
-        let mut probes = vec![Vec::new(); subjects.len()];
+    fn capacities(&self, servers: &[Serving]) -> Result<Vec<f64>> {
+        let mut probes = vec![Vec::new(); servers.len()];
         for _ in 0..if self.options.size == Size::Full { PROBES } else { 1 } {
-            for (probes, &subject) in probes.iter_mut().zip(subjects) {
+            for (probes, server) in probes.iter_mut().zip(servers) {
                 self.stop.check()?;
-                probes.push(self.served(subject, |address| self.capacity(address))?.0);
+                probes.push(self.capacity(server.address)?);
             }
         }
         Ok(probes.iter().filter_map(|probes| Summary::of(probes)).map(|summary| summary.median).collect())
     }
 
-    fn level(&self, subject: Subject, capacity: f64, offered: u32) -> Result<Sample> {
-        let run = || self.served(subject, |address| self.overload(address, capacity, offered));
+    fn level(&self, server: &Serving, capacity: f64, offered: u32) -> Result<Sample> {
+        let run = || server.while_it_ran(|| self.overload(server.address, capacity, offered));
         let (mut record, mut ran) = run()?;
+        let name = server.subject.name();
         for _ in 0..AGAIN_MAX {
             let Some(why) = not_valid(&record) else { break };
-            eprintln!("{offered:>4} %  {:<8} not counted: {why}; again", subject.name());
+            eprintln!("{offered:>4} %  {name:<8} not counted: {why}; again");
             self.stop.check()?;
             (record, ran) = run()?;
         }
         let sample = Sample::of(&record, super::phases(self.options.size).0, capacity / 2.0, ran);
         eprintln!(
-            "{offered:>4} %  {:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  {:>5.1} µs each  p99 {:>6.0} ms  recovered after {:.1} s",
-            subject.name(),
-            sample.good_per_s,
-            sample.cpu_us,
-            sample.p99_ms,
-            sample.recovery_s
+            "{offered:>4} %  {name:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  {:>5.1} µs each  p99 {:>6.0} ms  recovered after {:.1} s",
+            sample.good_per_s, sample.cpu_us, sample.p99_ms, sample.recovery_s
         );
         Ok(sample)
     }
 
-    /// What `load` finds out about a subject that was just started, and how long that ran meanwhile.
-    fn served<T>(
-        &self,
-        subject: Subject,
-        load: impl FnOnce(SocketAddr) -> Result<T>,
-    ) -> Result<(T, Duration)> {
+    /// Starts a subject, which has answered a request then.
+    fn start(&self, subject: Subject) -> Result<Serving> {
         let network = Network::Loopback;
         let address = network.free_address()?;
         let state = self.site.state_folder(subject.name())?;
@@ -172,11 +167,7 @@ impl<'a> Bench<'a> {
         // An overload is meant, not how a server finds a file for the first time.
         let answer = fetch(address, &Target::to(&format!("/{}", FILE.0)));
         answer.map_err(|error| process.failure(&format!("does not answer: {error}")))?;
-        let before = CpuTime::of_group(process.group())?;
-        let found = load(address)?;
-        let ran = (CpuTime::of_group(process.group())? - before).run;
-        process.stop()?;
-        Ok((found, ran))
+        Ok(Serving { subject, address, process })
     }
 
     /// Good answers per second in a closed loop.
@@ -209,6 +200,22 @@ impl<'a> Bench<'a> {
             None => command,
         };
         recorded(&mut command, &file)
+    }
+}
+
+/// A subject that runs.
+struct Serving {
+    subject: Subject,
+    address: SocketAddr,
+    process: Process,
+}
+
+impl Serving {
+    /// What `load` finds out, and how long the subject ran meanwhile.
+    fn while_it_ran<T>(&self, load: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+        let before = CpuTime::of_group(self.process.group())?;
+        let found = load()?;
+        Ok((found, (CpuTime::of_group(self.process.group())? - before).run))
     }
 }
 

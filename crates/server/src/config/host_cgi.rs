@@ -40,7 +40,7 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
         processes: table.processes,
         core_bytes: None,
     };
-    let absolute = |path: &PathBuf| folder.join(path);
+    let below = |path: &PathBuf| folder.join(path);
     HostPrograms {
         user: user(table.user.as_ref(), "host.cgi.user", problems),
         directory: table.directory.as_ref().and_then(|at| directory(at, problems)),
@@ -53,8 +53,8 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
         },
         confinement: table.landlock.as_ref().map(|LandlockTable { read, write }| Confinement {
             // The default is for several systems, none of which has all of it.
-            read: read.iter().map(absolute).filter(|path| path.exists()).collect(),
-            write: write.iter().map(absolute).collect(),
+            read: read.iter().map(below).filter(|path| path.exists()).collect(),
+            write: write.iter().map(below).collect(),
         }),
         time_limit: table.timeout.map(Duration::from),
     }

@@ -240,7 +240,7 @@ table! {
         /// The longest request body, in bytes. Beyond it: 413.
         body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
         /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
-        user: Option<String> = None,
+        user: Option<At<String>> = None,
         /// Pools of hosts that run at once. When another is wanted, the one that was idle for the longest time is stopped; while
         /// none is idle its requests wait. Of no meaning for `php = true`.
         pools_max: u64 = php::POOLS_MAX as u64; from 1, to 100_000,

@@ -25,7 +25,7 @@ pub use plan::Plan;
 pub use report::ConfigError;
 pub use surroundings::{AddressError, Surroundings};
 
-use crate::ServeOptions;
+use crate::{ServeOptions, paths};
 use keys::{Document, HostTable};
 use read::{At, Node, Reader, Setting};
 use std::{fs, path::Path};
@@ -64,8 +64,7 @@ pub fn text_of(path: &Path) -> Result<String, ConfigError> {
 /// As there.
 pub fn take(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
     let options = parse(path, text, around)?;
-    // As it is named now, wherever this process may go.
-    Ok(ServeOptions { file: Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())), ..options })
+    Ok(ServeOptions { file: Some(paths::absolute(path)), ..options })
 }
 
 /// As [`load`], for the text of the file at `path`.
@@ -74,7 +73,7 @@ pub fn take(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptio
 /// As there.
 pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
     // As it is now, wherever this process may go: what is read again later comes to the same.
-    let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let file = paths::absolute(path);
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut hosts = resolve::HostsMade::new(folder);
     let (document, mut problems) = read(text, &mut |host| hosts.add(host));

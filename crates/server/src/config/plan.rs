@@ -1,10 +1,9 @@
 //! What a server would do, in words: for `vermeil check`.
 //!
-//! Looks at the folders that would be served, and at nothing else; opens and binds nothing.
+//! Looks at folders that would be served, or that programs would run in, and at nothing else; opens and binds nothing.
 
 use crate::{
     ServeOptions,
-    cgi::HostPrograms,
     hosts::{Action, Host, HostId, HostPhp, Unknown},
     php::PoolOptions,
 };
@@ -13,9 +12,6 @@ use vermeil_topology::CpuSet;
 
 /// Hosts that are shown one by one, and folders that are complained of. Guess: a screen.
 const SHOWN_MAX: usize = 20;
-
-/// Hosts whose folders are looked at when a server starts, and at a reload: some milliseconds. Guess: who has more uses `vermeil check`.
-const QUICK_MAX: usize = 1000;
 
 /// What a server would do. Shown as lines.
 pub struct Plan<'o> {
@@ -39,7 +35,7 @@ impl<'o> Plan<'o> {
         super::start::refusals(self.options)
     }
 
-    /// What else will not work as things are now, one line each: folders that cannot be served, or run programs in.
+    /// What else will not work as things are now, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
         let all: Vec<_> = hosts.iter().filter_map(|id| self.warning(id)).collect();
@@ -48,32 +44,27 @@ impl<'o> Plan<'o> {
         if more > 0 {
             shown.push(format!("{more} more hosts cannot be served, or run no programs"));
         }
+        shown.extend(super::start::doubts(self.options));
         shown
-    }
-
-    /// The [`warnings`](Self::warnings) for a server that begins with `options`, unless there are so many hosts to look at that nobody
-    /// should wait for it.
-    pub fn quick_warnings(options: &'o ServeOptions) -> Vec<String> {
-        if options.hosts.iter().len() > QUICK_MAX { Vec::new() } else { Self::new(options).warnings() }
     }
 
     fn warning(&self, id: HostId) -> Option<String> {
         let Host { root, rules } = self.options.hosts.host(id);
-        let root = root?;
-        let called = || self.called(id);
-        if let Some(why) = folder_trouble(root) {
-            // Of the default host it is no warning.
-            let is_default = id == self.options.hosts.default_host();
-            return (!is_default).then(|| format!("{}: cannot serve {}: {why}", called(), root.display()));
-        }
-        let HostPrograms { directory, cgroup, .. } = &**rules.cgi.as_ref()?;
-        let directory = directory.as_ref().map(|directory| root.join(directory));
-        let parent = cgroup.as_ref().and_then(|cgroup| cgroup.folder.parent());
+        let (root, runs_programs) = (root?, rules.routes.iter().any(|route| route.action == Action::Cgi));
         let trouble = |(what, folder): (&str, &Path)| {
             let why = folder_trouble(folder)?;
-            Some(format!("{}: cannot run programs {what} {}: {why}", called(), folder.display()))
+            Some(format!("{}: cannot {what} {}: {why}", self.called(id), folder.display()))
         };
-        let folders = [directory.as_deref().map(|at| ("in", at)), parent.map(|at| ("in a cgroup below", at))];
+        let own = rules.cgi.as_ref().filter(|_| runs_programs);
+        let directory = own.and_then(|own| Some(root.join(own.directory.as_ref()?)));
+        let parent = own.and_then(|own| own.cgroup.as_ref()?.folder.parent());
+        // Of other hosts it is a refusal.
+        let is_needed = runs_programs || id == self.options.hosts.default_host();
+        let folders = [
+            (!is_needed).then_some(("serve", root)),
+            directory.as_deref().map(|folder| ("run programs in", folder)),
+            parent.map(|folder| ("run programs in a cgroup below", folder)),
+        ];
         folders.into_iter().flatten().find_map(trouble)
     }
 
@@ -85,12 +76,13 @@ impl<'o> Plan<'o> {
     }
 }
 
-/// Why `root` is no folder to be used.
+/// Why `root` is no folder to be used; nothing if it cannot be seen from here.
 pub(super) fn folder_trouble(root: &Path) -> Option<String> {
     match fs::metadata(root) {
         Ok(found) if found.is_dir() => None,
         Ok(_) => Some("it is no folder".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some("there is no such folder".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
         Err(error) => Some(error.to_string()),
     }
 }

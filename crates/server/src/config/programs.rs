@@ -51,12 +51,18 @@ pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> Ph
         narrow((*value).min(CHILDREN_MAX))
     });
     let children = children.unwrap_or(defaults.children);
+    let user = table.user.as_ref().map(|At { value, at }| {
+        if let Err(error) = Identity::of_user(value) {
+            problems.push(at, "php.user", error.to_string());
+        }
+        value.clone()
+    });
     PhpOptions {
         children,
         kept_max: table.kept_max.map_or_else(|| kept_of(children), narrow),
         queue_max: narrow(table.queue_max),
         requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
-        user: table.user.clone(),
+        user,
         ..defaults
     }
 }

@@ -1,6 +1,7 @@
 //! What would keep a server from starting, as far as that can be seen without starting it: for `vermeil check`.
 //!
-//! Looks at the file system, and at who this process is; opens, binds and starts nothing.
+//! Looks at the file system, and at who this process is; opens, binds and starts nothing. Who checks is not who starts the server, as a
+//! rule, and a service manager makes folders for it: what depends on that is a doubt and no refusal.
 
 use super::plan::folder_trouble;
 use crate::{
@@ -11,16 +12,28 @@ use crate::{
     privileges::{self, When},
 };
 use rustix::process::geteuid;
-use std::path::Path;
-use vermeil_spawn::Profile;
+use std::{collections::BTreeSet, path::Path};
 
 /// Why a server that is asked for `options` would not start, a line each.
 pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
     let hosts = &options.hosts;
-    let root = hosts.host(hosts.default_host()).root;
-    let root =
-        root.and_then(|root| Some(format!("cannot serve {}: {}", root.display(), folder_trouble(root)?)));
+    let default = hosts.host(hosts.default_host()).root.map(Path::to_owned);
+    let with_programs = cgi::profiles(&options.cgi, hosts).map(|profile| profile.root);
+    let roots: BTreeSet<_> = default.into_iter().chain(with_programs).collect();
+    let of_root = |root: &Path| {
+        let why = folder_trouble(root)?;
+        Some(format!("cannot serve {}: {why}; make it, or name another as root", root.display()))
+    };
+    let php = php::look_for(options).err().map(|error| error.to_string());
+    roots.iter().filter_map(|root| of_root(root)).chain(php).collect()
+}
+
+/// What may keep it from starting, a line each.
+pub(super) fn doubts(options: &ServeOptions) -> Vec<String> {
     let log = match &options.log {
+        LogTarget::File(path) if path.is_dir() => {
+            Some(format!("cannot write the access log {}: it is a folder; name a file in it", path.display()))
+        }
         LogTarget::File(path) => place_trouble("write the access log", path),
         LogTarget::Stdout | LogTarget::Off => None,
     };
@@ -28,27 +41,32 @@ pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
         ControlTarget::Path(path) => place_trouble("make the control socket", path),
         ControlTarget::Default | ControlTarget::Off => None,
     };
-    let php = php::look_for(options).err().map(|error| error.to_string());
-    root.into_iter().chain(log).chain(control).chain(php).chain(of_cgi(options)).collect()
+    log.into_iter().chain(control).chain(superuser(options)).collect()
 }
 
 /// Why nothing can be made at `path`.
 fn place_trouble(what: &str, path: &Path) -> Option<String> {
     let folder = path.parent()?;
-    folder_trouble(folder).map(|why| format!("cannot {what} {}: {}: {why}", path.display(), folder.display()))
+    let why = folder_trouble(folder)?;
+    Some(format!(
+        "cannot {what} {}: {}: {why}; make it, or name another place",
+        path.display(),
+        folder.display()
+    ))
 }
 
-/// What the spawner would say of CGI programs. Asked by another than the superuser it says nothing of the server's rights: who checks
-/// is not who starts it, as a rule.
-fn of_cgi(options: &ServeOptions) -> impl Iterator<Item = String> {
-    let server = options.user.as_ref().filter(|_| privileges::when(options) == When::BeforePrograms);
-    let of_server = move |profile: Profile| match server {
-        Some(user) if profile.identity.is_none() => {
-            Profile { identity: Some(user.identity().clone()), ..profile }
-        }
-        _ => profile,
-    };
-    let profiles = geteuid().is_root().then(|| cgi::profiles(&options.cgi, &options.hosts));
-    let judge = move |profile| vermeil_spawn::judge(&of_server(profile)).err();
-    profiles.into_iter().flatten().filter_map(judge).map(|error| error.to_string())
+/// Whether a server that the superuser starts, as this process may be, would have to run programs as the superuser.
+fn superuser(options: &ServeOptions) -> Option<String> {
+    let is_given_up = options.user.as_ref().is_some_and(|user| user.identity().uid != 0)
+        && privileges::when(options) == When::BeforePrograms;
+    if is_given_up || !geteuid().is_root() {
+        return None;
+    }
+    let mut profiles = cgi::profiles(&options.cgi, &options.hosts);
+    let root = profiles.find(|profile| profile.identity.is_none())?.root;
+    Some(format!(
+        "started by the superuser, as this command is, a server does not run programs of {} as themselves: name a user for them, by user \
+         in [cgi] or [host.cgi]",
+        root.display()
+    ))
 }

@@ -6,6 +6,7 @@ use crate::{
     files::{FollowSymlinks, Listing},
     hosts::{Action, Hosts, Unknown},
     log::LogTarget,
+    options::keys_that_differ,
 };
 use std::{io, net::SocketAddr, time::Duration};
 use vermeil_http::Limits;
@@ -480,4 +481,14 @@ fn the_page_has_every_key_and_the_introduction_parses() {
     }
     let example = INTRODUCTION.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     load(example);
+}
+
+#[test]
+fn what_only_a_restart_changes_is_named_by_its_key() {
+    let of = |keys: &str| load(&format!("{keys}\n[[host]]\nroot = \"www\"\n")).instances;
+    let differ = |old, new| keys_that_differ(&of(old), &of(new));
+    assert_eq!(differ("", "cores = 4"), [""; 0]);
+    assert_eq!(differ("", "cores = 3"), ["cores"]);
+    assert_eq!(differ("", "instances = 2"), ["instances"]);
+    assert_eq!(differ("", "cores = 3\ninstances = 3"), ["cores", "instances"]);
 }

@@ -94,24 +94,16 @@ pub(crate) struct ErrorLines {
     request: Option<RequestName>,
     /// Begun and not ended.
     line: Vec<u8>,
-    /// For lines of which some were told to a request too, and are left out here: whether the last one was.
-    was_told: Option<bool>,
 }
 
 impl ErrorLines {
     pub(crate) fn new(sink: Arc<ErrorSink>, program: &'static str, request: RequestName) -> Self {
-        Self { sink, program, request: Some(request), line: Vec::new(), was_told: None }
+        Self { sink, program, request: Some(request), line: Vec::new() }
     }
 
     /// Of no request in particular.
     pub(crate) fn of_program(sink: Arc<ErrorSink>, program: &'static str) -> Self {
-        Self { sink, program, request: None, line: Vec::new(), was_told: None }
-    }
-
-    /// Of a php-fpm whose children's output is caught: what they say to a request as well is left out here.
-    pub(crate) fn of_fpm(sink: Arc<ErrorSink>) -> Self {
-        let (program, line) = ("php", Vec::new());
-        Self { sink, program, request: None, line, was_told: Some(false) }
+        Self { sink, program, request: None, line: Vec::new() }
     }
 
     /// Takes what came.
@@ -131,21 +123,11 @@ impl ErrorLines {
 
     fn end_line(&mut self) {
         let line = self.line.trim_ascii_end();
-        self.was_told = self.was_told.map(|was_told| is_told(line, was_told));
-        if !line.is_empty() && self.was_told != Some(true) {
+        if !line.is_empty() {
             self.sink.say(self.program, self.request, line);
         }
         self.line.clear();
     }
-}
-
-/// Whether a line of php-fpm's is a message of PHP, which its request is told by FastCGI, or of the trace behind one: `behind` such a line.
-fn is_told(line: &[u8], behind: bool) -> bool {
-    let is_of_a_trace = match line {
-        [b'#', digit, ..] => digit.is_ascii_digit(),
-        line => line == b"Stack trace:" || line.starts_with(b"  thrown in "),
-    };
-    line.starts_with(b"PHP message: ") || behind && is_of_a_trace
 }
 
 impl Drop for ErrorLines {
@@ -173,16 +155,6 @@ mod tests {
             ["PHP Warning: x", "second", "rest"].map(|line| format!("vermeil: php 00000000000000ab: {line}"))
         );
         assert_eq!(lines(&[b"", b"\n\n"]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_php_fpm_says_twice_is_said_once() {
-        let said = b"NOTICE: ready\nPHP message: PHP Fatal error:  Uncaught Exception: x in /x.php:1\nStack trace:\n#0 {main}\n  \
-            thrown in /x.php on line 1\nStack\n#1 of mine\nto stderr: PHP message: y\n";
-        let notices = Arc::new(Notices::kept());
-        ErrorLines::of_fpm(ErrorSink::new(notices.clone())).push(said);
-        let left = ["NOTICE: ready", "Stack", "#1 of mine", "to stderr: PHP message: y"];
-        assert_eq!(notices.lines(), left.map(|line| format!("vermeil: php: {line}")));
     }
 
     #[test]

@@ -45,8 +45,8 @@ pub(crate) enum Failure {
     /// It failed.
     #[error("{0}")]
     Program(#[from] Trouble),
-    /// Its time was over before its answer.
-    #[error("it was not done in time")]
+    /// Its time was over, or it was silent for too long.
+    #[error("it took too long")]
     Late,
     /// It answered, but not like a program.
     #[error("{}", .0.reason())]

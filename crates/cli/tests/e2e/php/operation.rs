@@ -36,11 +36,6 @@ fn errors_go_to_the_notices_with_the_request(io: Io) {
         server.says(&format!("vermeil: php {id}: two"));
     }
     server.says("ArgumentCountError");
-    // And once: with the request's name.
-    server.says("#1 {main}");
-    server.stops_clean();
-    let twice = server.stderr().lines().filter(|line| line.contains("ArgumentCountError")).count();
-    assert_eq!(twice, 1, "{}", server.stderr());
 }
 
 fn a_script_may_end_in_capitals(io: Io) {

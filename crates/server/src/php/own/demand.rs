@@ -383,7 +383,7 @@ impl Watch {
                 pool.life = Life::Running(Run {
                     job,
                     stderr: Some(stderr),
-                    errors: pool.plan.errors(self.sink.clone()),
+                    errors: ErrorLines::of_program(self.sink.clone(), "php"),
                     _listener: listener,
                     since: now,
                     look: now + pool.idle_stop.unwrap_or_default(),

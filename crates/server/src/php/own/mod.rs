@@ -45,11 +45,11 @@ pub enum PhpError {
     /// Nothing is installed.
     #[error(
         "cannot start PHP: neither php-fpm nor php-cgi is in PATH or /usr/sbin; install one (Debian: php-fpm), or name a \
-         pool that runs with --php=unix:PATH"
+         pool that runs with --php=unix:PATH, or as source in [php]"
     )]
     NotFound,
     /// What was named is not it.
-    #[error("cannot start PHP: {} is no php-fpm or php-cgi that can be executed; name one, or leave it to --php", program.display())]
+    #[error("cannot start PHP: {} is no php-fpm or php-cgi that can be executed; name another, with --php=PATH or as source in [php], or none to have one found", program.display())]
     NoProgram {
         /// What was named.
         program: PathBuf,

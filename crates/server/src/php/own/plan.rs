@@ -5,10 +5,7 @@
 //! takes.
 
 use super::{Found, Kind};
-use crate::{
-    gateway::{ErrorLines, ErrorSink},
-    php::stream::Address,
-};
+use crate::php::stream::Address;
 use std::{
     fmt::Write as _,
     fs, io,
@@ -17,7 +14,6 @@ use std::{
         unix::{fs::PermissionsExt as _, net::UnixListener},
     },
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Connections that the pool's socket queues. All that are opened are served at once; others wait in our own queue.
@@ -92,14 +88,6 @@ impl Plan {
         self.found.kind == Kind::Cgi
     }
 
-    /// What becomes of its error output.
-    pub(super) fn errors(&self, sink: Arc<ErrorSink>) -> ErrorLines {
-        match self.found.kind {
-            Kind::Fpm => ErrorLines::of_fpm(sink),
-            Kind::Cgi => ErrorLines::of_program(sink, "php"),
-        }
-    }
-
     /// php-fpm's configuration.
     pub(super) fn text(&self) -> String {
         let mut text = String::from("[global]\n");
@@ -116,8 +104,8 @@ impl Plan {
             .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
             .expect("a string takes every character");
         text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\n");
-        // What is a script, the server has decided: in any case of letters.
-        text.push_str("security.limit_extensions =\n");
+        // What the server takes for a script, in any case of letters, and nothing else.
+        text.push_str("security.limit_extensions = .php .phP .pHp .pHP .Php .PhP .PHp .PHP\n");
         text
     }
 

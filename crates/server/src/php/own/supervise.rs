@@ -72,13 +72,12 @@ impl Supervisor {
         let files = |source| PhpError::Files { path: path.clone(), source };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| files(errno.into()))?;
         let stop = Arc::new(stop);
-        let mut errors = prepared.plan.errors(ErrorSink::new(notices.clone()));
         let address = prepared.plan.address();
         let first = Arc::new(First::default());
         let mut watch = Watch {
             stop: stop.clone(),
             restarts,
-            errors: prepared.plan.errors(ErrorSink::new(notices.clone())),
+            errors: ErrorLines::of_program(ErrorSink::new(notices.clone()), "php"),
             notices: notices.clone(),
             first: first.clone(),
             channel,
@@ -91,7 +90,7 @@ impl Supervisor {
             why,
             words: first.last_words(),
         })?;
-        errors.push(&first.take_lines());
+        ErrorLines::of_program(ErrorSink::new(notices.clone()), "php").push(&first.take_lines());
         Ok(supervisor)
     }
 }

@@ -62,7 +62,7 @@ fn php_fpm_is_told_all_in_a_file() {
          listen = /run/v/php/php.sock\nlisten.mode = 0600\nlisten.backlog = 511\n\
          pm = static\npm.max_children = 7\npm.max_requests = 9\n\
          catch_workers_output = yes\ndecorate_workers_output = no\n\
-         security.limit_extensions =\n"
+         security.limit_extensions = .php .phP .pHp .pHP .Php .PhP .PHp .PHP\n"
     );
     assert_eq!(
         plan.arguments()[..6],
