@@ -211,16 +211,16 @@ impl Core {
                     turn.polled();
                 }
                 Step::Stop => {
-                    if self.mine().tasks.cancel_all() == 0
+                    self.mine().tasks.cancel_all();
+                    if self.mine().tasks.len() == 0
                         && self.shared.cores.iter().all(CoreShared::has_ended_tasks)
                     {
                         self.mine().stopped.store(true, Ordering::Release);
                         return;
                     }
                     // What was cancelled is queued, here or where its color has gone: run it to its end.
-                    if self.mine().ready.is_empty() {
-                        self.io(Some(STOPPING_LOOK));
-                    }
+                    let queued = !self.mine().ready.is_empty();
+                    self.io(Some(if queued { Duration::ZERO } else { STOPPING_LOOK }));
                     turn.polled();
                 }
             }

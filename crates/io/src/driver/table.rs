@@ -87,6 +87,13 @@ impl<T> Table<T> {
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
+
+    /// Everything in it, in the order of the slots.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Id, &mut T)> {
+        self.slots
+            .iter_mut()
+            .map(|(index, (generation, value))| (Id { index: index as u32, generation: *generation }, value))
+    }
 }
 
 #[cfg(test)]

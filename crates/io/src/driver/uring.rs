@@ -9,6 +9,7 @@
 //! Kernel: Linux 6.1 or later; `selftest` tries every operation. Tested in `tests/suite`.
 
 mod buffers;
+mod farewell;
 mod gather;
 mod listener;
 mod outbox;
@@ -445,37 +446,5 @@ impl Uring {
         if let Some(source) = self.sources.remove(key.0) {
             source.close(key.0, &mut self.shared.ring);
         }
-    }
-}
-
-/// Waits at most this long for each round of cancellations, and for so many rounds, before memory is leaked instead.
-const FAREWELL: (Duration, u32) = (Duration::from_millis(100), 50);
-
-impl Drop for Uring {
-    /// Cancels everything and waits until the kernel has let go of our memory.
-    fn drop(&mut self) {
-        let ring = &mut self.shared.ring;
-        for _ in 0..FAREWELL.1 {
-            ring.cancel_all(NOBODY.pack(operation::SILENT));
-            if ring.enter(Wait::First(Some(FAREWELL.0))).is_err() {
-                break;
-            }
-            ring.collect(&mut self.batch);
-            for completion in self.batch.drain(..) {
-                let (operation, _) = Id::unpack(completion.user_data);
-                if operation == operation::ACCEPT {
-                    drop(listener::accepted(completion));
-                }
-                if !completion.goes_on() && operation::is_counted(operation) {
-                    ring.landed();
-                }
-            }
-            if !ring.has_in_flight() && !ring.has_unsubmitted() {
-                return;
-            }
-        }
-        // The kernel may still use this memory: better lost than written to later.
-        std::mem::forget(std::mem::replace(&mut self.streams, Table::new()));
-        self.shared.buffers.leak();
     }
 }

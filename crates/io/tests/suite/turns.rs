@@ -102,4 +102,16 @@ pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
         }
     }
     kept.push(std::net::TcpStream::connect(addr).expect("connect"));
+    let (reader, writer) = std::io::pipe().expect("pipe");
+    for round in 0..20usize {
+        let mut driver = world.driver.borrow_mut();
+        let key = driver.add_source(reader.try_clone().expect("clone").into()).expect("add_source");
+        assert!(poll_once(|cx| driver.poll_readable(cx, key)).is_pending());
+        if round % 3 == 0 {
+            driver.close_source(key);
+        }
+    }
+    drop((reader, world));
+    let error = rustix::io::write(&writer, b"x").expect_err("the driver has let go of every reader");
+    assert_eq!(error, rustix::io::Errno::PIPE);
 }

@@ -59,10 +59,13 @@ impl Source {
     }
 
     pub(super) fn close(self, id: Id, ring: &mut Ring) {
-        let silent = NOBODY.pack(operation::SILENT);
+        self.cancel(id, ring);
+        ring.close(self.fd, NOBODY.pack(operation::SILENT));
+    }
+
+    pub(super) fn cancel(&self, id: Id, ring: &mut Ring) {
         if self.watching {
-            ring.cancel(id.pack(operation::SOURCE), silent);
+            ring.cancel(id.pack(operation::SOURCE), NOBODY.pack(operation::SILENT));
         }
-        ring.close(self.fd, silent);
     }
 }
