@@ -3,14 +3,16 @@
 //! Vermeil and nginx serve a small file, a connection for each request, on a part of a cpu, so that the load can offer
 //! several times what they can do. The capacity of a round is the median of some probes, and rates are compared by the pace of their
 //! round: a machine that others use, too, is not the same minutes later. Requests arrive by themselves and their clients give up after a second. After each
-//! overload half the capacity is offered, to see how soon that is served again. A floor stands beside them, a loop that accepts,
+//! overload half the capacity is offered, to see how soon that is served again; and all overloads come in turns, seconds each, to see what is lost.
+//! A floor stands beside them, a loop that accepts,
 //! receives, answers and closes with a queue of one length: what it loses nobody keeps on this machine. What holds a server to its part of a cpu
-//! stands in `quota`, one run in `run`, what is lost in `peak`, what becomes of the numbers in `report`.
+//! stands in `quota`, one run in `run`, the overloads in turns in `turns`, what is lost in `peak`, what becomes of the numbers in `report`.
 
 mod peak;
 pub mod quota;
 mod report;
 pub mod run;
+mod turns;
 
 use std::time::Duration;
 
@@ -36,6 +38,10 @@ fn offered(size: Size) -> &'static [u32] {
         Size::Full => &OFFERED,
         Size::Smoke => &OFFERED[3..4],
     }
+}
+
+fn is_overload(offered: &u32) -> bool {
+    *offered > 100
 }
 
 /// Who is overloaded.

@@ -66,7 +66,7 @@ pub fn cores(handle: &Handle) -> String {
     text + "\n"
 }
 
-/// What the policy decided about handlers; nothing where it decides nothing.
+/// What the policy decided about handlers, and what its trials have lost; nothing where it decides nothing.
 pub fn placements(handle: &Handle) -> String {
     let placements = handle.placements();
     let mut text = String::new();
@@ -74,6 +74,9 @@ pub fn placements(handle: &Handle) -> String {
         let stand = placements.handlers.iter().map(|(name, core)| format!("{name} on {}", core.0));
         text += &format!("\nhandlers: {}\n", stand.collect::<Vec<_>>().join(", "));
         text += &format!("decisions:\n  {}\n", placements.decisions.join("\n  "));
+    }
+    if let Some(regret) = placements.regret {
+        text += &format!("regret: {:.1} ms of the machine\n", regret.as_secs_f64() * 1e3);
     }
     text
 }

@@ -85,7 +85,7 @@ impl Drop for OnColor {
 /// A value that belongs to one color.
 ///
 /// `T: Send` suffices to share it between threads: it is only ever touched by the thread that runs its color, and runs
-/// of one color never overlap. The value is dropped by whoever drops the last reference, on any thread.
+/// of one color never overlap. A panic does not poison it. The value is dropped by whoever drops the last reference, on any thread.
 pub struct Colored<T> {
     /// The name of the color; changed by `move_to` on the color it leaves.
     color: AtomicU64,

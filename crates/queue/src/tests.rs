@@ -331,14 +331,18 @@ fn held(color: &Arc<ColorQueue>) -> Held {
 fn what_runs_together_reaches_the_state_of_every_color() {
     let (first, second) = (color(), color());
     let state = [&first, &second].map(|color| Colored::new(color.id(), 1));
-    let (panicked, after) = run_together(vec![held(&first), held(&second)], || {
+    let both = [held(&first), held(&second)];
+    let panicked = run_together(&both, || {
         state[0].with(|one| state[1].with(|other| std::mem::swap(one, other)));
         assert_eq!(current_color(), None);
     });
-    assert!(!panicked && after.iter().all(|next| matches!(next, Activation::Empty)));
-    assert!(catch_unwind(AssertUnwindSafe(|| state[0].with(|_| ()))).is_err(), "released");
-    let (panicked, _) = run_together(vec![held(&first)], || state[1].with(|_| ()));
-    assert!(panicked, "the second color is not held");
+    assert!(!panicked);
+    assert!(catch_unwind(AssertUnwindSafe(|| state[0].with(|_| ()))).is_err(), "it has run");
+    assert!(both.into_iter().all(|held| matches!(held.release(), Activation::Empty)));
+    let one = [held(&first)];
+    assert!(run_together(&one, || state[1].with(|_| ())), "the second color is not held");
+    let [one] = one;
+    assert!(matches!(one.release(), Activation::Empty));
 }
 
 #[test]

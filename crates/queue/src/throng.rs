@@ -184,14 +184,14 @@ impl Machine {
             std::mem::take(&mut *arrived)
         };
         let names: Vec<_> = all.iter().map(|held| held.color().id()).collect();
-        let (panicked, tokens) = run_together(all, || {
+        let panicked = run_together(&all, || {
             for name in &names {
                 self.books[name].write(meeting.producer, meeting.number);
             }
         });
         assert!(!panicked);
-        for next in tokens {
-            self.go_on(next);
+        for held in all {
+            self.go_on(held.release());
         }
     }
 

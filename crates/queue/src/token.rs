@@ -65,8 +65,7 @@ pub enum Activation<D: 'static = ()> {
     Held(Held<D>),
 }
 
-/// A color that stands still. Dropping it without releasing it strands the color: release it with [`Held::release`] or
-/// [`run_together`].
+/// A color that stands still. Dropping it without releasing it strands the color: release it with [`Held::release`].
 #[must_use = "a held color that is dropped stands still for ever"]
 pub struct Held<D: 'static = ()>(Token<D>);
 
@@ -350,17 +349,19 @@ impl<D> Held<D> {
         self.0.color()
     }
 
+    /// As [`Token::move_to`].
+    pub fn move_to(&self, core: u32) {
+        self.0.move_to(core);
+    }
+
     /// Lets the color go on.
     pub fn release(self) -> Activation<D> {
         self.0.settle(Counted::SPENT)
     }
 }
 
-/// Runs `body` on all of these colors at once, then releases them. Gives whether it panicked, and the colors' tokens.
-pub fn run_together<D>(held: Vec<Held<D>>, body: impl FnOnce()) -> (bool, Vec<Activation<D>>) {
-    let panicked = {
-        let _on_colors: Vec<_> = held.iter().map(|held| colored::enter_too(held.color().id)).collect();
-        panics(body)
-    };
-    (panicked, held.into_iter().map(Held::release).collect())
+/// Runs `body` on all of these colors at once. Gives whether it panicked.
+pub fn run_together<D>(held: &[Held<D>], body: impl FnOnce()) -> bool {
+    let _on_colors: Vec<_> = held.iter().map(|held| colored::enter_too(held.color().id)).collect();
+    panics(body)
 }

@@ -105,7 +105,8 @@ struct Slot<T> {
 /// goes on in the caller.
 ///
 /// # Errors
-/// [`BlockingFull`] when [`crate::Limits::blocking_queue`] jobs wait already; `f` was not run.
+/// [`BlockingFull`] when [`crate::Limits::blocking_queue`] jobs wait already, no thread can be started, or the runtime has stopped; `f`
+/// was not run.
 ///
 /// # Panics
 /// Off a core.

@@ -146,7 +146,7 @@ impl Builder {
     /// [`StartError`] when a thread, its pinning or its driver was refused; nothing is left running then.
     ///
     /// # Panics
-    /// When there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX).
+    /// When there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX), or a [`board`](Self::board) for fewer cores.
     pub fn build(self) -> Result<Runtime, StartError> {
         let allowed = current_affinity();
         let cpus = self.cpus.unwrap_or_else(|| allowed.clone());

@@ -86,7 +86,12 @@ impl About {
             Seat::Lives(placement) => !placement.is_fixed(),
             Seat::Follows(_) => false,
         };
-        free && !self.bound_to_driver.load(Ordering::Relaxed)
+        free && !self.is_bound()
+    }
+
+    /// Whether its events need the driver of the core that it is on.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.bound_to_driver.load(Ordering::Relaxed)
     }
 
     /// Whether the color may run on `core`.
@@ -102,7 +107,7 @@ impl About {
     fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
         let Seat::Follows(leader) = &self.seat else { return None };
         let there = leader.core(poster, |leader| handlers.ran_on(leader))?;
-        (!self.bound_to_driver.load(Ordering::Relaxed)).then_some(there)
+        (!self.is_bound()).then_some(there)
     }
 
     /// The color's next events need the driver of the core that it is on.
@@ -121,14 +126,14 @@ impl About {
         self.wanted.load(Ordering::Relaxed) != NOWHERE
     }
 
-    /// Where the color is to go before it is queued, told once.
+    /// Where the color is to go before it is queued, told once; nowhere if it is bound to where it is.
     #[inline]
     pub(crate) fn take_wanted(&self) -> Option<CoreIndex> {
         if !self.is_wanted() {
             return None;
         }
         let wanted = self.wanted.swap(NOWHERE, Ordering::Relaxed);
-        (wanted != NOWHERE).then_some(CoreIndex(wanted.into()))
+        (wanted != NOWHERE && !self.is_bound()).then_some(CoreIndex(wanted.into()))
     }
 
     /// Core `caller` has made its token while it lived on `home`; how often in a row.

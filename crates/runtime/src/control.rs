@@ -200,13 +200,16 @@ impl State {
         }
     }
 
+    /// But for what has opened a socket and stays with it.
     fn carry_out(&mut self, shared: &Shared, moves: &[Move]) {
-        for Move { handler, to } in moves {
-            if let Some((color, _)) = self.placed.get(handler.0 as usize) {
-                shared.relocate(color, *to);
+        for step in moves {
+            match self.placed.get(step.handler.0 as usize) {
+                Some((color, _)) if color.queue.about.is_bound() => continue,
+                Some((color, _)) => shared.relocate(color, step.to),
+                None => {}
             }
+            self.plan.apply(&[*step]);
         }
-        self.plan.apply(moves);
     }
 }
 

@@ -94,6 +94,9 @@ thread_local! {
 /// Longest wait after a driver failed as a whole, before it is tried again.
 const DRIVER_RETRY: Duration = Duration::from_millis(10);
 
+/// The measuring clock's scale is off by less than one part in so many ([`vermeil_io::Clock`]).
+const CLOCK_ERROR_PART: u64 = 16_384;
+
 /// How long a core that has nothing left waits for what the others still cancel, before it looks again.
 const STOPPING_LOOK: Duration = Duration::from_millis(1);
 
@@ -160,8 +163,16 @@ impl Core {
         }
     }
 
+    /// When the core looked at its I/O and timers last, since its start.
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns.get()
+    }
+
+    /// The time, however long the event that runs has taken; counted as [`now_ns`](Self::now_ns) is. Rather late than early: by what
+    /// the measuring clock may be off, as a part of what it has measured.
+    pub(crate) fn right_now_ns(&self) -> u64 {
+        let since_ns = self.shared.clock.now_ns().saturating_sub(self.looked_ns.get());
+        self.now_ns() + since_ns + since_ns / CLOCK_ERROR_PART
     }
 
     pub(crate) fn mine(&self) -> &CoreShared {
@@ -174,7 +185,7 @@ impl Core {
 
     /// Makes this thread the core and runs it until the runtime stops.
     pub(crate) fn run(self) {
-        self.read_clock();
+        self.read_clocks();
         // From its first event on: that one may be what it is stuck in.
         self.board().begin_work(self.epoch_board_ns + self.now_ns(), 0);
         Here::during(&CORE, &self, || self.turns());
@@ -185,6 +196,11 @@ impl Core {
         self.uses_driver.set(true);
     }
 
+    /// Whether what has just run did so.
+    pub(crate) fn take_driver_use(&self) -> bool {
+        self.uses_driver.take()
+    }
+
     fn turns(&self) {
         let mut turn = Turn::new(self.shared.turn, self.shared.stealing);
         loop {
@@ -192,8 +208,8 @@ impl Core {
             self.attend_control();
             self.attend_gathering(stopping);
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
-                Step::Run { batch } => {
-                    turn.ran(self.run_colors(batch));
+                Step::Run { batch, left } => {
+                    turn.ran(self.run_colors(batch, left));
                     if self.expired.take() {
                         turn.expire();
                     }
@@ -286,9 +302,7 @@ impl Core {
             }
         };
         add(&self.mine().counters.completions, completions);
-        self.read_clock();
-        self.measured_ns.set(self.shared.clock.now_ns());
-        self.looked_ns.set(self.measured_ns.get());
+        self.read_clocks();
         let pending_ns = self.pace.looked(self.measured_ns.get(), completions);
         board.begin_work(self.epoch_board_ns + self.now_ns(), pending_ns);
         self.timers.borrow_mut().fire(self.now_ns());
@@ -299,6 +313,14 @@ impl Core {
         self.yields.set(true);
         let lasted = self.epoch.elapsed().saturating_sub(Duration::from_nanos(self.now_ns()));
         self.expired.set(self.expired.get() || lasted > Duration::from_nanos(TURN_NS));
+    }
+
+    /// Notes when this look at I/O and timers is.
+    fn read_clocks(&self) {
+        // In this order, or what is counted from here would be early by what lies between.
+        self.measured_ns.set(self.shared.clock.now_ns());
+        self.looked_ns.set(self.measured_ns.get());
+        self.read_clock();
     }
 
     fn read_clock(&self) {

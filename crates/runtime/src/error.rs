@@ -77,9 +77,12 @@ impl<E> fmt::Debug for Full<E> {
     }
 }
 
-/// The queue of the blocking pool is at its bound, [`crate::Limits::blocking_queue`].
+/// The blocking pool takes nothing: its queue is at its bound, [`crate::Limits::blocking_queue`], the system has no thread for it, or its
+/// runtime has stopped.
 #[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
-#[error("the blocking pool's queue is full ({bound} jobs): try again later")]
+#[error(
+    "the blocking pool takes nothing now: its queue is full ({bound} jobs), there are no threads, or its runtime has stopped"
+)]
 pub struct BlockingFull {
     /// The bound.
     pub bound: usize,

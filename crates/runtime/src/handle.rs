@@ -44,6 +44,6 @@ impl Handle {
 
     /// The cores of the runtime.
     pub fn cores(&self) -> impl ExactSizeIterator<Item = CoreIndex> + use<> {
-        (0..self.shared.cores.len() as u32).map(CoreIndex)
+        self.shared.indices()
     }
 }

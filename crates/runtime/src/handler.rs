@@ -117,12 +117,13 @@ impl Handlers {
         self.names.lock().expect("nothing panics under this lock")[handler.0 as usize].clone()
     }
 
-    /// Most events of a color that run in one go after an event of `handler` was posted on it.
+    /// Most events of a color that run in one go after an event of `handler` was posted on it: `usual`, unless the handler says
+    /// otherwise, and never more than `left`.
     #[inline]
-    pub(crate) fn batch(&self, handler: HandlerIndex, of_turn: usize) -> usize {
+    pub(crate) fn batch(&self, handler: HandlerIndex, usual: usize, left: usize) -> usize {
         match self.rules(handler).batch.load(Ordering::Relaxed) {
-            0 => of_turn,
-            batch => batch.min(of_turn),
+            0 => usual,
+            batch => batch.min(left),
         }
     }
 

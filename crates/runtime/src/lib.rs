@@ -38,7 +38,8 @@
 //!
 //! # Bounds
 //!
-//! Each is a field of [`Limits`] or [`DriverOptions`], with what happens when it is reached.
+//! Each is a field of [`Limits`], [`DriverOptions`] or [`TurnLimits`], with what happens when it is reached; beside them there are
+//! [`CLASSES_MAX`] classes and [`NEAR_MAX`] neighbours of a core.
 
 mod blocking;
 mod body;

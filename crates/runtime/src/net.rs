@@ -51,7 +51,8 @@ fn poll_on<R>(home: Home, f: impl FnOnce(&mut Driver) -> Poll<io::Result<R>>) ->
     on_driver(home, f).unwrap_or_else(|off| Poll::Ready(Err(off.into())))
 }
 
-/// A listening socket.
+/// A listening socket, of the core that made it: the color that did stays there from then on, and on other cores every call that may fail does
+/// so, with [`OffCore`](crate::OffCore).
 #[derive(Debug)]
 pub struct TcpListener {
     home: Home,
@@ -109,7 +110,8 @@ impl Drop for TcpListener {
 /// often than the last.
 const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
 
-/// A connected socket.
+/// A connected socket, of the core that made it: the color that did stays there from then on, and on other cores every call that may fail does
+/// so, with [`OffCore`](crate::OffCore).
 #[derive(Debug)]
 pub struct TcpStream {
     home: Home,

@@ -176,6 +176,10 @@ impl Shared {
         })
     }
 
+    pub(crate) fn indices(&self) -> impl ExactSizeIterator<Item = CoreIndex> + use<> {
+        (0..self.cores.len() as u32).map(CoreIndex)
+    }
+
     pub(crate) fn core(&self, index: u32) -> &CoreShared {
         &self.cores[index as usize]
     }
@@ -299,6 +303,17 @@ impl Shared {
         if let Some(kin) = kin {
             ready.set_kin(slot, kin);
         }
+    }
+
+    /// Whether a color may be sent from one core to another, for all the policy says: not in Libasync-SMP's order, in which its entries
+    /// would stay behind.
+    pub(crate) fn sends_colors(&self, from: CoreIndex, to: CoreIndex) -> bool {
+        self.stealing != Stealing::Anything && !self.keeps_apart(from, to)
+    }
+
+    /// Whether no color goes from one of these cores to the other, whose node is another.
+    pub(crate) fn keeps_apart(&self, from: CoreIndex, to: CoreIndex) -> bool {
+        self.policy.keeps_nodes_apart() && self.layout.node(from) != self.layout.node(to)
     }
 
     /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event

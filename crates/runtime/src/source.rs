@@ -1,7 +1,8 @@
 //! Waiting for any other descriptor to become readable: inotify, pipes, signals.
 
 use crate::{
-    core::Home,
+    core::{Home, current},
+    error::OffCore,
     net::{home, on_driver},
 };
 use std::{
@@ -12,7 +13,8 @@ use std::{
 };
 use vermeil_io::SourceKey;
 
-/// A descriptor that a task of this core waits on.
+/// A descriptor that tasks of this core wait on: the color that made it stays here from then on, and on other cores every call fails
+/// with [`OffCore`](crate::OffCore).
 #[derive(Debug)]
 pub struct Source {
     home: Home,
@@ -44,7 +46,7 @@ impl Source {
     /// # Errors
     /// Off a core.
     pub fn tells_every_watcher() -> io::Result<bool> {
-        Ok(on_driver(home()?, |driver| driver.tells_every_watcher())?)
+        current(|core| core.driver.borrow().tells_every_watcher()).ok_or_else(|| OffCore.into())
     }
 
     /// Lets `f` look at the descriptor.

@@ -90,22 +90,23 @@ impl Spec {
         self
     }
 
-    /// Where it may run, if it has colors of its own: with [`Exclusion::Color`] the events' colors say.
+    /// Where it may run, if it has colors of its own: with [`Exclusion::Color`] the events' colors say, with [`Exclusion::Group`]
+    /// the group's.
     pub fn place(mut self, place: Place) -> Self {
         self.place = place;
         self
     }
 
-    /// Most events of a color that run in one go when the last one posted is this handler's, at least 1. Default: the
-    /// turn's [`crate::TurnLimits::batch_events`].
+    /// Most events of a color that run in one go when the last one posted is this handler's, at least 1 and at most what is left of
+    /// the turn ([`crate::TurnLimits::turn_events`]). Default: the turn's [`crate::TurnLimits::batch_events`].
     pub fn batch(mut self, events: usize) -> Self {
         self.batch_events = NonZeroUsize::new(events.max(1));
         self
     }
 
     /// An empty color that an event of this handler is posted to waits for company: until it has `events`, or an event of
-    /// another handler comes, but no longer than `time`. One run of a batch then does what many would, as one write for several
-    /// records. Default: nobody waits.
+    /// another handler comes, but no longer than `time`. They run one after the other then, on caches that the first has warmed: as
+    /// many in one go as [`batch`](Self::batch) says. Default: nobody waits.
     pub fn gather(mut self, events: usize, time: Duration) -> Self {
         let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.gather = (events > 1).then_some(Gather { events, within_ns });

@@ -81,9 +81,7 @@ impl Shared {
 
     /// Whether `color` may be taken to `core`.
     pub(crate) fn may_go(&self, color: &Head, core: CoreIndex) -> bool {
-        let apart = self.policy.keeps_nodes_apart()
-            && self.layout.node(CoreIndex(color.core())) != self.layout.node(core);
-        !apart && color.about.may_move() && color.about.allows(core)
+        !self.keeps_apart(CoreIndex(color.core()), core) && color.about.may_move() && color.about.allows(core)
     }
 
     /// `color` as whoever would take it over `distance` weighs it, when its core looks like `owner`.

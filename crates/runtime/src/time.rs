@@ -1,7 +1,7 @@
 //! Sleeping and time limits for tasks.
 
 use crate::{
-    core::{Home, current},
+    core::{Core, Home, current},
     timers::{NEVER, Timer},
 };
 use std::{
@@ -48,7 +48,7 @@ impl Sleep {
     /// # Panics
     /// Off a core.
     pub fn set(&mut self, duration: Duration) {
-        let now_ns = current(|core| core.now_ns()).expect("a sleep needs a core of a runtime");
+        let now_ns = current(Core::right_now_ns).expect("a sleep needs a core of a runtime");
         let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
         self.deadline_ns = now_ns.saturating_add(duration_ns);
         if let Some((_, timer)) = &self.timer {

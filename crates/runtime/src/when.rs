@@ -3,7 +3,7 @@
 //! Each color gets an event that holds it; the one that comes last runs the code and lets all go on. Deadlock would need two
 //! meetings that stand in different orders on two colors: all events of a meeting are queued under one lock, so meetings
 //! stand in the same order everywhere (the two-phase queueing of Behaviour-Oriented Concurrency, Cheeseman et al., OOPSLA
-//! 2023). Tested in `tests/model.rs`; the holding in the queue's `model/together.rs`.
+//! 2023). Tested in `tests/meeting.rs`; the holding in the queue's `model/together.rs`.
 
 use crate::{
     Color, Task,
@@ -32,8 +32,6 @@ pub(crate) struct Meeting {
     missing: AtomicUsize,
     held: Mutex<Vec<Held<About>>>,
     body: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// The core that one of the colors must run on.
-    home: Option<CoreIndex>,
     /// The core among whose posted events it counts.
     counted: u32,
     handle: Handle,
@@ -58,9 +56,12 @@ impl Handle {
     /// Runs `body` once on all of these colors at the same time: after everything posted on each before, beside nothing of
     /// any. State of each of them is reached in it.
     ///
+    /// It runs on a core where each of them may live, whatever the policy. Sockets are used on the core that made them: a socket
+    /// that it makes takes its colors there, unless policy `libasync`, or `ncopy` between nodes, has them stay; and where those have
+    /// sockets on several cores already, those of one can be used.
+    ///
     /// # Panics
-    /// When a color belongs to another runtime, there is none, or two of them are tied to different cores: no core could run
-    /// it.
+    /// When a color belongs to another runtime, there is none, or no core is allowed to all of them.
     pub fn when<T: Send + 'static>(
         &self,
         colors: &[&Color],
@@ -70,8 +71,13 @@ impl Handle {
         colors.sort_by_key(|color| color.id());
         colors.dedup_by_key(|color| color.id());
         assert!(!colors.is_empty(), "`when` needs a color");
-        let homes: Vec<_> = colors.iter().filter_map(|color| home(color)).collect();
-        assert!(homes.windows(2).all(|pair| pair[0] == pair[1]), "colors tied to different cores never meet");
+        // All of it before the first is queued: a color that waits for one that is not, waits for ever.
+        assert!(
+            colors.iter().all(|color| self.shared.is_of(&color.shared)),
+            "a color belongs to another runtime"
+        );
+        let allows = |core| colors.iter().all(|color| color.queue.about.allows(core));
+        assert!(self.shared.indices().any(allows), "colors that no core may run together never meet");
         let outcome: Pin<Arc<Outcome<T>>> = Arc::pin(Outcome::default());
         let done = Ends(outcome.clone());
         // Counted as a posted event: a runtime that drains waits for it.
@@ -81,22 +87,15 @@ impl Handle {
             missing: AtomicUsize::new(colors.len()),
             held: Mutex::default(),
             body: Mutex::new(Some(Box::new(move || done.0.complete(run_contained(body))))),
-            home: homes.first().copied(),
             counted,
             handle: self.clone(),
         });
         let _one_order = self.shared.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         for color in colors {
-            assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
             color.push(TASKS, Event::once(Arrive(meeting.clone())));
         }
         Task::of(outcome)
     }
-}
-
-/// The core that a color cannot leave.
-fn home(color: &Color) -> Option<CoreIndex> {
-    (!color.queue.about.may_move()).then(|| color.core())
 }
 
 /// Holds its color for a meeting.
@@ -127,26 +126,54 @@ impl Core {
         if meeting.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        match meeting.home {
-            Some(home) if home != self.index => {
-                let there = meeting.handle.new_color(Seat::Lives(Placement::Core(home)));
-                there.push(TASKS, Event::once(Meet(meeting)));
-            }
-            _ => self.meet(&meeting),
+        let place = self.place_of(&meeting.held.lock().expect("nothing panics under this lock"));
+        if place == self.index {
+            self.meet(&meeting);
+        } else {
+            let there = meeting.handle.new_color(Seat::Lives(Placement::Core(place)));
+            there.push(TASKS, Event::once(Meet(meeting)));
         }
+    }
+
+    /// Where all of these may run: where the sockets of most are, and of such cores this one, or else the nearest.
+    fn place_of(&self, held: &[Held<About>]) -> CoreIndex {
+        let allowed = |core| held.iter().all(|held| held.color().about.allows(core));
+        let elsewhere = |core: CoreIndex| {
+            let bound = held.iter().map(|held| held.color()).filter(|color| color.about.is_bound());
+            bound.filter(|color| color.core() != core.0).count()
+        };
+        if allowed(self.index) && elsewhere(self.index) == 0 {
+            return self.index;
+        }
+        let far = |core: CoreIndex| (core != self.index, self.shared.layout.distance(self.index, core));
+        let place = self.shared.indices().filter(|core| allowed(*core));
+        place.min_by_key(|core| (elsewhere(*core), far(*core))).expect("looked for when it was called")
     }
 
     fn meet(&self, meeting: &Meeting) {
         let held = mem::take(&mut *meeting.held.lock().expect("nothing panics under this lock"));
         let body = meeting.body.lock().expect("nothing panics under this lock").take();
-        let (panicked, colors) = run_together(held, body.expect("a meeting takes place once"));
-        if panicked {
+        if run_together(&held, body.expect("a meeting takes place once")) {
             add(&self.mine().counters.panics, 1);
         }
-        for color in colors {
-            if let Activation::Again(token) = color {
+        if self.take_driver_use() {
+            held.iter().for_each(|held| self.keep_here(held));
+        }
+        for color in held {
+            if let Activation::Again(token) = color.release() {
                 self.shared.schedule(token, 0);
             }
+        }
+    }
+
+    /// What has met has made a socket here: the color stays with it, where it may and the policy has it come.
+    fn keep_here(&self, color: &Held<About>) {
+        let about = &color.color().about;
+        let core = CoreIndex(color.color().core());
+        let comes = core == self.index || self.shared.sends_colors(core, self.index);
+        if comes && about.allows(self.index) && !about.is_bound() {
+            about.bind_to_driver();
+            color.move_to(self.index.0);
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
-    /// The handler's name; polls of tasks are the handler `task`.
+    /// The handler's name; polls of tasks are `task` and the function that the task's future comes from.
     pub handler: String,
     /// The color's number: events with the same one never overlapped.
     pub color: u64,

@@ -38,10 +38,12 @@ pub struct Seen {
 /// What a core does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Run the oldest ready color, at most so many events.
+    /// Run the oldest ready color.
     Run {
-        /// Most events of this activation.
+        /// Most events of this activation, unless its handler says otherwise.
         batch: usize,
+        /// Most events in any case: what is left of the turn.
+        left: usize,
     },
     /// Hand over and take in I/O without waiting, fire timers, then ask again.
     Poll,
@@ -79,7 +81,7 @@ impl Turn {
             Seen { ready: 0, stopping: false } => Step::Park,
             Seen { stopping: true, .. } if left == 0 => Step::Stop,
             _ if left == 0 => Step::Poll,
-            _ => Step::Run { batch: self.limits.batch_events.clamp(1, left) },
+            _ => Step::Run { batch: self.limits.batch_events.clamp(1, left), left },
         }
     }
 
@@ -116,14 +118,14 @@ mod tests {
     fn a_busy_core_still_looks_at_its_io() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);
         let mut ran = 0;
-        while let Step::Run { batch } = turn.next(Seen { ready: 1, stopping: false }) {
+        while let Step::Run { batch, .. } = turn.next(Seen { ready: 1, stopping: false }) {
             turn.ran(batch);
             ran += batch;
         }
         assert_eq!(ran, LIMITS.turn_events);
         assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Poll);
         turn.polled();
-        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 4 });
+        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 4, left: 10 });
     }
 
     /// One color with long events kept its core from its I/O for as many of them as a turn has.
@@ -153,7 +155,7 @@ mod tests {
     #[test]
     fn a_turn_runs_something_whatever_the_limits() {
         let turn = Turn::new(TurnLimits { batch_events: 0, turn_events: 0 }, Stealing::Never);
-        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 1 });
+        assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 1, left: 1 });
     }
 
     #[test]

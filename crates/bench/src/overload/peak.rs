@@ -11,7 +11,8 @@ pub(super) type Round = Vec<(u32, f64)>;
 
 /// The pace of the machine in a round: the mean of what the floor answered where more was offered than it can serve.
 pub(super) fn pace(floor: &Round) -> f64 {
-    let over: Vec<f64> = floor.iter().filter(|(offered, _)| *offered > 100).map(|(_, rate)| *rate).collect();
+    let over: Vec<f64> =
+        floor.iter().filter(|(offered, _)| super::is_overload(offered)).map(|(_, rate)| *rate).collect();
     over.iter().sum::<f64>() / over.len().max(1) as f64
 }
 

@@ -18,7 +18,8 @@ that loses nothing shows 96 %. The lowest and the highest round stand beside it.
 included. The *floor* is a loop that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections: it refuses \
 nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine; *of the floor's* compares the part of the peak with the \
 floor's in the same round. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
-tenth of a second. The first second of an overload is not counted. Each server is started once in a round and has answered one request before: where its memory lies is the same at all levels. A run in \
+tenth of a second of four. Above 100 % *good* comes from another run, in which the four levels follow one another in changing order, two seconds each, \
+four times: so each has its part of every moment of the machine. The first second of a level is not counted. Each server is started once in a round and has answered one request before: where its memory lies is the same at all levels. A run in \
 which one request in a hundred began 100 ms late or more, or the hypervisor took more than 2 % of the machine's time, is repeated, twice at most. *Recovered* is how long after the overload half of the \
 capacity, which is offered then, is served again. Every number is the median of interleaved rounds.
 

@@ -8,6 +8,7 @@ use vermeil_load::report::Record;
 use super::Subject;
 use super::peak::Round;
 use super::quota::Quota;
+use super::turns::Turns;
 use crate::load::recorded;
 use crate::machine::Cpus;
 use crate::measure::CpuTime;
@@ -93,8 +94,8 @@ impl<'a> Bench<'a> {
         self.quota.as_ref().map_or_else(|| "a whole cpu".into(), |_| Quota::describe())
     }
 
-    /// Every level of overload on every server, one after the other at each level; gives what each server answered. A server lives for a
-    /// round: where its memory lies in the caches makes a tenth of its pace, and should be the same at all levels.
+    /// Every level on every server, one after the other at each level, then all overloads in turns; gives what each server answered. A
+    /// server lives for a round: where its memory lies in the caches makes a tenth of its pace, and should be the same at all levels.
     pub(super) fn round(&self, subjects: &[Subject], points: &mut Points) -> Result<Vec<(Subject, Round)>> {
         let servers: Vec<_> = subjects.iter().map(|&subject| self.start(subject)).collect::<Result<_>>()?;
         let capacities = self.capacities(&servers)?;
@@ -104,7 +105,16 @@ impl<'a> Bench<'a> {
                 self.stop.check()?;
                 let sample = self.level(server, capacity, offered)?;
                 sample.keep(server.subject, capacity, offered, points);
-                round.push((offered, sample.good_per_s));
+                if !super::is_overload(&offered) {
+                    round.push((offered, sample.good_per_s));
+                }
+            }
+        }
+        for ((server, (_, round)), &capacity) in servers.iter().zip(&mut good).zip(&capacities) {
+            self.stop.check()?;
+            round.extend(self.in_turns(server, capacity)?);
+            for &(offered, good_per_s) in &*round {
+                points.push(key(server.subject, offered, "good_per_s", "req/s"), good_per_s);
             }
         }
         servers.into_iter().try_for_each(|server| server.process.stop())?;
@@ -124,21 +134,42 @@ impl<'a> Bench<'a> {
     }
 
     fn level(&self, server: &Serving, capacity: f64, offered: u32) -> Result<Sample> {
-        let run = || server.while_it_ran(|| self.overload(server.address, capacity, offered));
-        let (mut record, mut ran) = run()?;
         let name = server.subject.name();
-        for _ in 0..AGAIN_MAX {
-            let Some(why) = not_valid(&record) else { break };
-            eprintln!("{offered:>4} %  {name:<8} not counted: {why}; again");
-            self.stop.check()?;
-            (record, ran) = run()?;
-        }
+        let run = || server.while_it_ran(|| self.overload(server.address, capacity, offered));
+        let (record, ran) = self.until_valid(&format!("{offered:>4} %  {name:<8}"), run)?;
         let sample = Sample::of(&record, super::phases(self.options.size).0, capacity / 2.0, ran);
         eprintln!(
             "{offered:>4} %  {name:<8} capacity {capacity:>6.0}/s  good {:>6.0}/s  {:>5.1} µs each  p99 {:>6.0} ms  recovered after {:.1} s",
             sample.good_per_s, sample.cpu_us, sample.p99_ms, sample.recovery_s
         );
         Ok(sample)
+    }
+
+    /// All overloads in turns on one server.
+    fn in_turns(&self, server: &Serving, capacity: f64) -> Result<Round> {
+        let turns = Turns::of(self.options.size);
+        let levels = super::offered(self.options.size).iter().copied();
+        let levels: Vec<u32> = levels.filter(super::is_overload).collect();
+        let (steps, lasts) = turns.schedule(&levels, capacity);
+        let what = format!("in turns {:<8}", server.subject.name());
+        let (record, ()) =
+            self.until_valid(&what, || Ok((self.offer(server.address, &steps, lasts)?, ())))?;
+        let good = turns.good_per_s(&levels, &record.course);
+        let text: Vec<_> = good.iter().map(|(offered, good)| format!("{offered} % {good:.0}/s")).collect();
+        eprintln!("{what} {}", text.join("  "));
+        Ok(good)
+    }
+
+    /// Does `run` again, some times, while what offered the load or the machine was not there.
+    fn until_valid<T>(&self, what: &str, run: impl Fn() -> Result<(Record, T)>) -> Result<(Record, T)> {
+        let mut found = run()?;
+        for _ in 0..AGAIN_MAX {
+            let Some(why) = not_valid(&found.0) else { break };
+            eprintln!("{what} not counted: {why}; again");
+            self.stop.check()?;
+            found = run()?;
+        }
+        Ok(found)
     }
 
     /// Starts a subject, which has answered a request then.
@@ -186,8 +217,13 @@ impl<'a> Bench<'a> {
         let rate = capacity * f64::from(offered) / 100.0;
         let half = capacity / 2.0;
         let steps = format!("steps:{}ms@{rate:.1},{}ms@{half:.1}", over.as_millis(), after.as_millis());
-        let whole = format!("{}ms", (over + after).as_millis());
-        self.load(address, &["-c", UNDER_WAY_MAX, "-d", &whole, "--rate", &steps, "--timeout", PATIENCE])
+        self.offer(address, &steps, over + after)
+    }
+
+    /// An open loop whose rates are these `steps`.
+    fn offer(&self, address: SocketAddr, steps: &str, lasts: Duration) -> Result<Record> {
+        let lasts = format!("{}ms", lasts.as_millis());
+        self.load(address, &["-c", UNDER_WAY_MAX, "-d", &lasts, "--rate", steps, "--timeout", PATIENCE])
     }
 
     fn load(&self, address: SocketAddr, arguments: &[&str]) -> Result<Record> {
@@ -251,7 +287,6 @@ impl Sample {
         for (metric, unit, value) in [
             ("capacity_per_s", "req/s", capacity),
             ("offered_per_s", "req/s", capacity * f64::from(offered) / 100.0),
-            ("good_per_s", "req/s", self.good_per_s),
             ("cpu_us", "µs", self.cpu_us),
             ("p99_ms", "ms", self.p99_ms),
             ("recovery_s", "s", self.recovery_s),

@@ -33,9 +33,10 @@ fn a_held_color_waits_for_its_release() {
         let (other, late) = (color.clone(), note(1));
         let thread = thread::spawn(move || run_out(other.push(Event::once(late))));
         let first = note(0);
-        let (_, after) = run_together(vec![held], || first.run());
-        for next in after {
-            if let Activation::Again(token) = next {
+        let held = [held];
+        run_together(&held, || first.run());
+        for held in held {
+            if let Activation::Again(token) = held.release() {
                 run_out(Some(token));
             }
         }

@@ -35,11 +35,12 @@ impl Core {
         })
     }
 
-    /// Takes up the next color, and what follows it, for at most `batch` events; gives how many ran.
-    pub(super) fn run_colors(&self, batch: usize) -> usize {
+    /// Takes up the next color, and what follows it, for at most `batch` events, or what its handler says of the `left`; gives how many
+    /// ran.
+    pub(super) fn run_colors(&self, batch: usize, left: usize) -> usize {
         let (mut next, mut all) = (self.next_color(), 0);
         while let Some(token) = next {
-            all += self.run_color(token, batch - all);
+            all += self.run_color(token, batch - all, left - all);
             if all >= batch || self.expired.get() {
                 self.close_succession();
             }
@@ -56,10 +57,10 @@ impl Core {
         }
     }
 
-    /// Runs at most `batch` events of a color; gives how many.
-    fn run_color(&self, mut token: Token, batch: usize) -> usize {
+    /// Runs at most `batch` events of a color, or as many of `left` as its handler says; gives how many.
+    fn run_color(&self, mut token: Token, batch: usize, left: usize) -> usize {
         let mine = self.mine();
-        let batch = self.shared.handlers.batch(token.color().about.handler(), batch);
+        let batch = self.shared.handlers.batch(token.color().about.handler(), batch, left);
         let batch = self.shared.batch(batch);
         let color = Some(token.color().id());
         self.after.set(if self.ran_last.replace(color) == color { After::Own } else { After::Others });
@@ -223,7 +224,7 @@ impl Core {
     #[inline]
     fn after(&self, color: &Head, handler: HandlerIndex) -> ControlFlow<()> {
         add(&self.mine().handlers[handler.0 as usize].runs, 1);
-        if self.uses_driver.take() {
+        if self.take_driver_use() {
             color.about.bind_to_driver();
         }
         ControlFlow::Continue(())

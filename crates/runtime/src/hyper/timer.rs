@@ -8,8 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// hyper's time limits on a core's timers. As those, a limit counts from the core's last look at the clock, so it may
-/// end early by what the core's turn has lasted: a millisecond at most, unless a handler blocks.
+/// hyper's time limits on a core's timers.
 ///
 /// Its functions, and the futures they give, are for a core of a runtime; elsewhere they panic.
 #[derive(Clone, Copy, Debug, Default)]

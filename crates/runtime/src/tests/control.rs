@@ -1,20 +1,18 @@
 //! Placement: plans put handlers where they say, moves lose and disturb nothing, controllers see every core.
 
-use super::{PATIENCE, eventually};
-use crate::{Colored, CoreIndex, Exclusion, Handle, Handler, PlanName, Policy, Runtime, Spec, core_index};
+use super::{PATIENCE, eventually, four_cores};
+use crate::{
+    Colored, CoreIndex, Exclusion, Handle, Handler, PlanName, Policy, Runtime, Spec, TcpListener, core_index,
+    yield_now,
+};
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
-
-fn four_cores(policy: Policy) -> Runtime {
-    let allowed = vermeil_io::current_affinity();
-    let cpus = (0..4).map(|core| allowed[core % allowed.len()]);
-    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
-}
+use vermeil_io::{ListenOptions, listen};
 
 /// `stages` handlers, each with a color of its own, that hand a number on; the last counts it. What each ran on is noted.
 struct Pipeline {
@@ -111,6 +109,35 @@ fn a_color_that_is_sent_around_loses_nothing() {
         assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0, "{policy}");
         assert_eq!(wrong.load(Ordering::Relaxed), 0, "{policy}");
     }
+}
+
+/// A plan sent a color away from the socket that it had opened.
+#[test]
+fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
+    let runtime = four_cores(Policy::None);
+    let handle = runtime.handle();
+    let color = handle.color();
+    let (looks, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (looked, ends) = (looks.clone(), over.clone());
+    let task = handle.spawn_on(&color, async move {
+        let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default())?;
+        let listener = TcpListener::new(socket)?;
+        while !ends.load(Ordering::Relaxed) {
+            yield_now().await;
+            listener.with_fd(|_| ())?;
+            looked.fetch_add(1, Ordering::Relaxed);
+        }
+        std::io::Result::Ok(())
+    });
+    eventually("it has opened its socket", || color.queue.about.is_bound());
+    for number in 0..40 {
+        let before = looks.load(Ordering::Relaxed);
+        handle.shared.relocate(&color, CoreIndex(number % 4));
+        eventually("it goes on", || looks.load(Ordering::Relaxed) > before + 1);
+    }
+    over.store(true, Ordering::Relaxed);
+    task.wait().expect("it ends").expect("its socket is on its core");
+    runtime.shutdown(PATIENCE);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Handlers: order and exclusion under many producers, bounds, counters, panics.
 
-use super::{eventually, runtime, runtime_with};
-use crate::{Colored, Limits};
+use super::{PATIENCE, eventually, runtime, runtime_with};
+use crate::{Colored, Limits, Runtime, Spec};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -95,4 +95,30 @@ fn a_panic_ends_its_event_and_nothing_else() {
     let snapshot = handle.snapshot();
     assert_eq!((snapshot.handlers[1].runs, snapshot.handlers[1].panics), (2, 1));
     assert_eq!(snapshot.cores.iter().map(|core| core.panics).sum::<u64>(), 1);
+}
+
+/// What a handler said was cut to what others run.
+#[test]
+fn a_batch_may_be_larger_than_usual() {
+    let allowed = vermeil_io::current_affinity();
+    let runtime = Runtime::builder().cpus([allowed[0]]).build().expect("a runtime starts");
+    let handle = runtime.handle();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let many = handle.handler(Spec::new("many").batch(64), {
+        let ran = ran.clone();
+        move |()| {
+            ran.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let color = handle.color();
+    let posts = handle.handler("posts", move |()| (0..64).for_each(|_| many.post(&color, ()).expect("few")));
+    let counts = || {
+        let core = &handle.snapshot().cores[0];
+        (core.events, core.activations)
+    };
+    let before = counts();
+    posts.send(()).expect("below the bound");
+    eventually("all have run", || ran.load(Ordering::Relaxed) == 64 && counts().0 == before.0 + 65);
+    assert_eq!(counts().1 - before.1, 2);
+    runtime.shutdown(PATIENCE);
 }

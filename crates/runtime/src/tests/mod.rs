@@ -3,6 +3,7 @@
 mod board;
 mod control;
 mod handler;
+mod meeting;
 mod model;
 mod net;
 mod observed;
@@ -11,7 +12,7 @@ mod succession;
 mod task;
 mod time;
 
-use crate::{DriverOptions, IoChoice, Limits, Runtime};
+use crate::{DriverOptions, IoChoice, Limits, Policy, Runtime};
 use std::time::{Duration, Instant};
 
 /// Longest a test waits for what must happen.
@@ -29,6 +30,13 @@ pub(crate) fn runtime_with(limits: Limits) -> Runtime {
         .limits(limits)
         .build()
         .expect("a runtime starts")
+}
+
+/// Four cores, on as many cpus as there are.
+pub(crate) fn four_cores(policy: Policy) -> Runtime {
+    let allowed = vermeil_io::current_affinity();
+    let cpus = (0..4).map(|core| allowed[core % allowed.len()]);
+    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
 }
 
 /// One single-core runtime per driver that this machine offers.

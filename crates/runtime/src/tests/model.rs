@@ -1,6 +1,6 @@
-//! The programming model: exclusion by handler and group, colors by key, hopping, meetings, placement.
+//! The programming model: exclusion by handler and group, colors by key, hopping, placement.
 
-use super::{PATIENCE, eventually, runtime};
+use super::{PATIENCE, eventually, four_cores, runtime};
 use crate::{
     Class, Color, Colored, CoreIndex, Exclusion, Handle, Handler, Place, Policy, Runtime, Spec, Task,
     core_index, current_color, hop, sleep, yield_now,
@@ -13,12 +13,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-
-fn four_cores(policy: Policy) -> Runtime {
-    let allowed = vermeil_io::current_affinity();
-    let cpus = (0..4).map(|core| allowed[core % allowed.len()]);
-    Runtime::builder().cpus(cpus).policy(policy).build().expect("a runtime starts")
-}
 
 /// How many are inside at once, at most.
 #[derive(Default)]
@@ -293,88 +287,4 @@ fn a_task_hops_to_another_color_and_back() {
             assert_eq!(rounds, (0..=10).collect::<Vec<_>>());
         }
     }
-}
-
-/// Transfers between accounts, each with a color, while each account is also used alone: money is neither made nor lost.
-#[test]
-fn meetings_have_all_their_colors_and_never_lock_up() {
-    const ACCOUNTS: usize = 6;
-    const TRANSFERS: usize = 60;
-    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely] {
-        let runtime = four_cores(policy.clone());
-        let handle = runtime.handle();
-        let accounts: Arc<Vec<_>> = Arc::new(
-            (0..ACCOUNTS)
-                .map(|_| {
-                    let color = handle.color();
-                    let balance = Arc::new(Colored::new(color.id(), 100i64));
-                    (color, balance)
-                })
-                .collect(),
-        );
-        let interest =
-            handle.handler("look", |balance: Arc<Colored<i64>>| balance.with(|balance| *balance += 0));
-        std::thread::scope(|scope| {
-            for start in 0..3 {
-                let (accounts, handle) = (accounts.clone(), handle.clone());
-                scope.spawn(move || {
-                    let mut transfers = Vec::new();
-                    for step in 0..TRANSFERS {
-                        let (from, to) = ((start + step) % ACCOUNTS, (start * 2 + step * 3 + 1) % ACCOUNTS);
-                        let (a, b) = (accounts[from].1.clone(), accounts[to].1.clone());
-                        interest.post(&accounts[to].0, b.clone()).expect("below the bound");
-                        transfers.push(handle.when(&[&accounts[from].0, &accounts[to].0], move || {
-                            a.with(|a| *a -= 7);
-                            b.with(|b| *b += 7);
-                        }));
-                    }
-                    for transfer in transfers {
-                        transfer.wait().expect("takes place");
-                    }
-                });
-            }
-        });
-        runtime.shutdown(PATIENCE);
-        let accounts = Arc::into_inner(accounts).expect("all have ended");
-        let sum: i64 =
-            accounts.into_iter().map(|(_, balance)| Arc::into_inner(balance).unwrap().into_inner()).sum();
-        assert_eq!(sum, 100 * ACCOUNTS as i64, "{policy}");
-    }
-}
-
-#[test]
-fn a_meeting_stands_in_the_order_of_posting_on_each_color() {
-    let runtime = four_cores(Policy::Adaptive);
-    let handle = runtime.handle();
-    let (first, second) = (handle.color(), handle.color_at(&Place::Core(CoreIndex(2))));
-    let journal = Arc::new(Mutex::new(Vec::new()));
-    let note = handle.handler("note", {
-        let journal = journal.clone();
-        move |what: &'static str| journal.lock().unwrap().push(what)
-    });
-    note.post(&first, "before, first").unwrap();
-    note.post(&second, "before, second").unwrap();
-    let both = journal.clone();
-    let met = handle.when(&[&second, &first, &first], move || {
-        both.lock().unwrap().push("both");
-        core_index()
-    });
-    note.post(&first, "after, first").unwrap();
-    note.post(&second, "after, second").unwrap();
-    assert_eq!(met.wait().expect("takes place"), Some(CoreIndex(2)), "where the tied color is");
-    eventually("all ran", || journal.lock().unwrap().len() == 5);
-    let order: Vec<_> = journal.lock().unwrap().iter().map(|what| &what[..2]).collect();
-    assert_eq!(order, ["be", "be", "bo", "af", "af"]);
-    runtime.shutdown(PATIENCE);
-}
-
-#[test]
-fn a_panic_in_a_meeting_ends_nothing_else() {
-    let runtime = four_cores(Policy::Adaptive);
-    let handle = runtime.handle();
-    let (first, second) = (handle.color(), handle.color());
-    let failed = handle.when(&[&first, &second], || panic!("planted"));
-    assert!(failed.wait().is_err());
-    assert_eq!(handle.when(&[&first, &second], || 7).wait(), Ok(7));
-    runtime.shutdown(PATIENCE);
 }

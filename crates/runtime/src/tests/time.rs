@@ -2,7 +2,10 @@
 
 use super::runtime;
 use crate::{Sleep, Timeout, now_ms, sleep, yield_now};
-use std::{future::pending, time::Duration};
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
 
 #[test]
 fn sleeps_end_in_the_order_of_their_deadlines() {
@@ -48,4 +51,19 @@ fn a_limit_ends_what_takes_too_long_and_can_be_used_again() {
         assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
     });
     task.wait().unwrap();
+}
+
+/// What was counted from the core's last look at its timers was over before it began.
+#[test]
+fn a_sleep_counts_from_now_however_long_its_task_has_run() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let task = handle.spawn(async {
+        std::thread::sleep(Duration::from_millis(30));
+        let before = Instant::now();
+        sleep(Duration::from_millis(10)).await;
+        before.elapsed()
+    });
+    let slept = task.wait().unwrap();
+    assert!(slept >= Duration::from_millis(10), "{slept:?}");
 }

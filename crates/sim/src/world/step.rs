@@ -56,7 +56,7 @@ impl<W: Watch> World<W> {
             let state = self.core(core);
             let seen = Seen { ready: usize::from(state.ready.has_work()), stopping: false };
             match state.turn.next(seen) {
-                Step::Run { batch } => {
+                Step::Run { batch, .. } => {
                     self.lock(core, core, 0, &mut at_ns);
                     if let Some(color) = self.core(core).ready.pop_at(at_ns) {
                         self.gauge(core);

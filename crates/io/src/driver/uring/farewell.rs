@@ -35,10 +35,11 @@ impl Drop for Uring {
 }
 
 impl Uring {
+    /// Cancels what is under way, and closes what is not needed to take in how it ends.
     fn close_everything(&mut self) {
         let shared = &mut self.shared;
         for (id, listener) in self.listeners.iter_mut() {
-            listener.close(id, shared);
+            listener.cancel(id, shared);
         }
         for (id, stream) in self.streams.iter_mut() {
             // Those with a send under way stay in the table, and the others may.

@@ -112,7 +112,7 @@ impl Listener {
         }
     }
 
-    fn suspend(&mut self, id: Id, shared: &mut Shared) {
+    pub(super) fn cancel(&mut self, id: Id, shared: &mut Shared) {
         if self.accepting == Accepting::Armed {
             self.accepting = Accepting::Suspending;
             shared.ring.cancel(id.pack(operation::ACCEPT), NOBODY.pack(operation::SILENT));
@@ -129,7 +129,7 @@ impl Listener {
         if completion.goes_on() {
             if self.accepted.len() >= shared.accepted_max {
                 self.crowded = true;
-                self.suspend(id, shared);
+                self.cancel(id, shared);
             }
         } else {
             self.accepting = Accepting::Idle;
@@ -150,7 +150,7 @@ impl Listener {
             self.finish(shared);
             self.waiter.wake();
         } else {
-            self.suspend(id, shared);
+            self.cancel(id, shared);
         }
     }
 

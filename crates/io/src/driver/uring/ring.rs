@@ -186,9 +186,10 @@ impl Ring {
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
-    /// Cancels everything.
+    /// Cancels everything; silent.
     pub(super) fn cancel_all(&mut self, user_data: u64) {
         let entry = opcode::AsyncCancel2::new(types::CancelBuilder::any().all()).build();
+        let entry = entry.flags(Flags::SKIP_SUCCESS);
         // SAFETY: no memory of ours is involved.
         unsafe { self.push(entry.user_data(user_data)) };
     }

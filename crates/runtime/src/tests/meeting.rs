@@ -1,0 +1,200 @@
+//! Code that has several colors at once: what it may touch, where it runs, and that nobody waits for ever.
+
+use super::{PATIENCE, eventually, four_cores};
+use crate::{Color, Colored, CoreIndex, Handle, Place, Policy, Source, core_index};
+use std::{
+    os::fd::OwnedFd,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+};
+
+/// Transfers between accounts, each with a color, while each account is also used alone: money is neither made nor lost.
+#[test]
+fn meetings_have_all_their_colors_and_never_lock_up() {
+    const ACCOUNTS: usize = 6;
+    const TRANSFERS: usize = 60;
+    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely] {
+        let runtime = four_cores(policy.clone());
+        let handle = runtime.handle();
+        let accounts: Arc<Vec<_>> = Arc::new(
+            (0..ACCOUNTS)
+                .map(|_| {
+                    let color = handle.color();
+                    let balance = Arc::new(Colored::new(color.id(), 100i64));
+                    (color, balance)
+                })
+                .collect(),
+        );
+        let interest =
+            handle.handler("look", |balance: Arc<Colored<i64>>| balance.with(|balance| *balance += 0));
+        std::thread::scope(|scope| {
+            for start in 0..3 {
+                let (accounts, handle) = (accounts.clone(), handle.clone());
+                scope.spawn(move || {
+                    let mut transfers = Vec::new();
+                    for step in 0..TRANSFERS {
+                        let (from, to) = ((start + step) % ACCOUNTS, (start * 2 + step * 3 + 1) % ACCOUNTS);
+                        let (a, b) = (accounts[from].1.clone(), accounts[to].1.clone());
+                        interest.post(&accounts[to].0, b.clone()).expect("below the bound");
+                        transfers.push(handle.when(&[&accounts[from].0, &accounts[to].0], move || {
+                            a.with(|a| *a -= 7);
+                            b.with(|b| *b += 7);
+                        }));
+                    }
+                    for transfer in transfers {
+                        transfer.wait().expect("takes place");
+                    }
+                });
+            }
+        });
+        runtime.shutdown(PATIENCE);
+        let accounts = Arc::into_inner(accounts).expect("all have ended");
+        let sum: i64 =
+            accounts.into_iter().map(|(_, balance)| Arc::into_inner(balance).unwrap().into_inner()).sum();
+        assert_eq!(sum, 100 * ACCOUNTS as i64, "{policy}");
+    }
+}
+
+#[test]
+fn a_meeting_stands_in_the_order_of_posting_on_each_color() {
+    let runtime = four_cores(Policy::Adaptive);
+    let handle = runtime.handle();
+    let (first, second) = (handle.color(), handle.color_at(&Place::Core(CoreIndex(2))));
+    let journal = Arc::new(Mutex::new(Vec::new()));
+    let note = handle.handler("note", {
+        let journal = journal.clone();
+        move |what: &'static str| journal.lock().unwrap().push(what)
+    });
+    note.post(&first, "before, first").unwrap();
+    note.post(&second, "before, second").unwrap();
+    let both = journal.clone();
+    let met = handle.when(&[&second, &first, &first], move || {
+        both.lock().unwrap().push("both");
+        core_index()
+    });
+    note.post(&first, "after, first").unwrap();
+    note.post(&second, "after, second").unwrap();
+    assert_eq!(met.wait().expect("takes place"), Some(CoreIndex(2)), "where the tied color is");
+    eventually("all ran", || journal.lock().unwrap().len() == 5);
+    let order: Vec<_> = journal.lock().unwrap().iter().map(|what| &what[..2]).collect();
+    assert_eq!(order, ["be", "be", "bo", "af", "af"]);
+    runtime.shutdown(PATIENCE);
+}
+
+#[test]
+fn a_panic_in_a_meeting_ends_nothing_else() {
+    let runtime = four_cores(Policy::Adaptive);
+    let handle = runtime.handle();
+    let (first, second) = (handle.color(), handle.color());
+    let failed = handle.when(&[&first, &second], || panic!("planted"));
+    assert!(failed.wait().is_err());
+    assert_eq!(handle.when(&[&first, &second], || 7).wait(), Ok(7));
+    runtime.shutdown(PATIENCE);
+}
+
+const POLICIES: [Policy; 4] = [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely];
+
+#[test]
+fn a_meeting_is_where_each_of_its_colors_may_be() {
+    let (odd, low) = ([1, 3].map(CoreIndex), [0, 1].map(CoreIndex));
+    for policy in POLICIES {
+        let runtime = four_cores(policy.clone());
+        let handle = runtime.handle();
+        let (odd, low) =
+            (handle.color_at(&Place::Cores(odd.into())), handle.color_at(&Place::Cores(low.into())));
+        let (third, follower) = (handle.color_on(CoreIndex(3)), handle.color_at(&Place::Producer));
+        for _ in 0..50 {
+            let free = handle.color();
+            let place =
+                |colors: &[_]| handle.when(colors, core_index).wait().expect("takes place").unwrap().0;
+            assert!([1, 3].contains(&place(&[&free, &odd])), "{policy}");
+            assert_eq!(place(&[&odd, &low, &follower]), 1, "{policy}");
+            assert_eq!(place(&[&follower, &third]), 3, "{policy}: who follows is nowhere at home");
+        }
+        runtime.shutdown(PATIENCE);
+    }
+}
+
+/// A color that has opened a socket on its core, which it may leave otherwise.
+fn with_socket(handle: &Handle) -> (Color, Arc<Colored<Option<Source>>>) {
+    let color = handle.color();
+    let kept = Arc::new(Colored::new(color.id(), None));
+    let keeps = kept.clone();
+    let opens = handle.spawn_on(&color, async move {
+        let (reader, _) = std::io::pipe().expect("pipes can be made");
+        keeps.with(|kept| *kept = Some(Source::new(OwnedFd::from(reader)).expect("the driver takes pipes")));
+    });
+    opens.wait().expect("ends");
+    (color, kept)
+}
+
+#[test]
+fn a_meeting_is_where_the_sockets_of_its_colors_are() {
+    for policy in POLICIES {
+        let runtime = four_cores(policy.clone());
+        let handle = runtime.handle();
+        let (one, socket) = with_socket(&handle);
+        let mut others = (0..64).map(|_| with_socket(&handle));
+        let (two, _two) = others.find(|(two, _)| two.core() != one.core()).expect("there are four cores");
+        for _ in 0..20 {
+            let free = handle.color();
+            let looks = socket.clone();
+            let met = handle.when(&[&free, &one], move || {
+                looks.with(|socket| socket.as_ref().is_some_and(|socket| socket.with_fd(|_| ()).is_ok()))
+            });
+            assert_eq!(met.wait(), Ok(true), "{policy}");
+            let place = handle.when(&[&handle.color(), &one, &two], core_index).wait();
+            let place = place.expect("takes place").expect("on a core");
+            assert!([one.core(), two.core()].contains(&place), "{policy}: where one of the sockets is");
+        }
+        runtime.shutdown(PATIENCE);
+    }
+}
+
+/// It was found out when some of the colors waited already, for ever.
+#[test]
+fn a_meeting_that_cannot_be_leaves_its_colors_alone() {
+    let (runtime, other) = (four_cores(Policy::Adaptive), four_cores(Policy::Adaptive));
+    let handle = runtime.handle();
+    let (first, second) = (handle.color_on(CoreIndex(1)), handle.color_on(CoreIndex(2)));
+    let stranger = other.handle().color();
+    for colors in [vec![&first, &second], vec![&first, &stranger], vec![]] {
+        assert!(catch_unwind(AssertUnwindSafe(|| handle.when(&colors, || ()))).is_err());
+    }
+    for color in [&first, &second] {
+        assert_eq!(handle.spawn_on(color, async { 1 }).wait(), Ok(1));
+    }
+    runtime.shutdown(PATIENCE);
+    other.shutdown(PATIENCE);
+}
+
+#[test]
+fn what_a_meeting_opens_its_colors_can_use_and_nobody_else_is_kept() {
+    for policy in [Policy::None, Policy::Adaptive, Policy::Mely] {
+        let runtime = four_cores(policy.clone());
+        let handle = runtime.handle();
+        let (first, second) = (handle.color_on(CoreIndex(1)), handle.color());
+        let opened = Arc::new(Colored::new(second.id(), None));
+        let keeps = opened.clone();
+        let met = handle.when(&[&first, &second], move || {
+            let (reader, writer) = std::io::pipe()?;
+            keeps.with(|kept| *kept = Some((Source::new(OwnedFd::from(reader)), writer)));
+            std::io::Result::Ok(())
+        });
+        met.wait().expect("takes place").expect("pipes can be made");
+        let bystander = handle.color_on(CoreIndex(1));
+        handle.spawn_on(&bystander, async {}).wait().expect("ends");
+        assert!(!bystander.queue.about.is_bound(), "{policy}: it runs next on that core");
+        eventually("it goes on", || second.core() == CoreIndex(1) && second.queue.about.is_bound());
+        let looks = opened.clone();
+        let used = handle.spawn_on(&second, async move {
+            looks.with(|kept| {
+                let (source, _) = kept.as_ref().expect("it was opened");
+                source.as_ref().expect("the driver takes pipes").with_fd(|_| ()).is_ok()
+            })
+        });
+        assert_eq!(used.wait(), Ok(true), "{policy}");
+        handle.spawn_on(&second, async move { drop(opened.with(Option::take)) }).wait().expect("ends");
+        runtime.shutdown(PATIENCE);
+    }
+}
