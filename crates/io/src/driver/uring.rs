@@ -113,7 +113,8 @@ pub(crate) struct Uring {
 /// served, until none is in time.
 const KERNEL_BATCH: usize = 20;
 
-/// Completions of a turn from which on the rest waits for the next one: as many as epoll hands over.
+/// Completions of a turn from which on the rest waits for the next one, as it does where receive buffers become short: as many as epoll hands
+/// over.
 const COMPLETIONS_MAX: usize = 512;
 
 impl Uring {
@@ -200,7 +201,7 @@ impl Uring {
         // nor what came when dispatching had to submit early.
         loop {
             self.behind = came >= KERNEL_BATCH;
-            let goes_on = self.behind && count < COMPLETIONS_MAX;
+            let goes_on = self.behind && count < COMPLETIONS_MAX && !self.shared.buffers.are_short();
             if self.shared.ring.has_overflowed() || goes_on {
                 self.shared.ring.enter(Wait::No)?;
             } else if !self.shared.ring.has_completions() {
