@@ -70,6 +70,7 @@ on_both_drivers! {
         a_timeout_ends_a_turn,
         busy_polling_changes_nothing_but_the_wait,
         a_send_that_is_waited_for_ends_the_turn,
+        a_turn_takes_in_what_has_happened,
         dropped_with_everything_in_flight,
     }
     sources::{

@@ -104,7 +104,18 @@ pub(crate) struct Uring {
     batch: Vec<Completion>,
     gather: Gather,
     epoch: Instant,
+    /// The kernel may have put off work, without saying so, since it had done as much as it does in one call.
+    behind: bool,
 }
+
+/// Operations that the kernel completes in one call at least, before it puts off the rest (`IO_LOCAL_TW_DEFAULT_MAX` of Linux). A single one
+/// of them may accept all that wait at a listener: if the rest waited for the next turn, connections would come in faster than they are
+/// served, until none is in time.
+const KERNEL_BATCH: usize = 20;
+
+/// Completions of a turn from which on the rest waits for the next one, as it does where receive buffers become short: as many as epoll hands
+/// over.
+const COMPLETIONS_MAX: usize = 512;
 
 impl Uring {
     /// A driver, after the self-test of the process has passed.
@@ -140,6 +151,7 @@ impl Uring {
             batch: Vec::new(),
             gather: Gather::default(),
             epoch: Instant::now(),
+            behind: false,
         };
         uring.watch_bell();
         Ok(uring)
@@ -180,19 +192,23 @@ impl Uring {
             }
             timeout => Wait::First(timeout),
         };
-        if wait != Wait::No || ring.has_unsubmitted() || ring.has_kernel_work() {
+        if wait != Wait::No || self.behind || ring.has_unsubmitted() || ring.has_kernel_work() {
             ring.enter(wait)?;
         }
-        let mut count = self.dispatch();
+        let mut came = self.dispatch();
+        let mut count = came;
         // `settle` takes silence for success, so nothing may be left unheard: neither what did not fit into the queue
         // nor what came when dispatching had to submit early.
         loop {
-            if self.shared.ring.has_overflowed() {
+            self.behind = came >= KERNEL_BATCH;
+            let goes_on = self.behind && count < COMPLETIONS_MAX && !self.shared.buffers.are_short();
+            if self.shared.ring.has_overflowed() || goes_on {
                 self.shared.ring.enter(Wait::No)?;
             } else if !self.shared.ring.has_completions() {
                 break;
             }
-            count += self.dispatch();
+            came = self.dispatch();
+            count += came;
         }
         self.gather.came(count, self.epoch.elapsed());
         Ok(count + self.settle())

@@ -115,3 +115,24 @@ pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
     let error = rustix::io::write(&writer, b"x").expect_err("the driver has let go of every reader");
     assert_eq!(error, rustix::io::Errno::PIPE);
 }
+
+/// The kernel completes some operations in a call and puts off the rest, one of which may accept a hundred connections: where the rest
+/// waited for the next turn, an overloaded server took in connections faster than it served them, until none was in time.
+pub(crate) fn a_turn_takes_in_what_has_happened(make: &Make) {
+    let world = make(DriverOptions::default());
+    let (reader, writer) = std::io::pipe().expect("pipe");
+    let watch = |_| {
+        let source = reader.try_clone().expect("clone");
+        world.driver.borrow_mut().add_source(source.into()).expect("add_source")
+    };
+    let keys: Vec<_> = (0..400).map(watch).collect();
+    let told = || {
+        let mut driver = world.driver.borrow_mut();
+        keys.iter().filter(|key| poll_once(|cx| driver.poll_readable(cx, **key)).is_ready()).count()
+    };
+    assert_eq!(told(), 0);
+    world.nudge();
+    rustix::io::write(&writer, b"x").expect("write");
+    world.nudge();
+    assert_eq!(told(), keys.len());
+}

@@ -96,6 +96,11 @@ impl Buffers {
         self.parked < self.slots.len()
     }
 
+    /// Whether more than half of the buffers hold what nobody has read yet: what comes then may find none.
+    pub(super) fn are_short(&self) -> bool {
+        self.parked > self.slots.len() / 2
+    }
+
     fn at(&self, id: u16) -> *mut u8 {
         let offset = self.buffers_at + usize::from(id) * self.buffer_bytes;
         debug_assert!(offset + self.buffer_bytes <= self.mapping_bytes);
