@@ -315,6 +315,12 @@ impl Core {
         self.expired.set(self.expired.get() || lasted > Duration::from_nanos(TURN_NS));
     }
 
+    /// Ends the color's turn and the core's.
+    pub(crate) fn expire_turn(&self) {
+        self.yields.set(true);
+        self.expired.set(true);
+    }
+
     /// Notes when this look at I/O and timers is.
     fn read_clocks(&self) {
         // In this order, or what is counted from here would be early by what lies between.

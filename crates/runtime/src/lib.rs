@@ -95,7 +95,7 @@ pub use net::{TcpListener, TcpStream, busy_poll};
 pub use snapshot::{CoreSnapshot, Placements, Snapshot};
 pub use source::Source;
 pub use spec::{Exclusion, Place, Spec};
-pub use task::{Task, yield_now};
+pub use task::{Task, yield_now, yield_turn};
 pub use time::{Sleep, Timeout, sleep};
 pub use times::{Histogram, ObservedTimes};
 

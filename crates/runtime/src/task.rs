@@ -213,6 +213,18 @@ impl<T> Future for Task<T> {
 /// for a millisecond, its I/O.
 pub async fn yield_now() {
     crate::core::current(crate::core::Core::expire_long_turn);
+    go_on_later().await;
+}
+
+/// As [`yield_now`], after the core has looked at its I/O: for a task that brings in work which would otherwise come faster than
+/// what it has begun goes on.
+pub async fn yield_turn() {
+    crate::core::current(crate::core::Core::expire_turn);
+    go_on_later().await;
+}
+
+/// Queues the task again, once.
+async fn go_on_later() {
     let mut yielded = false;
     poll_fn(|context| {
         if std::mem::replace(&mut yielded, true) {

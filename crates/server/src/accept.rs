@@ -13,14 +13,15 @@ use crate::{
     overload::{self, Admission},
 };
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
-use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now};
+use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 
 /// How long a core waits after accepting failed for want of descriptors or memory. Guess: long enough for some
 /// connections to end, short enough that clients do not notice more than a slow answer.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Connections accepted before those that were accepted are served. Guess: small beside the time a client waits.
+/// Connections accepted before those that were accepted are served: where all that could be were, up to two hundred stood between
+/// the queue, which is bounded, and the answer. Guess: small beside the time a client waits.
 const IN_A_ROW: u32 = 16;
 
 /// Accepts until the listener is closed.
@@ -30,7 +31,7 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
         local::prospect().await;
         accepted += 1;
         if accepted % IN_A_ROW == 0 {
-            yield_now().await;
+            yield_turn().await;
         }
         match listener.accept().await {
             Ok(socket) => {

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 
-use vermeil_io::DriverOptions;
+use vermeil_io::{DriverOptions, queued_count};
 
 use super::{Make, poll_once};
 
@@ -83,6 +83,44 @@ pub(crate) fn more_connections_than_are_held(make: &Make) {
     });
     assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
     drop(clients);
+}
+
+/// The kernel accepts all that wait in one go: while many come, it is not asked to, or what bounds its queue bounds nothing.
+pub(crate) fn a_crowd_waits_in_the_kernel(make: &Make) {
+    const CROWD: usize = 8;
+    let world = make(DriverOptions { accept_backlog_max: 4, ..Default::default() });
+    let (listener, addr) = world.listen();
+    let nobody_came = || poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending();
+    let take = |count: usize| {
+        for _ in 0..count {
+            assert!(!nobody_came(), "one waits");
+        }
+    };
+    let mut clients = Vec::new();
+    let mut connect = |count: usize| {
+        clients.extend((0..count).map(|_| TcpStream::connect(addr).expect("connect")));
+        world.nudge();
+        world.nudge();
+    };
+    assert!(nobody_came());
+    connect(CROWD);
+    connect(CROWD);
+    take(2 * CROWD);
+    for _ in 0..3 {
+        assert!(nobody_came());
+        connect(CROWD);
+        let driver = world.driver.borrow();
+        let queued = queued_count(driver.listener_fd(listener).expect("open")).expect("a listener");
+        assert!(queued as usize >= CROWD - 1, "the driver has taken in all but {queued}");
+        drop(driver);
+        take(CROWD);
+    }
+    for _ in 0..3 {
+        assert!(nobody_came());
+        connect(1);
+        take(1);
+    }
+    assert!(nobody_came());
 }
 
 pub(crate) fn accepted_sockets_are_ready_for_use(make: &Make) {

@@ -3,6 +3,7 @@
 use super::{PATIENCE, eventually, runtime};
 use crate::{
     Colored, CoreIndex, Handler, Limits, Policy, Runtime, TaskError, blocking, core_index, sleep, yield_now,
+    yield_turn,
 };
 use std::{
     future::pending,
@@ -21,6 +22,22 @@ fn a_task_gives_its_result_to_whoever_waits() {
     let inner = handle.spawn_on(&there, async { core_index().unwrap() });
     let outer = handle.spawn_on(&here, async move { (core_index().unwrap(), inner.await.unwrap()) });
     assert_eq!(outer.wait(), Ok((here.core(), there.core())));
+}
+
+#[test]
+fn before_a_task_goes_on_in_the_next_turn_its_core_has_looked_at_its_io() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let looking = handle.clone();
+    let task = handle.spawn_on(&handle.color_on(CoreIndex(0)), async move {
+        let polls = || looking.snapshot().cores[0].polls;
+        let before = polls();
+        for _ in 0..10 {
+            yield_turn().await;
+        }
+        polls() - before
+    });
+    assert!(task.wait().unwrap() >= 10);
 }
 
 /// Tasks of one color take turns and never overlap; those of another color run beside them.

@@ -2,7 +2,7 @@
 //!
 //! Owns the connections accepted but not yet taken, and the order of closing: cancel, let what was accepted meanwhile
 //! come in, accept what the kernel still holds, close. When more come than are taken, the kernel is no longer asked to
-//! accept them all by itself, but for one at a time until there are none: what waits, waits in the kernel's queue, whose
+//! accept them all by itself, but for one at a time until one comes alone: what waits, waits in the kernel's queue, whose
 //! length can be bounded and where a connection costs nothing yet. Tested in `tests/suite`.
 
 #![allow(unsafe_code)]
@@ -14,7 +14,7 @@ use std::task::Context;
 
 use rustix::io::Errno;
 
-use super::ring::Completion;
+use super::ring::{Completion, HowMany};
 use super::{NOBODY, Shared, operation};
 use crate::driver::table::Id;
 use crate::driver::waiter::Waiter;
@@ -42,6 +42,8 @@ pub(super) struct Listener {
     accepted: VecDeque<OwnedFd>,
     /// Whether there were more than may wait here: the kernel may hold others.
     crowded: bool,
+    /// Whether it held some since it was last asked to accept.
+    held_more: bool,
     /// The error number of the last failure, until it is told.
     failed: Option<i32>,
     waiter: Waiter,
@@ -64,6 +66,7 @@ impl Listener {
             wish: Wish::StayOpen,
             accepted: VecDeque::new(),
             crowded: false,
+            held_more: false,
             failed: None,
             waiter: Waiter::default(),
         }
@@ -93,8 +96,12 @@ impl Listener {
         }
         if self.crowded {
             match accept_now(fd.as_fd()) {
-                Ok(Some(fd)) => return NextConnection::Accepted(fd),
-                Ok(None) => self.crowded = false,
+                Ok(Some(fd)) => {
+                    self.held_more = true;
+                    return NextConnection::Accepted(fd);
+                }
+                // The last one came alone: the crowd is gone.
+                Ok(None) => self.crowded = std::mem::take(&mut self.held_more),
                 Err(error) => return NextConnection::Failed(error),
             }
         }
@@ -107,7 +114,8 @@ impl Listener {
 
     fn arm(&mut self, id: Id, shared: &mut Shared) {
         if let Some(fd) = &self.fd {
-            shared.ring.accept(fd.as_raw_fd(), id.pack(operation::ACCEPT));
+            let how_many = if self.crowded { HowMany::One } else { HowMany::All };
+            shared.ring.accept(fd.as_raw_fd(), how_many, id.pack(operation::ACCEPT));
             self.accepting = Accepting::Armed;
         }
     }

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::ptr;
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
@@ -36,6 +37,15 @@ impl Completion {
     pub(super) fn buffer(self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
     }
+}
+
+/// Which of the connections that wait at a listener are accepted, of those that are to come as well.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HowMany {
+    /// All, until canceled.
+    All,
+    /// The first.
+    One,
 }
 
 /// How a send is issued.
@@ -146,12 +156,15 @@ impl Ring {
         submitter.register_napi(&mut napi.set_busy_poll_timeout(micros))
     }
 
-    /// Accepts connections until canceled.
-    pub(super) fn accept(&mut self, listener: RawFd, user_data: u64) {
-        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let entry = opcode::AcceptMulti::new(types::Fd(listener)).flags(flags).build();
+    /// Accepts connections.
+    pub(super) fn accept(&mut self, listener: RawFd, how_many: HowMany, user_data: u64) {
+        let (fd, flags) = (types::Fd(listener), libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+        let entry = match how_many {
+            HowMany::All => opcode::AcceptMulti::new(fd).flags(flags).build(),
+            HowMany::One => opcode::Accept::new(fd, ptr::null_mut(), ptr::null_mut()).flags(flags).build(),
+        };
         self.in_flight += 1;
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: no memory of ours is involved: nobody asks for the peer's address.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
