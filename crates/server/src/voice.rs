@@ -9,17 +9,23 @@ use std::{
     sync::OnceLock,
 };
 
-static SPEAKER: OnceLock<String> = OnceLock::new();
+/// The number of this instance, if it is one of several, and what its lines begin with.
+static SPEAKER: OnceLock<(u32, String)> = OnceLock::new();
 
 /// What lines begin with.
 pub(crate) fn speaker() -> &'static str {
-    SPEAKER.get().map_or("vermeil", String::as_str)
+    SPEAKER.get().map_or("vermeil", |(_, speaker)| speaker)
+}
+
+/// The number of this instance; 0 if it is the only one.
+pub(crate) fn instance() -> u32 {
+    SPEAKER.get().map_or(0, |(number, _)| *number)
 }
 
 /// From now on lines are this instance's.
 pub(crate) fn speak_as_instance(number: u32) {
     // The second time would be a second instance in this process, which there is not.
-    let _ = SPEAKER.set(format!("vermeil[{number}]"));
+    let _ = SPEAKER.set((number, format!("vermeil[{number}]")));
 }
 
 /// Says one line; a closed standard error is no reason to stop.

@@ -12,6 +12,7 @@ use std::process::Command;
 on_both!(
     readiness_ends_before_the_server_does,
     one_agent_answers_for_all_instances,
+    an_agent_shares_its_port_with_nobody,
     answers_report_the_load,
     the_status_is_a_page,
     what_the_manifest_says_serves_and_is_ready,
@@ -74,6 +75,26 @@ fn readiness_ends_before_the_server_does(io: Io) {
     // The second signal ends it.
     server.stops_clean();
     assert!(TcpStream::connect(agent).is_err());
+}
+
+/// It took half of the connections of whoever listened there, or of its own server.
+fn an_agent_shares_its_port_with_nobody(io: Io) {
+    let site = Site::new();
+    let taken = Server::start(io, &site, &[]);
+    let port = format!("127.0.0.1:{}", taken.addr().port());
+    for instances in ["1", "2"] {
+        let arguments = ["--listen", "127.0.0.1:0", "--control", "off", "--balance", "hash"];
+        let mut other = vermeil(&["serve", site.root().to_str().unwrap()]);
+        other.args(arguments).args(["--instances", instances, "--agent", &port]);
+        let output = other.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains(&format!("cannot answer agent checks at {port}: Address already in use")),
+            "{said}"
+        );
+    }
+    assert_eq!(taken.get("/").status, 200);
 }
 
 fn one_agent_answers_for_all_instances(io: Io) {

@@ -13,6 +13,7 @@ on_both!(
     a_reload_is_taken_by_all_or_by_none,
     all_drain_and_none_is_left,
     a_signal_to_every_process_is_the_first_and_the_second_ends_all,
+    one_that_hangs_keeps_nobody_from_stopping,
     without_the_supervisor_none_is_left,
     what_cannot_start_is_refused_as_a_whole,
     sixty_four_on_any_number_of_cpus_serve,
@@ -191,6 +192,25 @@ fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), Some(4), "{server:?}");
     drop(slow);
+}
+
+/// It kept the supervisor for ever, a reload for a minute, and whoever asked for the status with it.
+fn one_that_hangs_keeps_nobody_from_stopping(io: Io) {
+    let site = Site::new();
+    let text = format!("{TWO}[timeouts]\ndrain = \"10ms\"\n{HOST}");
+    let server = Server::configured(io, &site, &text);
+    let control = site.outside("control");
+    let hanging = pids(&status(&control))[1];
+    kill_process(Pid::from_raw(hanging).unwrap(), Signal::STOP).unwrap();
+    reload(&server, &site, io, &text, "the configuration stays as it is");
+    server.says("instance 1 does not answer; end its process, and another is started");
+    let said = status(&control);
+    assert_eq!((pids(&said).len(), &said["silent"]), (1, &serde_json::json!([1])), "{said}");
+    server.signal(Signal::HUP);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(4), "{server:?}");
+    server.says(&format!("instance 1 (process {hanging}) does not end; killed"));
+    assert!(!is_there(hanging));
 }
 
 fn without_the_supervisor_none_is_left(io: Io) {

@@ -73,7 +73,7 @@ fn the_status_tells_what_was_done(io: Io) {
     let text = ask("status", &control, &[]);
     let text = String::from_utf8(text.stdout).unwrap();
     for words in [
-        &format!("pid {}: serving for ", server.pid()),
+        &format!("pid {}: serving, up ", server.pid()),
         "requests: 18, 0 answers cut",
         "accepted: 3 ",
         "page tables",

@@ -15,7 +15,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use vermeil_io::{ListenOptions, listen};
+use vermeil_io::{ListenOptions, listen, probe_free};
 
 /// How often the load is looked at. Guess: HAProxy asks every two seconds unless told otherwise.
 const LOOK: Duration = Duration::from_millis(500);
@@ -31,7 +31,11 @@ pub(crate) fn bind(
     let mut open = |asked: SocketAddr| {
         let socket = match inherited.take_agent(asked) {
             Some(socket) => TcpListener::from(socket),
-            None => listen(asked, &ListenOptions::default())?.into(),
+            None => {
+                // Also of the listeners of this server, which were opened before: who shares a port gets half of what comes there.
+                probe_free(asked)?;
+                listen(asked, &ListenOptions::default())?.into()
+            }
         };
         let addr = socket.local_addr()?;
         Ok(Listening { asked, addr, sockets: vec![socket.into()] })

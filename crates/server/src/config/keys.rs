@@ -207,8 +207,8 @@ table! {
         /// How a segment of the path ends: `".php"` is `/a.php` and `/a.php/more`.
         suffix: Option<At<String>> = None,
         /// What is done: `files` serves files after all, `redirect` sends the client elsewhere, `cgi` runs the program that the
-        /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, for the query `json` as
-        /// JSON, to everybody who can reach it, `ready` is 200 until the server is told to stop and 503 from then on.
+        /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, with several
+        /// instances what the one that answers knows, for the query `json` as JSON, to everybody who can reach it, `ready` is 200 until the server is told to stop and 503 from then on.
         action: ActionWord,
         /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix) and
         /// `{query}` (with its question mark, if there is one) stand for those of the request.

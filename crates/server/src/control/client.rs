@@ -23,18 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server could not be asked.
 #[derive(Debug, thiserror::Error)]
+#[error("{}", self.with_cure("--control PATH"))]
 pub enum ClientError {
     /// There is none.
-    #[error("no server of this user runs here ({} has none); name its socket with --control", .0.display())]
     None(PathBuf),
     /// There are several.
-    #[error("several servers run; choose one with --control: {}", list(.0))]
     Several(Vec<PathBuf>),
     /// Others could have put it there.
-    #[error("{} is not a folder of this user's alone; what is in it is not believed", .0.display())]
     NotPrivate(PathBuf),
     /// It does not answer.
-    #[error("cannot ask the server at {}: {source}", path.display())]
     Io {
         /// Its socket.
         path: PathBuf,
@@ -44,6 +41,26 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// In words, with the option by which whoever asks can name a server.
+    pub(crate) fn with_cure(&self, option: &str) -> String {
+        match self {
+            Self::None(folder) => {
+                let folder = folder.display();
+                format!("no server of this user runs here ({folder} has none); name its socket with {option}")
+            }
+            Self::Several(sockets) => {
+                format!("several servers run; choose one with {option}: {}", list(sockets))
+            }
+            Self::NotPrivate(folder) => {
+                format!(
+                    "{} is not a folder of this user's alone; what is in it is not believed",
+                    folder.display()
+                )
+            }
+            Self::Io { path, source } => format!("cannot ask the server at {}: {source}", path.display()),
+        }
+    }
+
     /// Whether no server runs there.
     pub(crate) fn is_nobody(&self) -> bool {
         match self {

@@ -123,7 +123,7 @@ impl Control {
         let thread = thread::Builder::new().name("vermeil-control".to_owned()).spawn(move || {
             if let Ok(running) = runs.recv() {
                 place.take_name();
-                serve(place, &stopping, running.as_ref());
+                serve(place, &stopping, &running);
             }
         })?;
         Ok(Self { path, running, stop, thread })
@@ -148,7 +148,7 @@ impl Control {
     }
 }
 
-fn serve(mut place: Place, stopping: &OwnedFd, running: &dyn Overseer) {
+fn serve(mut place: Place, stopping: &OwnedFd, running: &Arc<dyn Overseer>) {
     let mut taker: Option<Taker> = None;
     loop {
         let mut fds = vec![
@@ -184,7 +184,7 @@ fn serve(mut place: Place, stopping: &OwnedFd, running: &dyn Overseer) {
         }
         match place.listener().accept() {
             // What goes wrong with whoever asked is theirs.
-            Ok((client, _)) => drop(answer(&client, &place, &mut taker, running)),
+            Ok((client, _)) => drop(answer(client, &place, &mut taker, running)),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             // Out of descriptors: the next one may find some.
             Err(_) => thread::sleep(Duration::from_millis(50)),
@@ -199,24 +199,24 @@ fn is_owner(client: &UnixStream) -> bool {
 }
 
 fn answer(
-    client: &UnixStream,
+    mut client: UnixStream,
     place: &Place,
     taker: &mut Option<Taker>,
-    running: &dyn Overseer,
+    running: &Arc<dyn Overseer>,
 ) -> io::Result<()> {
-    if !is_owner(client) {
+    if !is_owner(&client) {
         return Ok(());
     }
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
-    BufReader::new(client.take(LINE_BYTES_MAX)).read_line(&mut line)?;
+    BufReader::new((&client).take(LINE_BYTES_MAX)).read_line(&mut line)?;
     let answer = match line.trim_end() {
         "status" => running.status().to_string(),
         "status json" => running.status().to_json(),
-        "reload" => reload(running),
-        "take over" => match hand_over(client, place, taker.as_ref(), running) {
+        "reload" => return reload(client, running.clone()),
+        "take over" => match hand_over(&client, place, taker.as_ref(), running.as_ref()) {
             Ok(begun) => {
                 *taker = Some(begun);
                 return Ok(());
@@ -225,16 +225,20 @@ fn answer(
         },
         _ => "unknown request: status, status json, reload and take over are known\n".to_owned(),
     };
-    let mut client = client;
     client.write_all(answer.as_bytes())
 }
 
-fn reload(running: &dyn Overseer) -> String {
-    let (outcome, lines) = match running.reload() {
-        Ok(said) => (client::RELOADED, said.join("\n")),
-        Err(why) => (client::REFUSED, why),
+/// Reloads, on a thread of its own: it may take its time, and others are answered meanwhile.
+fn reload(mut client: UnixStream, running: Arc<dyn Overseer>) -> io::Result<()> {
+    let reload = move || {
+        let (outcome, lines) = match running.reload() {
+            Ok(said) => (client::RELOADED, said.join("\n")),
+            Err(why) => (client::REFUSED, why),
+        };
+        // Whoever asked may have gone.
+        let _ = client.write_all(format!("{outcome}\n{lines}\n").as_bytes());
     };
-    format!("{outcome}\n{lines}\n")
+    thread::Builder::new().name("vermeil-reload".to_owned()).spawn(reload).map(drop)
 }
 
 /// Hands over to whoever has asked; why not, in words.

@@ -39,11 +39,14 @@ pub enum TakeOver {
     At(PathBuf),
 }
 
+/// How to name the server to take over from, whether or not there is a configuration file.
+const CURE: &str = "--take-over=PATH";
+
 /// A server could not take over.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeOverError {
     /// It cannot be asked.
-    #[error("--take-over: {0}")]
+    #[error("--take-over: {}", .0.with_cure(CURE))]
     Client(#[from] ClientError),
     /// It refuses.
     #[error("--take-over: the server that runs refuses: {0}")]
@@ -82,7 +85,7 @@ impl Inherited {
             Ok(Offer::Link(link)) => Self::receive(link).map_err(TakeOverError::Strange),
             Ok(Offer::Refused(why)) => Err(TakeOverError::Refused(why)),
             Err(error) if error.is_nobody() => {
-                say(format_args!("nothing to take over: {error}"));
+                say(format_args!("nothing to take over: {}", error.with_cure(CURE)));
                 Ok(Self::default())
             }
             Err(error) => Err(error.into()),

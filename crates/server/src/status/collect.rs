@@ -17,6 +17,7 @@ use crate::{
     overload::DoorStatus,
     php::{Gate, Php, PoolOptions, PoolSnapshot},
     server::Server,
+    voice,
 };
 use std::{
     collections::HashMap,
@@ -70,7 +71,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         uptime_s: life.since.elapsed().as_secs_f64(),
-        state: if server.is_draining() { "draining" } else { "serving" }.to_owned(),
+        state: if server.is_leaving() || server.is_draining() { "draining" } else { "serving" }.to_owned(),
         configuration: options.file.as_ref().map(|file| file.display().to_string()),
         reloads: life.reloads,
         listening: life.listening.iter().map(ToString::to_string).collect(),
@@ -87,7 +88,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
     let nodes = options.instances.iter().flat_map(|instance| &instance.nodes).map(|node| node.0);
     InstanceStatus {
-        instance: 0,
+        instance: voice::instance(),
         pid: std::process::id(),
         nodes: nodes.collect(),
         restarts: 0,

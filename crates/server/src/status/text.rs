@@ -12,7 +12,7 @@ use std::{
 impl Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let up = Up(Duration::from_secs_f64(self.uptime_s));
-        writeln!(f, "vermeil {}, pid {}: {} for {up}", self.version, self.pid, self.state)?;
+        writeln!(f, "vermeil {}, pid {}: {}, up {up}", self.version, self.pid, self.state)?;
         if let Some(file) = &self.configuration {
             writeln!(f, "configuration: {file}, reloaded {}", times(self.reloads))?;
         }

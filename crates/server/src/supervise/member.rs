@@ -29,6 +29,9 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether it has: nobody waits for it meanwhile.
 const END_LOOK: Duration = Duration::from_millis(5);
 
+/// Between two looks whether nobody else asks an instance.
+const LINK_LOOK: Duration = Duration::from_millis(5);
+
 /// One instance.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -117,12 +120,14 @@ impl Member {
         child.wait()
     }
 
-    /// Signals its process, if there is one.
-    pub(super) fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.life().process {
-            // It may have ended, and is waited for by somebody.
-            let _ = kill_process(pid, signal);
-        }
+    /// Signals its process, if there is one, which it gives.
+    pub(super) fn signal(&self, signal: Signal) -> Option<Pid> {
+        // Under the lock: its number may be somebody else's once it was waited for.
+        let life = self.life();
+        let pid = life.process?;
+        // It may have ended, and is waited for by somebody.
+        let _ = kill_process(pid, signal);
+        Some(pid)
     }
 
     /// Gives an order and waits for the answer.
@@ -136,8 +141,17 @@ impl Member {
         patience: Duration,
     ) -> io::Result<Answer> {
         let link = self.life().link.clone().ok_or(io::ErrorKind::NotConnected)?;
-        let mut link = link.lock().expect("nothing panics under this lock");
-        link.ask(order, descriptors, patience)
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Ok(mut link) = link.try_lock() {
+                return link.ask(order, descriptors, deadline.saturating_duration_since(Instant::now()));
+            }
+            // Somebody else asks it, and may have more patience.
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::sleep(LINK_LOOK);
+        }
     }
 
     /// As [`ask`](Self::ask), unless it is being asked something already: then nothing.

@@ -6,13 +6,14 @@
 //! instance there is no supervisor: it would have nothing to do but to restart, which whoever starts the server does too.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting, reloading), `member` (a process),
-//! `link` (what is said), `instance` (the other side), `sum` (what balancers are told), `place`, `backoff`. Tested through the binary
-//! (`crates/cli/tests/e2e/instances.rs`).
+//! `link` (what is said), `instance` (the other side), `sum` (what balancers are told), `place`, `backoff`, `overdue`. Tested through the
+//! binary (`crates/cli/tests/e2e/instances.rs`).
 
 mod backoff;
 mod instance;
 mod link;
 mod member;
+mod overdue;
 mod place;
 mod sum;
 mod supervisor;
@@ -27,12 +28,13 @@ use crate::{
     handover::Inherited,
     listen::listen_on,
     notify,
-    options::ServeOptions,
+    options::{ServeOptions, Timeouts},
     privileges::{self, When},
     serve::{Ended, ServeError, bind_agent, cloned, describe_addresses, watch_over},
     signals::{self, Impatience, Stopping},
     voice::say,
 };
+use overdue::Overdue;
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
@@ -41,6 +43,8 @@ use std::{
     ffi::{OsString, c_int},
     process::ExitStatus,
     sync::Arc,
+    thread,
+    time::Duration,
 };
 use sum::Sum;
 use supervisor::{Ends, InForce, Supervisor};
@@ -76,11 +80,17 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     let control = control.start();
     let line = format!("balance: {}", balancing.line);
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
-    let patience = options.timeouts.drain;
     let in_force = InForce { options, text, listening, agent: cloned(&agent)? };
     let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force));
-    let keepers =
-        supervisor.start().map_err(|(number, why)| ServeError::Instance { number, why: why.to_string() })?;
+    let keepers = match supervisor.start() {
+        Ok(keepers) => keepers,
+        Err((number, why)) => {
+            if let Ok(control) = control {
+                control.close();
+            }
+            return Err(ServeError::Instance { number, why: why.to_string() });
+        }
+    };
     let control = if inherited.is_called_off(&mut signals) {
         drop(inherited);
         supervisor.hand_all_over();
@@ -105,10 +115,16 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
         agent.stop();
     }
-    say(format_args!("draining, at most {} s; a second signal ends it now", patience.as_secs_f64()));
+    let Timeouts { leave, drain, .. } = supervisor.timeouts();
+    let leave = if supervisor.is_handed_over() { Duration::ZERO } else { leave };
+    let when = match leave {
+        Duration::ZERO => "draining".to_owned(),
+        leave => format!("no longer ready; draining in {} s", leave.as_secs_f64()),
+    };
+    say(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
     supervisor.drain();
     let stopping = Stopping::because_of(stop, Impatience::Anybodys);
-    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers);
+    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, Overdue::after(leave + drain));
     if let Some(agent) = agent {
         agent.stop();
     }
@@ -120,10 +136,10 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
 }
 
 /// Does what signals ask for, until one asks to stop, which it gives.
-fn obey_signals(signals: &mut Signals, supervisor: &Supervisor) -> c_int {
+fn obey_signals(signals: &mut Signals, supervisor: &Arc<Supervisor>) -> c_int {
     for signal in signals.forever() {
         match signal {
-            SIGHUP => hang_up(supervisor),
+            SIGHUP => hang_up(supervisor.clone()),
             SIGUSR1 => supervisor.reopen_logs(),
             signals::TAKEN_OVER if !supervisor.is_handed_over() => {}
             signal => return signal,
@@ -132,25 +148,44 @@ fn obey_signals(signals: &mut Signals, supervisor: &Supervisor) -> c_int {
     unreachable!("nobody closes them before they all drain")
 }
 
-/// Another configuration if there is a file, and the log anew in any case.
-fn hang_up(supervisor: &Supervisor) {
+/// Another configuration if there is a file, and the log anew in any case. On a thread of its own: an instance may take its time, and
+/// other signals are not to wait.
+fn hang_up(supervisor: Arc<Supervisor>) {
     use crate::control::Overseer as _;
-    if supervisor.reload().is_err() {
-        supervisor.reopen_logs();
+    let reopened = supervisor.clone();
+    let reload = move || {
+        if supervisor.reload().is_err() {
+            supervisor.reopen_logs();
+        }
+    };
+    if thread::Builder::new().name("vermeil-reload".to_owned()).spawn(reload).is_err() {
+        say(format_args!("no reload: no thread can be started; try again"));
+        reopened.reopen_logs();
     }
 }
 
-/// Waits for the end of all instances, passing further signals on.
+/// Waits for the end of all instances, passing further signals on; ends by force those that are overdue.
 fn wait_for_ends(
     signals: &mut Signals,
     stopping: Stopping,
     supervisor: &Supervisor,
     keepers: supervisor::Keepers,
+    overdue: Overdue,
 ) -> Ends {
     let end = signals.handle();
-    std::thread::scope(|scope| {
-        scope.spawn(|| stopping.obey(signals, || supervisor.reopen_logs(), || supervisor.end_now()));
+    let end_now = || {
+        supervisor.end_now();
+        overdue.hurry();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| stopping.obey(signals, || supervisor.reopen_logs(), end_now));
+        scope.spawn(|| {
+            if overdue.comes() {
+                supervisor.end_by_force();
+            }
+        });
         let ends = keepers.join();
+        overdue.never_mind();
         end.close();
         ends
     })

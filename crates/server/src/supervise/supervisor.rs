@@ -17,7 +17,7 @@ use crate::{
     control::Overseer,
     handover::{Handing, Inherited},
     listen::Listening,
-    options::{ServeOptions, keys_that_differ},
+    options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
     status::{InstanceStatus, Status},
@@ -29,9 +29,10 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::{AsFd as _, BorrowedFd},
+    path::PathBuf,
     process::{Child, ExitStatus},
     sync::{
-        Arc, Condvar, Mutex, PoisonError, RwLock,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -44,7 +45,7 @@ use std::{
 const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long an instance may take to say what it does: a fifth of a second, and a second for a core that is stalled.
-const STATUS_PATIENCE: Duration = Duration::from_secs(5);
+const STATUS_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Stack of the thread that waits for an instance. Guess: four times what it takes in a debug build.
 const STACK_BYTES: usize = 256 << 10;
@@ -58,6 +59,7 @@ pub(super) struct Supervisor {
     balancing: Balancing,
     members: Vec<Member>,
     in_force: RwLock<InForce>,
+    shown: Mutex<Shown>,
     stopping: Mutex<bool>,
     /// Tells that it stops.
     stops: Condvar,
@@ -67,6 +69,23 @@ pub(super) struct Supervisor {
     /// Whether another process serves instead.
     handed_over: AtomicBool,
     since: Instant,
+}
+
+/// What of the configuration in force is asked for while a reload holds it.
+struct Shown {
+    file: Option<PathBuf>,
+    listening: Vec<SocketAddr>,
+    timeouts: Timeouts,
+}
+
+impl Shown {
+    fn of(in_force: &InForce) -> Self {
+        Self {
+            file: in_force.options.file.clone(),
+            listening: in_force.listening.iter().map(|listening| listening.addr).collect(),
+            timeouts: in_force.options.timeouts,
+        }
+    }
 }
 
 /// The configuration in force.
@@ -95,6 +114,7 @@ impl Supervisor {
             arguments,
             balancing,
             members: members.collect(),
+            shown: Mutex::new(Shown::of(&in_force)),
             in_force: RwLock::new(in_force),
             stopping: Mutex::new(false),
             stops: Condvar::new(),
@@ -248,10 +268,16 @@ impl Supervisor {
         for member in &self.members {
             member.signal(Signal::TERM);
         }
-        // The instances close theirs: who comes from now on is refused, not left waiting.
+        // A reload that holds it sees that all stop.
         if let Ok(mut in_force) = self.in_force.try_write() {
-            in_force.listening.clear();
+            self.stop_listening(&mut in_force);
         }
+    }
+
+    /// The instances close theirs: who comes from now on is refused, not left waiting.
+    fn stop_listening(&self, in_force: &mut InForce) {
+        in_force.listening.clear();
+        self.shown().listening.clear();
     }
 
     /// Has all instances, which stop, end at once.
@@ -259,6 +285,25 @@ impl Supervisor {
         for member in &self.members {
             member.signal(signals::END_NOW);
         }
+    }
+
+    /// Ends what has not ended by itself: it hangs.
+    pub(super) fn end_by_force(&self) {
+        for member in &self.members {
+            if let Some(pid) = member.signal(Signal::KILL) {
+                let (number, pid) = (member.number, pid.as_raw_pid());
+                say(format_args!("instance {number} (process {pid}) does not end; killed"));
+            }
+        }
+    }
+
+    /// How long stopping may take, as the configuration in force says.
+    pub(super) fn timeouts(&self) -> Timeouts {
+        self.shown().timeouts
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().expect("nothing panics under this lock")
     }
 
     /// How many cores all instances have.
@@ -326,6 +371,14 @@ impl Supervisor {
 
     fn reload_file(&self) -> Result<Vec<String>, ReloadError> {
         let mut in_force = self.in_force.write().expect("nothing panics under this lock");
+        let result = self.reload_over(&mut in_force);
+        if self.is_stopping() {
+            self.stop_listening(&mut in_force);
+        }
+        result
+    }
+
+    fn reload_over(&self, in_force: &mut InForce) -> Result<Vec<String>, ReloadError> {
         let file = in_force.options.file.clone().ok_or(ReloadError::NoFile)?;
         if self.is_stopping() {
             return Err(ReloadError::Stopping);
@@ -335,6 +388,7 @@ impl Supervisor {
         }
         let text = config::text_of(&file)?;
         let new = config::take(&file, &text, &Surroundings::here()?)?;
+        self.find_hanging()?;
         let old = &in_force.options;
         let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
         self.prepare_all(&text, &new, &added)?;
@@ -349,8 +403,22 @@ impl Supervisor {
         let (instances, cpus) = (in_force.options.instances.clone(), in_force.options.cpus.clone());
         in_force.options = ServeOptions { instances, cpus, ..new };
         in_force.text = Some(text);
+        *self.shown() = Shown::of(in_force);
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(said)
+    }
+
+    /// Refuses what an instance that hangs would keep from being done, before it is begun.
+    fn find_hanging(&self) -> Result<(), ReloadError> {
+        let answers = self.ask_all(&Order::Status, |_| Vec::new(), STATUS_PATIENCE);
+        let hangs = |(member, answer): &(&Member, io::Result<Answer>)| answer.is_err() && member.serves();
+        match answers.iter().find(|answer| hangs(answer)) {
+            None => Ok(()),
+            Some((member, _)) => Err(ReloadError::Instance(format!(
+                "instance {} does not answer; end its process, and another is started",
+                member.number
+            ))),
+        }
     }
 
     /// Has all instances make a configuration ready, or none.
@@ -372,7 +440,7 @@ impl Supervisor {
         match refused {
             None => Ok(()),
             Some(why) => {
-                self.ask_all(&Order::Forget, |_| Vec::new(), RELOAD_PATIENCE);
+                self.ask_all(&Order::Forget, |_| Vec::new(), STATUS_PATIENCE);
                 Err(ReloadError::Instance(why))
             }
         }
@@ -419,15 +487,15 @@ impl Supervisor {
 impl Overseer for Supervisor {
     fn status(&self) -> Status {
         let (instances, silent) = self.statuses();
-        let in_force = self.in_force.read().expect("nothing panics under this lock");
+        let Shown { file, listening, .. } = &*self.shown();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_s: self.since.elapsed().as_secs_f64(),
             state: if self.is_stopping() { "draining" } else { "serving" }.to_owned(),
-            configuration: in_force.options.file.as_ref().map(|file| file.display().to_string()),
+            configuration: file.as_ref().map(|file| file.display().to_string()),
             reloads: self.reloads.load(Ordering::Relaxed),
-            listening: in_force.listening.iter().map(|listening| listening.addr.to_string()).collect(),
+            listening: listening.iter().map(ToString::to_string).collect(),
             instances,
             silent,
         }
