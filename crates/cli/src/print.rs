@@ -16,6 +16,6 @@ pub(crate) fn result(text: &str) -> Exit {
 
 /// Says why a command ends with `exit`. If standard error is closed too, the exit code has to do.
 pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
-    let _ = writeln!(io::stderr(), "vermeil: {why}");
+    let _ = writeln!(io::stderr(), "{}: {why}", vermeil_server::speaker());
     exit
 }

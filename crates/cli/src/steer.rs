@@ -40,6 +40,9 @@ pub(crate) const EXAMPLES: &[&str] = &[
 /// it, and it may not be late by more than people notice.
 const GUARD_LOOK: Duration = Duration::from_millis(200);
 
+/// How long verify and compare measure, unless told otherwise.
+const TIME: Duration = Duration::from_secs(5);
+
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Action {
@@ -107,18 +110,20 @@ pub(crate) struct SteerArgs {
     /// With verify: count only reads from sockets of this local port
     ///
     /// Default: every TCP connection of the machine counts.
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
 
     /// With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h.
-    #[arg(long, value_name = "TIME", default_value = "5s")]
-    time: Span,
+    /// From 1ms to 24h. Default: 5s.
+    #[arg(long, value_name = "TIME")]
+    time: Option<Span>,
 
     /// With xdp and compare: where the program runs
-    #[arg(long, value_enum, value_name = "PLACE", default_value = "auto")]
-    xdp: xdp::Xdp,
+    ///
+    /// Default: auto.
+    #[arg(long, value_enum, value_name = "PLACE")]
+    xdp: Option<xdp::Xdp>,
 
     /// The folder that holds what was before, until it is undone
     #[arg(long, value_name = "DIR", default_value = STATE_FOLDER, value_hint = ValueHint::DirPath)]
@@ -150,7 +155,7 @@ enum Failure {
     #[error("{0} is gone, and with it the program; nothing is left to undo")]
     Gone(String),
     #[error("{option} goes with `vermeil steer {action}` only")]
-    Misplaced { option: &'static str, action: &'static str },
+    Misplaced { option: &'static str, action: String },
 }
 
 impl Failure {
@@ -192,19 +197,50 @@ impl SteerArgs {
             self.guard(&steering)?;
             return Ok(String::new());
         }
-        if self.root.is_none() && self.action != Action::Undo {
-            self.recover(&steering)?;
-        }
+        let recovers = self.root.is_none() && self.action != Action::Undo;
+        let recovered = if recovers { self.recover(&steering) } else { Ok(()) };
         match self.action {
             Action::Plan => {
                 let mut plan = self.plan(&*kernel)?.1;
-                if self.root.is_none() {
-                    advise(&mut plan, &store)?;
+                if recovers {
+                    self.add_what_is_remembered(recovered, &mut plan, &store)?;
                 }
                 Ok(self.text(&plan, render::plan))
             }
+            _ => recovered.and_then(|()| self.act(&*kernel, &steering, &system)),
+        }
+    }
+
+    /// Notes what was measured before. Whoever may not read it still gets a plan.
+    fn add_what_is_remembered(
+        &self,
+        recovered: Result<(), Failure>,
+        plan: &mut Plan,
+        store: &Store,
+    ) -> Result<(), Failure> {
+        match recovered.and_then(|()| Ok(advise(plan, store)?)) {
+            Err(Failure::Steer(Error::State { path, source, .. }))
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                let path = path.display();
+                plan.notes
+                    .push(format!("whether anything is in force is not known: cannot read {path}: {source}"));
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Does all but planning.
+    fn act(
+        &self,
+        kernel: &dyn Kernel,
+        steering: &Steering<'_>,
+        system: &System<'_>,
+    ) -> Result<String, Failure> {
+        match self.action {
             Action::Apply => {
-                let mut again = || self.plan(&*kernel).map_err(into_steer);
+                let mut again = || self.plan(kernel).map_err(into_steer);
                 let confirm = self.confirm.map(Duration::from);
                 let mut guard = || if self.confirm.is_some() { self.start_guard() } else { Ok(()) };
                 let applied = steering.apply(&mut again, confirm, &mut guard)?;
@@ -215,30 +251,36 @@ impl SteerArgs {
                 Ok(self.done("kept until undone\n"))
             }
             Action::Verify => {
-                let network = read(self.root(), &*kernel)?;
-                let time = self.time.into();
+                let network = read(self.root(), kernel)?;
+                let time = self.time();
                 let mut wait = || {
                     thread::sleep(time);
                     time
                 };
-                let verified = verify(self.root(), &network, &system, &store, self.port, &mut wait)?;
+                let verified = verify(self.root(), &network, system, steering.store, self.port, &mut wait)?;
                 Ok(self.text(&verified, render::verified))
             }
             Action::Undo => Ok(self.text(&steering.undo()?, render::restored)),
-            Action::Xdp => self.classify(&*kernel),
-            Action::Compare => self.compare(&*kernel, &steering),
-            Action::Guard => unreachable!("done above"),
+            Action::Xdp => self.classify(kernel),
+            Action::Compare => self.compare(kernel, steering),
+            Action::Plan | Action::Guard => unreachable!("done before"),
         }
     }
 
     fn refuse_misplaced(&self) -> Result<(), Failure> {
-        let only = |given: bool, option, of: Action, action| match given && self.action != of {
-            true => Err(Failure::Misplaced { option, action }),
+        let only = |given: bool, option, of: &[Action]| match given && !of.contains(&self.action) {
+            true => Err(Failure::Misplaced { option, action: names(of) }),
             false => Ok(()),
         };
-        only(self.confirm.is_some(), "--confirm", Action::Apply, "apply")?;
-        only(self.port.is_some(), "--port", Action::Verify, "verify")?;
-        only(self.root.is_some(), "--root", Action::Plan, "plan")
+        only(self.confirm.is_some(), "--confirm", &[Action::Apply])?;
+        only(self.port.is_some(), "--port", &[Action::Verify])?;
+        only(self.time.is_some(), "--time", &[Action::Verify, Action::Compare])?;
+        only(self.xdp.is_some(), "--xdp", &[Action::Xdp, Action::Compare])?;
+        only(self.root.is_some(), "--root", &[Action::Plan])
+    }
+
+    fn time(&self) -> Duration {
+        self.time.map_or(TIME, Duration::from)
     }
 
     fn root(&self) -> &Path {
@@ -286,7 +328,8 @@ impl SteerArgs {
     /// A process that outlives this one and takes everything back unless somebody confirms.
     fn start_guard(&self) -> io::Result<()> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["steer", "guard", "--state"]).arg(&self.state);
+        // It is not where this command is.
+        command.args(["steer", "guard", "--state"]).arg(std::path::absolute(&self.state)?);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         command.spawn().map(drop)
     }
@@ -323,6 +366,12 @@ impl SteerArgs {
     fn done(&self, text: &str) -> String {
         if self.json { "{}\n".to_owned() } else { text.to_owned() }
     }
+}
+
+/// What these are called on the command line.
+fn names(actions: &[Action]) -> String {
+    let name = |action: &Action| action.to_possible_value().map(|value| value.get_name().to_owned());
+    actions.iter().filter_map(name).collect::<Vec<_>>().join(" and ")
 }
 
 /// A plan that is made anew between changes speaks as the steer crate does.

@@ -49,3 +49,4 @@ pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_
 pub use privileges::{PrivilegeError, User};
 pub use serve::{Ended, ServeError, raise_descriptor_limit, serve, serve_assigned};
 pub use vermeil::IoChoice;
+pub use voice::speaker;

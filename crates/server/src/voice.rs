@@ -12,8 +12,8 @@ use std::{
 /// The number of this instance, if it is one of several, and what its lines begin with.
 static SPEAKER: OnceLock<(u32, String)> = OnceLock::new();
 
-/// What lines begin with.
-pub(crate) fn speaker() -> &'static str {
+/// What the lines of this process begin with: its name, and its number if it is one of several instances.
+pub fn speaker() -> &'static str {
     SPEAKER.get().map_or("vermeil", |(_, speaker)| speaker)
 }
 

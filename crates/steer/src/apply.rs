@@ -7,6 +7,7 @@
 //! finishes for them, and every command begins with it. Changes that wait for a confirmation are taken back by a guard
 //! (`vermeil steer guard`) or, if that was killed too, by the next command. Tested in `apply/tests.rs`.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -107,7 +108,9 @@ impl Steering<'_> {
             return Ok(Applied::default());
         }
         let confirm_by = confirm.map(|confirm| crate::state::now() + confirm);
-        let mut state = self.store.begin(confirm_by, self.saved(&network, &first.changes)?);
+        let saved = self.saved(&network, &first.changes)?;
+        let cards = self.cards_of(&saved);
+        let mut state = self.store.begin(confirm_by, saved, cards);
         self.store.save(&state)?;
         if let Err(source) = guard() {
             self.store.remove()?;
@@ -204,6 +207,20 @@ impl Steering<'_> {
         Ok(saved)
     }
 
+    /// The numbers of the cards of these settings.
+    fn cards_of(&self, saved: &[Saved]) -> BTreeMap<String, u32> {
+        let names = saved.iter().filter_map(|saved| saved.setting.nic());
+        names.filter_map(|nic| Some((nic.to_owned(), self.settings.number_of(nic)?))).collect()
+    }
+
+    /// A saved setting where its card is now, which may have another name.
+    fn found(&self, setting: &Setting, cards: &BTreeMap<String, u32>) -> Setting {
+        let number = setting.nic().and_then(|nic| cards.get(nic).map(|number| (nic, *number)));
+        let moved = number.filter(|(nic, number)| self.settings.number_of(nic) != Some(*number));
+        let name = moved.and_then(|(_, number)| self.settings.name_of(number));
+        name.map_or_else(|| setting.clone(), |name| setting.clone().of_card(name))
+    }
+
     /// Keeps what was applied.
     ///
     /// # Errors
@@ -241,8 +258,9 @@ impl Steering<'_> {
         let mut restored = Restored::default();
         let mut failed = Vec::new();
         for saved in order {
-            if let Err(why) = self.restore_one(saved, &mut restored) {
-                failed.push(format!("{}: {why}", saved.setting));
+            let setting = self.found(&saved.setting, &state.cards);
+            if let Err(why) = self.restore_one(&setting, saved, &mut restored) {
+                failed.push(format!("{setting}: {why}"));
             }
         }
         if !failed.is_empty() {
@@ -252,8 +270,9 @@ impl Steering<'_> {
         Ok(restored)
     }
 
-    fn restore_one(&self, saved: &Saved, restored: &mut Restored) -> Result<(), String> {
-        let Saved { setting, before: Some(before), planned } = saved else { return Ok(()) };
+    /// `setting` is the saved one, of its card's name now.
+    fn restore_one(&self, setting: &Setting, saved: &Saved, restored: &mut Restored) -> Result<(), String> {
+        let Saved { before: Some(before), planned, .. } = saved else { return Ok(()) };
         let now = match self.settings.get(setting) {
             Ok(now) => setting.canonical(&now),
             Err(error) if is_gone(&error) => {

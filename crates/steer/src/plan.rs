@@ -175,7 +175,10 @@ fn chosen<'a>(network: &'a Network, request: &Request, plan: &mut Plan) -> Resul
             present: network.nics.iter().map(|nic| nic.name.clone()).collect(),
         })
     };
-    request.nics.iter().map(find).collect()
+    // Named twice is named.
+    let again = |at: usize| request.nics[..at].contains(&request.nics[at]);
+    let once = (0..request.nics.len()).filter(|&at| !again(at)).map(|at| &request.nics[at]);
+    once.map(find).collect()
 }
 
 /// The cores for which no other of these cards is nearer. A card whose node is not known is near to all.

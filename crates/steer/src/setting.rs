@@ -65,6 +65,35 @@ pub enum Setting {
     FlowTable,
 }
 
+impl Setting {
+    /// The card it is of.
+    pub(crate) fn nic(&self) -> Option<&str> {
+        match self {
+            Self::Channels { nic }
+            | Self::Rss { nic }
+            | Self::Adaptive { nic }
+            | Self::Rps { nic, .. }
+            | Self::RpsFlows { nic, .. }
+            | Self::Xps { nic, .. } => Some(nic),
+            Self::Interrupt { .. } | Self::FlowTable => None,
+        }
+    }
+
+    /// The same of a card of this name, if it is of a card.
+    pub(crate) fn of_card(mut self, name: String) -> Self {
+        match &mut self {
+            Self::Channels { nic }
+            | Self::Rss { nic }
+            | Self::Adaptive { nic }
+            | Self::Rps { nic, .. }
+            | Self::RpsFlows { nic, .. }
+            | Self::Xps { nic, .. } => *nic = name,
+            Self::Interrupt { .. } | Self::FlowTable => {}
+        }
+        self
+    }
+}
+
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -166,6 +195,12 @@ pub trait Settings {
     /// # Errors
     /// As [`Settings::get`], and `PermissionDenied`.
     fn set(&self, setting: &Setting, raw: &str) -> io::Result<()>;
+
+    /// The number of a card, which it keeps whatever it is called.
+    fn number_of(&self, nic: &str) -> Option<u32>;
+
+    /// What the card of this number is called now.
+    fn name_of(&self, number: u32) -> Option<String>;
 }
 
 /// The settings below a root, with the kernel for those that stand in no file.
@@ -210,7 +245,20 @@ impl Settings for System<'_> {
             _ => fs::write(self.root.join(setting.file().expect("all others have one")), raw),
         }
     }
+
+    fn number_of(&self, nic: &str) -> Option<u32> {
+        fs::read_to_string(self.root.join(CARDS).join(nic).join("ifindex")).ok()?.trim().parse().ok()
+    }
+
+    fn name_of(&self, number: u32) -> Option<String> {
+        let cards = fs::read_dir(self.root.join(CARDS)).ok()?;
+        let mut names = cards.flatten().filter_map(|card| card.file_name().into_string().ok());
+        names.find(|name| self.number_of(name) == Some(number))
+    }
 }
+
+/// Where cards are, below a root.
+const CARDS: &str = "sys/class/net";
 
 impl System<'_> {
     /// Where the driver's own table is the one wanted, it is brought back rather than written: a card that has been

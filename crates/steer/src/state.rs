@@ -4,6 +4,7 @@
 //! folder synced. One file per network namespace, since cards' names are; void after a boot, since settings are. A lock
 //! beside it is held by whoever changes settings. Leaves out changing them (`apply.rs`). Tested there and here.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -56,6 +57,9 @@ pub struct State {
     pub confirm_by: Option<Duration>,
     /// What was.
     pub saved: Vec<Saved>,
+    /// The numbers of their cards, by which those are found that were given other names meanwhile.
+    #[serde(default)]
+    pub cards: BTreeMap<String, u32>,
 }
 
 /// Time since the boot, also while asleep: the clock of deadlines.
@@ -131,8 +135,13 @@ impl Store {
         Ok((state.boot == self.boot).then_some(state))
     }
 
-    pub(crate) fn begin(&self, confirm_by: Option<Duration>, saved: Vec<Saved>) -> State {
-        State { version: VERSION, boot: self.boot.clone(), phase: Phase::Applying, confirm_by, saved }
+    pub(crate) fn begin(
+        &self,
+        confirm_by: Option<Duration>,
+        saved: Vec<Saved>,
+        cards: BTreeMap<String, u32>,
+    ) -> State {
+        State { version: VERSION, boot: self.boot.clone(), phase: Phase::Applying, confirm_by, saved, cards }
     }
 
     /// On the disk when it returns.
@@ -174,7 +183,7 @@ mod tests {
         assert_eq!(store.load().unwrap(), None);
         let _lock = store.lock().unwrap();
         let saved = Saved { setting: Setting::FlowTable, before: Some("0".into()), planned: None };
-        let state = store.begin(Some(Duration::from_secs(7)), vec![saved]);
+        let state = store.begin(Some(Duration::from_secs(7)), vec![saved], BTreeMap::new());
         store.save(&state).unwrap();
         assert_eq!(store.load().unwrap(), Some(state));
         tree.write("proc/sys/kernel/random/boot_id", "two");

@@ -164,7 +164,7 @@ mod tests {
         let setting = Setting::Rps { nic: "eth0".into(), queue: 0 };
         let saved = Saved { setting: setting.clone(), before: Some("0".into()), planned: Some("0-1".into()) };
         let _lock = store.lock().unwrap();
-        store.save(&store.begin(None, vec![saved])).unwrap();
+        store.save(&store.begin(None, vec![saved], Default::default())).unwrap();
         let packets = "sys/class/net/eth0/statistics/rx_packets";
         tree.write(packets, "1000");
         let verified = verify(tree.path(), &network, &system, &store, Some(1), &mut || {

@@ -25,9 +25,10 @@ use crate::usage::UsageError;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Where the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Xdp {
     /// In the driver where it can and its packets are whole (not veth), else in the stack
+    #[default]
     Auto,
     /// In the driver, or not at all
     Native,
@@ -55,7 +56,7 @@ impl SteerArgs {
                 .map_err(|source| Error::Classify { nic: nic.name.clone(), source })?;
         }
         let wrong_before = wrong_checksums(self.root());
-        let classifier = Classifier::attach(&nic, &cpus, self.xdp.choice())?;
+        let classifier = Classifier::attach(&nic, &cpus, self.xdp.unwrap_or_default().choice())?;
         print::failure(
             &format_args!(
                 "{} ({}): XDP, {}, hands each flow to one of cpus {cpus}; SIGINT or SIGTERM ends it",
@@ -79,14 +80,14 @@ impl SteerArgs {
     /// Measures RPS beside XDP on one card.
     pub(super) fn compare(&self, kernel: &dyn Kernel, steering: &Steering<'_>) -> Result<String, Failure> {
         let (nic, cpus) = self.card(kernel)?;
-        let length = Duration::from(self.time) / (2 * ROUNDS);
+        let length = self.time() / (2 * ROUNDS);
         let mut window = || {
             thread::sleep(length);
             length
         };
         let mut plan = || self.plan(kernel).map_err(super::into_steer);
         let mut guard = || self.start_guard();
-        let asked = (&nic, &cpus, self.xdp.choice());
+        let asked = (&nic, &cpus, self.xdp.unwrap_or_default().choice());
         let comparison = compare(self.root(), asked, steering, &mut plan, &mut guard, &mut window)?;
         Ok(self.text(&comparison, render::compared))
     }

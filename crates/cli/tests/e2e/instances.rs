@@ -230,8 +230,10 @@ fn what_cannot_start_is_refused_as_a_whole(io: Io) {
     assert_eq!(server.wait(), Some(3));
     until("both have said why", || {
         let said = server.stderr();
-        (said.contains("gone: there is no such folder") && said.contains("does not serve: it ended"))
-            .then_some(())
+        (said.contains("vermeil[1]: ")
+            && said.contains("gone: there is no such folder")
+            && said.contains("does not serve: it ended"))
+        .then_some(())
     });
 }
 

@@ -96,6 +96,9 @@ fn options_of_other_actions_are_refused() {
     };
     assert!(refused(&["--confirm", "1s"]).contains("--confirm goes with `vermeil steer apply` only"));
     assert!(refused(&["undo", "--port", "80"]).contains("--port goes with `vermeil steer verify` only"));
+    assert!(refused(&["--time", "3s"]).contains("--time goes with `vermeil steer verify and compare` only"));
+    assert!(refused(&["--xdp", "native"]).contains("--xdp goes with `vermeil steer xdp and compare` only"));
+    assert!(refused(&["verify", "--port", "0"]).contains("0 is not in 1..=65535"));
     assert!(
         refused(&["--nic", "no-such-card"]).contains("there is no network card \"no-such-card\"; there are")
     );

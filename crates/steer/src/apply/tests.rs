@@ -82,6 +82,14 @@ impl Settings for World {
         }
         Ok(())
     }
+
+    fn number_of(&self, nic: &str) -> Option<u32> {
+        self.system().number_of(nic)
+    }
+
+    fn name_of(&self, number: u32) -> Option<String> {
+        self.system().name_of(number)
+    }
 }
 
 impl World {
@@ -117,6 +125,22 @@ fn moderation_by_load_is_given_back_as_it_was() {
     let restored = world.undo().unwrap();
     assert_eq!(restored.settings, [Setting::Adaptive { nic: "eth0".into() }]);
     assert_eq!(world.tree.all(), before);
+}
+
+/// Its settings stayed changed, and what was before was forgotten.
+#[test]
+fn a_card_that_was_given_another_name_is_found() {
+    let world = World::of("virtio-four");
+    world.tree.write("sys/class/net/eth0/ifindex", "7\n");
+    let renamed = |path: &str| path.replace("net/eth0/", "net/wan0/");
+    let before = world.tree.all();
+    assert_eq!(world.apply("2-3", Queues::Keep, "eth0", None).unwrap().changes.len(), 8);
+    let cards = world.tree.path().join("sys/class/net");
+    std::fs::rename(cards.join("eth0"), cards.join("wan0")).unwrap();
+    let restored = world.undo().unwrap();
+    assert_eq!((restored.settings.len(), restored.gone), (8, Vec::new()));
+    let after = before.into_iter().map(|(path, content)| (renamed(&path), content)).collect();
+    assert_eq!(world.tree.all(), after);
 }
 
 #[test]
