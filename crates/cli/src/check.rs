@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use vermeil_server::config::{self, Plan, Surroundings};
 
 /// For the help and the man page.
-pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check --config /etc/vermeil/vermeil.toml"];
+pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check /etc/vermeil/vermeil.toml"];
 
 /// Read a configuration and say what it would do, or all that is wrong with it.
 ///
@@ -19,6 +19,10 @@ pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check --config 
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct CheckArgs {
+    /// The configuration file; the same as --config FILE
+    #[arg(value_name = "FILE", conflicts_with = "config", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
     /// The configuration file
     #[arg(long, short, value_name = "FILE", default_value = config::FILE_NAME, value_hint = ValueHint::FilePath)]
     config: PathBuf,
@@ -27,8 +31,9 @@ pub(crate) struct CheckArgs {
 impl CheckArgs {
     /// Checks.
     pub(crate) fn run(self) -> Exit {
+        let file = self.file.unwrap_or(self.config);
         let around = Surroundings::here().map_err(UsageError::from);
-        let options = match around.and_then(|around| Ok(config::load(&self.config, &around)?)) {
+        let options = match around.and_then(|around| Ok(config::load(&file, &around)?)) {
             Ok(options) => options,
             Err(error) => return print::failure(&error, error.exit()),
         };
@@ -43,6 +48,6 @@ impl CheckArgs {
             }
             return Exit::CannotStart;
         }
-        print::result(&format!("{}: fine\n{plan}", self.config.display()))
+        print::result(&format!("{}: fine\n{plan}", file.display()))
     }
 }

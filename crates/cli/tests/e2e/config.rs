@@ -94,7 +94,7 @@ fn check_refuses_what_a_start_would_refuse() {
     let file = site.outside("refused.toml");
     fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
-    let check = vermeil(&["check", "--config", file]).output().unwrap();
+    let check = vermeil(&["check", file]).output().unwrap();
     let said = String::from_utf8_lossy(&check.stderr);
     assert_eq!((check.status.code(), &check.stdout[..]), (Some(3), &b""[..]), "{said}");
     let is_root = rustix::process::geteuid().is_root();
