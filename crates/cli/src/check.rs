@@ -19,7 +19,9 @@ pub(crate) const EXAMPLES: &[&str] = &["vermeil check", "vermeil check /etc/verm
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct CheckArgs {
-    /// The configuration file; the same as --config FILE
+    /// The configuration file
+    ///
+    /// The same as --config FILE. Default: what that says.
     #[arg(value_name = "FILE", conflicts_with = "config", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
