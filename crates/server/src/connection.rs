@@ -297,6 +297,8 @@ impl Connection {
             // A second answer would be taken for that to a request which the client has not sent yet.
             Event::Reject(_) if answered => Some(Next::Close(Farewell::Ours)),
             Event::Reject(rejection) => {
+                // It was answered, and stands in the log.
+                local.server.count_request();
                 let sent = answer::refuse(local, rejection, &mut self.output);
                 local.log_answer(self.peer, unread, None, sent);
                 Some(Next::Close(Farewell::Ours))
@@ -383,6 +385,7 @@ impl Connection {
             Err(_) if waiting_for == WaitingFor::RestOfHead => {
                 let (output, unread) = (&mut self.output, &self.input[..]);
                 local::with(|local| {
+                    local.server.count_request();
                     let sent = answer::page(local, Status::RequestTimeout, b"", Head::UNKNOWN, output);
                     local.log_answer(self.peer, unread, None, sent);
                 });

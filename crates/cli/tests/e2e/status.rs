@@ -1,6 +1,6 @@
 //! The control socket: what a server says of itself is what it did, a reload is answered, and nobody else is let in.
 
-use crate::support::{Io, Server, Site, noise, on_both, until, vermeil};
+use crate::support::{Content, Io, Server, Site, noise, on_both, until, vermeil};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -46,18 +46,24 @@ fn the_status_tells_what_was_done(io: Io) {
         (0..5).for_each(|_| assert_eq!(client.get("/page").status, 200));
         assert_eq!(client.get("/none").status, 404);
     }
+    // What is no request is answered, and counts.
+    let mut nonsense = server.client();
+    nonsense.send(b"nonsense\r\n\r\n");
+    assert_eq!(nonsense.read(Content::Follows).status, 400);
+    drop(nonsense);
+    until("its connection is closed", || (status(&control)["instances"][0]["connections"] == 3).then_some(()));
     let status = status(&control);
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&status["pid"], &status["state"]), (&server.pid().into(), &"serving".into()));
     assert_eq!(status["listening"], serde_json::json!([server.addr().to_string()]));
     assert_eq!((&status["configuration"], &status["reloads"]), (&Value::Null, &0.into()));
     let instance = &status["instances"][0];
-    assert_eq!((&instance["requests"], &instance["connections"]), (&18.into(), &3.into()));
+    assert_eq!((&instance["requests"], &instance["connections"]), (&19.into(), &3.into()));
     let sum = |field: &str| -> u64 {
         instance["cores"].as_array().unwrap().iter().map(|core| core[field].as_u64().unwrap()).sum()
     };
-    assert_eq!((sum("requests"), sum("connections")), (18, 3));
-    assert_eq!((sum("accepted"), sum("sent_away")), (3, 0));
+    assert_eq!((sum("requests"), sum("connections")), (19, 3));
+    assert_eq!((sum("accepted"), sum("sent_away")), (4, 0));
     assert!((1..=3).contains(&sum("sampled")) && sum("sampled_here") <= sum("sampled"), "{instance}");
     assert!(sum("looked_up") >= 2 && sum("looked_up") < 18, "most were hits: {instance}");
     assert!(instance["cores"].as_array().unwrap().iter().all(|core| core["answered"] == true));
@@ -74,8 +80,8 @@ fn the_status_tells_what_was_done(io: Io) {
     let text = String::from_utf8(text.stdout).unwrap();
     for words in [
         &format!("pid {}: serving, up ", server.pid()),
-        "requests: 18, 0 answers cut",
-        "accepted: 3 ",
+        "requests: 19, 0 answers cut",
+        "accepted: 4 ",
         "page tables",
     ] {
         assert!(text.contains(words), "{words}: {text}");
