@@ -51,7 +51,9 @@ fn the_status_tells_what_was_done(io: Io) {
     nonsense.send(b"nonsense\r\n\r\n");
     assert_eq!(nonsense.read(Content::Follows).status, 400);
     drop(nonsense);
-    until("its connection is closed", || (status(&control)["instances"][0]["connections"] == 3).then_some(()));
+    until("its connection is closed", || {
+        (status(&control)["instances"][0]["connections"] == 3).then_some(())
+    });
     let status = status(&control);
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&status["pid"], &status["state"]), (&server.pid().into(), &"serving".into()));

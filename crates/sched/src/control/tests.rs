@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::Rules;
-use crate::{Distance, Layout, PlanName};
+use crate::{Distance, Layout, PlanName, Prior, Sample};
 use world::{Demand, Passed, World};
 
 mod world;
@@ -277,6 +277,37 @@ fn another_graph_is_noticed_and_placed_anew() {
     world.run(&mut controller, 500 * MS);
     assert_eq!(count(&controller, |event| *event == Event::Shifted), 1);
     assert!(world.capacity(&world.placed) > 1.1 * before);
+}
+
+/// By its plan one core has everything to do, and the other would double what is served; but that steals half of it. Trials were held all
+/// the time, for a promise that nothing could keep.
+#[test]
+fn what_stealing_divides_already_is_no_promise() {
+    let (window_ns, handlers) = (10 * MS, 4);
+    let layout =
+        Layout::from_matrix(&[vec![Distance::Same, Distance::L3], vec![Distance::L3, Distance::Same]]);
+    let mut costs = CostTable::new();
+    for handler in 0..handlers {
+        costs.register(Prior::default());
+        costs.observe(HandlerIndex(handler), Sample { run_ns: 100_000, cold: None, interrupted: false });
+    }
+    let core =
+        CoreWindow { window_ns, events: 94, run_ns: 94 * MS / 10, idle_ns: MS / 5, ..CoreWindow::default() };
+    let handler = HandlerWindow { events: 47, run_ns: 47 * MS / 10, ..HandlerWindow::default() };
+    let placed = Plan::on_cores([CoreIndex(0); 4]);
+    let seen = Observation {
+        cores: vec![core; 2],
+        handlers: vec![handler; 4],
+        costs,
+        placed,
+        ..Observation::default()
+    };
+    let mut controller = Adaptive::new(layout.expect("a layout"), Rules::new());
+    for round in 1..100 {
+        assert_eq!(controller.round(round * window_ns, &seen), []);
+    }
+    assert_eq!(count(&controller, |event| !matches!(event, Event::Nothing { .. })), 0);
+    assert_eq!(controller.regret_ns(), Some(0));
 }
 
 #[test]

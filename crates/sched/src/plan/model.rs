@@ -141,6 +141,15 @@ impl<'a> Model<'a> {
         self
     }
 
+    /// The same where running a handler takes the cores longer, by this factor, than the handler runs.
+    #[must_use]
+    pub fn with_overhead(mut self, factor: f64) -> Self {
+        for handler in &mut self.handlers {
+            handler.cost_ns *= factor;
+        }
+        self
+    }
+
     /// The machine.
     pub fn layout(&self) -> &Layout {
         self.layout
@@ -166,6 +175,15 @@ impl<'a> Model<'a> {
         for (core, load) in self.layout.indices().zip(&mut loads) {
             *load *= f64::from(CAPACITY_MAX) / f64::from(self.layout.capacity(core));
         }
+        self.of_loads(loads, penalties)
+    }
+
+    /// What cores that are busy for these times, in seconds a second, come to.
+    pub fn observed(&self, busy_s: &[f64]) -> Forecast {
+        self.of_loads(busy_s.to_vec(), 0.0)
+    }
+
+    fn of_loads(&self, loads: Vec<f64>, penalties: f64) -> Forecast {
         let busiest = loads.iter().copied().fold(0.0, f64::max);
         Forecast { sojourn_ns: self.sojourn_ns(&loads), loads, busiest, penalties }
     }

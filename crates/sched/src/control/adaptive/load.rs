@@ -32,6 +32,10 @@ pub(super) struct Load {
     /// Warm time of handlers, in seconds a second.
     warm_s: Vec<f64>,
     graph: FlowGraph,
+    /// Busy time of cores, in seconds a second: what runs take, warm or cold, and what it takes to run them.
+    busy_s: Vec<f64>,
+    /// The part of it that is spent in handlers, of all cores.
+    run_s: f64,
     busiest: f64,
     /// Events behind these figures.
     events: u64,
@@ -63,6 +67,12 @@ impl Load {
             blend(&mut self.events_per_s[index], window.events as f64 * 1e9 / window_ns, weight);
             blend(&mut self.warm_s[index], warm_ns / window_ns, weight);
         }
+        self.busy_s.resize(seen.cores.len(), 0.0);
+        for (busy_s, core) in self.busy_s.iter_mut().zip(&seen.cores) {
+            blend(busy_s, core.busy(), weight);
+        }
+        let run_ns: u64 = seen.handlers.iter().map(|window| window.run_ns).sum();
+        blend(&mut self.run_s, run_ns as f64 / window_ns, weight);
         blend(&mut self.busiest, seen.busiest(), weight);
         self.graph.absorb(&seen.flows, seen.window_ns());
         self.events += seen.events();
@@ -96,7 +106,20 @@ impl Load {
 
     /// The model to rank plans by.
     pub(super) fn model<'a>(&self, layout: &'a Layout, costs: &CostTable, trust: Trust) -> Model<'a> {
-        Model::learned(layout, costs, &self.graph, &self.events_per_s, trust).with_costs(&self.event_ns())
+        Model::learned(layout, costs, &self.graph, &self.events_per_s, trust)
+            .with_costs(&self.event_ns())
+            .with_overhead(self.overhead())
+    }
+
+    /// How much longer the cores are busy than they are in handlers, as a factor: it comes with every plan.
+    fn overhead(&self) -> f64 {
+        let busy_s: f64 = self.busy_s.iter().sum();
+        if self.run_s > 0.0 { (busy_s / self.run_s).max(1.0) } else { 1.0 }
+    }
+
+    /// Busy time by core, in seconds a second.
+    pub(super) fn busy_s(&self) -> &[f64] {
+        &self.busy_s
     }
 
     /// What to recognise this load by.

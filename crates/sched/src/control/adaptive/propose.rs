@@ -6,7 +6,7 @@
 use super::super::Observation;
 use super::Adaptive;
 use super::contest::Contest;
-use crate::plan::{Found, Objective, Plan, Scored, SearchLimits, Trust, search};
+use crate::plan::{Forecast, Found, Model, Objective, Plan, Scored, SearchLimits, Trust, search};
 
 /// The least gain a plan must promise where throughput counts and penalties are known: below three percent a contest seldom
 /// proves anything.
@@ -86,13 +86,15 @@ impl Adaptive {
 
     fn propose_by(&self, now_ns: u64, seen: &Observation, trust: Trust) -> Proposal {
         let objective = self.load.objective();
-        let found = self.search(seen, objective, trust);
+        let model = self.load.model(&self.layout, &seen.costs, trust);
+        let found = self.search(&model, seen, objective);
         let bar = self.wins.bar(now_ns);
         let least = match (objective, trust) {
             (Objective::Throughput, Trust::Cautious) => PROMISE_MIN,
             (Objective::Delay, _) | (_, Trust::Hopeful) => DOUBTFUL_PROMISE_MIN,
         };
-        let (challenger, promise) = self.best_of(&found, seen, objective, bar.max(least));
+        let now = self.now(&model, &found, objective);
+        let (challenger, promise) = self.best_of(&found, &now, seen, objective, bar.max(least));
         let contest = |challenger| {
             let plans = [seen.placed.clone(), challenger];
             Contest::new(plans, promise, objective, self.load.event_ns(), bar, self.load.rate())
@@ -104,23 +106,31 @@ impl Adaptive {
         }
     }
 
-    fn search(&self, seen: &Observation, objective: Objective, trust: Trust) -> Found {
-        let model = self.load.model(&self.layout, &seen.costs, trust);
+    fn search(&self, model: &Model<'_>, seen: &Observation, objective: Objective) -> Found {
         let handlers = seen.placed.len();
         let order = self.load.graph().order(handlers);
         let limits = SearchLimits::for_size(handlers, self.layout.cores());
-        search(&model, &self.symmetry, &self.rules, &seen.placed, &order, objective, limits)
+        search(model, &self.symmetry, &self.rules, &seen.placed, &order, objective, limits)
+    }
+
+    /// What the plan that is comes to: what is expected of it, or what the cores are seen to do if that is better, since they steal
+    /// from each other what a plan divides badly.
+    fn now(&self, model: &Model<'_>, found: &Found, objective: Objective) -> Forecast {
+        let observed = model.observed(self.load.busy_s());
+        let is_better = observed.cost(objective) < found.current.cost(objective);
+        if is_better { observed } else { found.current.clone() }
     }
 
     /// The best plan that was not refuted and whose promise pays for a contest, with its promise; or the best promise of all.
     fn best_of(
         &self,
         found: &Found,
+        now: &Forecast,
         seen: &Observation,
         objective: Objective,
         least: f64,
     ) -> (Option<Plan>, f64) {
-        let gain = |scored: &Scored| scored.forecast.gain_over(&found.current, objective);
+        let gain = |scored: &Scored| scored.forecast.gain_over(now, objective);
         let pays = |scored: &&Scored| {
             let moves = seen.placed.moves_to(&scored.plan).len() as f64;
             gain(scored) >= least
