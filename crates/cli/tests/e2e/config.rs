@@ -11,6 +11,7 @@ on_both!(
     limits_of_the_file_hold,
     a_bad_file_does_not_start,
     routes_redirect_and_no_spelling_gets_around_them,
+    a_whole_host_moves_to_another,
     a_route_starts_programs_and_a_reload_brings_the_first,
 );
 
@@ -160,6 +161,30 @@ code = 308
     assert_eq!(client.get("/old/kept/page").text(), "kept");
     assert_eq!(client.get("/older").status, 404);
     assert_eq!(client.get("/").status, 200);
+    server.stops_clean();
+}
+
+/// The prefix of a whole host ends in a slash, and `{rest}` went on with the name of the new one: `/.evil.example` led
+/// to another host.
+fn a_whole_host_moves_to_another(io: Io) {
+    let site = Site::new();
+    let text = r#"
+[[host]]
+[[host.route]]
+prefix = "/"
+action = "redirect"
+to = "https://new.example{rest}{query}"
+"#;
+    let server = Server::configured(io, &site, text);
+    let client: &mut Client = &mut server.client();
+    for (target, location) in [
+        ("/", "https://new.example/"),
+        ("/x?y", "https://new.example/x?y"),
+        ("/.evil.example", "https://new.example/.evil.example"),
+        ("/@evil.example", "https://new.example/%40evil.example"),
+    ] {
+        assert_eq!(client.get(target).field("location"), location, "{target}");
+    }
     server.stops_clean();
 }
 

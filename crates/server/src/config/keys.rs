@@ -210,8 +210,9 @@ table! {
         /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, for the query `json` as
         /// JSON, to everybody who can reach it, `ready` is 200 until the server is told to stop and 503 from then on.
         action: ActionWord,
-        /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix) and
-        /// `{query}` (with its question mark, if there is one) stand for those of the request.
+        /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix, and with
+        /// the slash between them unless one stands before it) and `{query}` (with its question mark, if there is one) stand
+        /// for those of the request. `prefix = "/"` and `to = "https://new.example{rest}{query}"` move a whole host.
         to: Option<At<String>> = None,
         /// Of `redirect`: the status, one of 301, 302, 303, 307, 308. Without it: 301.
         code: Option<At<u64>> = None,

@@ -197,6 +197,22 @@ fn redirects_lead_where_they_say() {
         // Never another host, whatever the path.
         ("/{rest}", Some("/old"), "/old/evil.example", None, "/evil.example"),
         ("{path}", None, "/x", None, "/x"),
+        (
+            "https://new.example{rest}{query}",
+            Some("/"),
+            "/.evil.example",
+            None,
+            "https://new.example/.evil.example",
+        ),
+        ("https://new.example{rest}{query}", Some("/"), "/", Some("q"), "https://new.example/?q"),
+        ("https://new.example{rest}", Some("/old"), "/old", None, "https://new.example/"),
+        ("http://{host}{rest}", Some("/old/"), "/old/x", None, "http://h.example:80/x"),
+        ("https://new.example{path}", Some("/"), "/x", None, "https://new.example/x"),
+        // The slash that a prefix ends in is the rest's where there is no other; a query has none.
+        ("/new{rest}", Some("/old/"), "/old/x", None, "/new/x"),
+        ("/new/{rest}", Some("/old/"), "/old/x", None, "/new/x"),
+        ("{path}{rest}", Some("/"), "/x", None, "/x/x"),
+        ("https://new.example?page={rest}", Some("/old/"), "/old/x", None, "https://new.example?page=x"),
     ] {
         let template: Template = to.parse().unwrap();
         assert_eq!(template.to_string(), to);
@@ -209,9 +225,28 @@ fn redirects_lead_where_they_say() {
         template.write(prefix, &path, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), format!("before {expected}"));
     }
-    for wrong in
-        ["", "x", "//evil", "{host}", "{rest}", "{query}", "ftp://a", "https://", "/a b", "/{x}", "/{", "/}"]
-    {
+    for wrong in [
+        "",
+        "x",
+        "//evil",
+        "{host}",
+        "{rest}",
+        "{query}",
+        "ftp://a",
+        "https://",
+        "/a b",
+        "/{x}",
+        "/{",
+        "/}",
+        "https://{rest}",
+        "https://{path}",
+        "https://{query}",
+        "https:///{rest}",
+        "https://?x",
+        "https://a.{rest}.example",
+        "https://user@{rest}",
+        "https://new.example:{rest}",
+    ] {
         assert!(wrong.parse::<Template>().is_err(), "{wrong}");
     }
 }
