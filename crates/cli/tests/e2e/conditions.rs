@@ -7,6 +7,7 @@ on_both!(
     if_modified_since_compares_dates,
     if_match_and_if_unmodified_since_protect,
     if_range_gives_a_part_of_the_same_only,
+    a_date_never_joins_parts_of_two_contents,
 );
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -124,6 +125,21 @@ fn if_range_gives_a_part_of_the_same_only(io: Io) {
             let expected = if status == 206 { &content[10..20] } else { &content };
             assert!(response.body == expected, "{target} {condition}");
         }
+    }
+    server.stops_clean();
+}
+
+/// A file that is written twice in a second had one date for both contents: `If-Range` gave the second half of the other.
+fn a_date_never_joins_parts_of_two_contents(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &[]);
+    let mut client = server.client();
+    for content in ["aaaaaaaaaa", "bbbbbbbbbb"] {
+        site.write("page.txt", content.as_bytes());
+        let response = client.get("/page.txt");
+        assert_eq!((response.text(), response.get("last-modified")), (content, None));
+        let date = format!("If-Range: {}", response.field("date"));
+        assert_eq!(client.get_with("/page.txt", &["Range: bytes=5-", &date]).status, 200);
     }
     server.stops_clean();
 }

@@ -27,7 +27,7 @@ fn conditions<'a>(lines: &[(&str, &'a str)]) -> Preconditions<'a> {
 }
 
 fn evaluate(lines: &[(&str, &str)]) -> Verdict {
-    conditions(lines).evaluate(&Validators { etag: ETAG, last_modified: &HttpDate::new(MODIFIED) })
+    conditions(lines).evaluate(&Validators { etag: ETAG, last_modified: Some(&HttpDate::new(MODIFIED)) })
 }
 
 #[test]
@@ -112,11 +112,25 @@ fn if_range() {
         ("*", false),
         ("", false),
     ];
-    let current = Validators { etag: ETAG, last_modified: &HttpDate::new(MODIFIED) };
+    let current = Validators { etag: ETAG, last_modified: Some(&HttpDate::new(MODIFIED)) };
     for (value, expected) in table {
         assert_eq!(conditions(&[("range", value)]).range_applies(&current), expected, "{value}");
     }
     assert!(conditions(&[]).range_applies(&current));
+}
+
+#[test]
+fn dates_are_ignored_where_none_is_sent() {
+    let undated = Validators { etag: ETAG, last_modified: None };
+    for (name, value, expected) in [
+        ("modified", LATER, Verdict::Proceed),
+        ("unmodified", EARLIER, Verdict::Proceed),
+        ("none-match", "\"v1\"", Verdict::NotModified),
+    ] {
+        assert_eq!(conditions(&[(name, value)]).evaluate(&undated), expected, "{name}: {value}");
+    }
+    assert!(!conditions(&[("range", SAME)]).range_applies(&undated));
+    assert!(conditions(&[("range", "\"v1\"")]).range_applies(&undated));
 }
 
 #[test]
