@@ -9,6 +9,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use crate::request::List;
 use crate::response::HttpDate;
 use crate::scan;
 
@@ -19,9 +20,9 @@ mod tests;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions<'a> {
     /// `If-Match`
-    pub if_match: Option<&'a [u8]>,
+    pub if_match: Option<List<'a>>,
     /// `If-None-Match`
-    pub if_none_match: Option<&'a [u8]>,
+    pub if_none_match: Option<List<'a>>,
     /// `If-Modified-Since`
     pub if_modified_since: Option<&'a [u8]>,
     /// `If-Unmodified-Since`
@@ -100,9 +101,13 @@ enum Comparison {
     Weak,
 }
 
-/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element is
-/// not looked at.
-fn has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
+/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element of a
+/// line is not looked at.
+fn has_tag(tags: List<'_>, etag: &[u8], comparison: Comparison) -> bool {
+    tags.lines().any(|line| line_has_tag(line, etag, comparison))
+}
+
+fn line_has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     if tags == etag || tags == b"*" {
         return true;
     }

@@ -13,10 +13,11 @@ const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 fn conditions<'a>(lines: &[(&str, &'a str)]) -> Preconditions<'a> {
     let mut conditions = Preconditions::default();
     for (name, value) in lines {
+        let list = Some(List::Line(value.as_bytes()));
         let value = Some(value.as_bytes());
         match *name {
-            "match" => conditions.if_match = value,
-            "none-match" => conditions.if_none_match = value,
+            "match" => conditions.if_match = list,
+            "none-match" => conditions.if_none_match = list,
             "modified" => conditions.if_modified_since = value,
             "unmodified" => conditions.if_unmodified_since = value,
             "range" => conditions.if_range = value,
