@@ -122,7 +122,8 @@ table! {
     pub(super) struct TimeoutsTable {
         /// From a connection's start, or the first byte of a later request, to the end of the head. Then: 408.
         header: Span = Timeouts::default().header.into(),
-        /// From the end of the head to the end of the body. Then the connection is closed.
+        /// From the end of the head to the end of the body. Then the connection is closed. A body for a program has this time
+        /// for the next bytes each time, and in all a second more for every 500 bytes that have come. Then: 408.
         body: Span = Timeouts::default().body.into(),
         /// From the end of an answer to the next request. Then the connection is closed.
         keep_alive: Span = Timeouts::default().keep_alive.into(),
