@@ -420,7 +420,11 @@ fn what_is_no_program(io: Io) {
         server.says(reason);
     }
     let server = serve(io, &site, &[]);
-    assert_eq!(request(&mut server.client(), "TRACE", "/cgi-bin/hello").status, 405);
+    let refused = request(&mut server.client(), "TRACE", "/cgi-bin/hello");
+    assert_eq!(
+        (refused.status, refused.field("allow")),
+        (405, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+    );
     assert_eq!(request(&mut server.client(), "PURGE", "/cgi-bin/hello").text(), "ran\n");
 }
 
