@@ -1,7 +1,7 @@
 //! `vermeil.toml` through the binary: it serves as the command line does, `check` says what it comes to, and what is wrong
 //! is told with its place.
 
-use crate::support::{Client, Io, Server, Site, on_both, vermeil};
+use crate::support::{Client, Content, Io, Server, Site, on_both, vermeil};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,6 +12,7 @@ on_both!(
     a_bad_file_does_not_start,
     routes_redirect_and_no_spelling_gets_around_them,
     a_whole_host_moves_to_another,
+    who_names_no_host_is_sent_to_the_first_name,
     a_route_starts_programs_and_a_reload_brings_the_first,
 );
 
@@ -162,6 +163,21 @@ code = 308
     assert_eq!(client.get("/older").status, 404);
     assert_eq!(client.get("/").status, 200);
     server.stops_clean();
+}
+
+/// `Host` may be missing in HTTP/1.0: the address was one without a host.
+fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
+    let site = Site::new();
+    let routes = "[[host.route]]\naction = \"redirect\"\nto = \"https://{host}{path}\"\n";
+    let hosts = ["names = [\"*.a.example\", \"a.example\", \"b.example\"]", "default = true"];
+    for (host, status, location) in [(hosts[0], 301, Some("https://a.example/x")), (hosts[1], 400, None)] {
+        let server = Server::configured(io, &site, &format!("[[host]]\n{host}\n{routes}"));
+        let mut old = server.client();
+        old.send("GET /x HTTP/1.0\r\n\r\n");
+        let response = old.read(Content::Follows);
+        assert_eq!((response.status, response.get("location")), (status, location), "{host}");
+        server.stops_clean();
+    }
 }
 
 /// The prefix of a whole host ends in a slash, and `{rest}` went on with the name of the new one: `/.evil.example` led

@@ -40,7 +40,7 @@ pub enum Action {
 /// What of a request a redirect may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
-    /// `Host` as it came; nothing in HTTP/1.0.
+    /// `Host` as it came, or a name of the host that the request is for; nothing in HTTP/1.0 if that has none.
     pub host: Option<&'a [u8]>,
     /// Decoded, without dot segments and empty segments.
     pub decoded: &'a [u8],
@@ -166,13 +166,13 @@ fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), TemplateError> {
 }
 
 impl Template {
-    /// Appends the address for a request that a route with `prefix` took.
-    pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) {
+    /// Appends the address for a request that a route with `prefix` took; nothing if it asks for a host that has no name.
+    pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Host => out.extend_from_slice(path.host.unwrap_or_default()),
+                Part::Host => out.extend_from_slice(path.host?),
                 Part::Path => percent_encode_path(path.decoded, out),
                 Part::Rest => {
                     let prefix = prefix.unwrap_or_default().as_bytes();
@@ -194,6 +194,7 @@ impl Template {
         while out[start..].starts_with(b"//") {
             out.remove(start);
         }
+        Some(())
     }
 }
 

@@ -91,6 +91,13 @@ fn a_name_belongs_to_one_host() {
 }
 
 #[test]
+fn the_first_name_that_is_whole_is_the_host_s() {
+    let hosts = hosts(Unknown::Default, &[&["*.example.org", "b.example", "a.example"], &["*.example.com"]]);
+    let names: Vec<_> = hosts.iter().map(|id| hosts.host(id).name).collect();
+    assert_eq!(names, [None, Some(&b"b.example"[..]), None]);
+}
+
+#[test]
 fn names_that_are_none_say_why() {
     use NameError::{Character, Empty, Length, NotAlone, NotAscii, Star};
     for (text, why) in [
@@ -222,8 +229,13 @@ fn redirects_lead_where_they_say() {
             query: query.map(str::as_bytes),
         };
         let mut out = b"before ".to_vec();
-        template.write(prefix, &path, &mut out);
+        template.write(prefix, &path, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), format!("before {expected}"));
+    }
+    let nameless = Path { host: None, decoded: b"/x", query: None };
+    for (to, written) in [("https://{host}{path}", false), ("{path}", true)] {
+        let template: Template = to.parse().unwrap();
+        assert_eq!(template.write(None, &nameless, &mut Vec::new()).is_some(), written, "{to}");
     }
     for wrong in [
         "",
