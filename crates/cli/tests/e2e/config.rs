@@ -65,6 +65,29 @@ fn a_bad_file_does_not_start(io: Io) {
     assert_eq!(both.status.code(), Some(2), "the file and the command line are not mixed: {both:?}");
 }
 
+/// They were told to name the file with `--config`, which they had done.
+#[test]
+fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
+    let site = Site::new();
+    let file = site.outside("latin1.toml");
+    fs::write(&file, b"[[host]]\nroot = \"b\xfccher\"\n").unwrap();
+    let folder = site.outside("");
+    for command in ["serve", "check"] {
+        for (path, code, expected) in [
+            (&file, 2, ":2:10: this byte is no UTF-8; save the file as UTF-8\n"),
+            (&folder, 3, ": cannot read the configuration: Is a directory (os error 21)\n"),
+        ] {
+            let output = vermeil(&[command, "--config", path.to_str().unwrap()]).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{said}");
+            assert!(said.contains(&format!("{}{expected}", path.display())), "{said}");
+        }
+    }
+    let unnamed = vermeil(&["check"]).current_dir(&folder).output().unwrap();
+    let said = String::from_utf8_lossy(&unnamed.stderr);
+    assert!(said.contains("; name another with --config FILE"), "{said}");
+}
+
 #[test]
 fn check_says_what_would_be_done_and_binds_nothing() {
     let site = Site::new();
