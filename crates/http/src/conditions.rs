@@ -9,6 +9,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use crate::request::List;
 use crate::response::HttpDate;
 use crate::scan;
 
@@ -19,9 +20,9 @@ mod tests;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions<'a> {
     /// `If-Match`
-    pub if_match: Option<&'a [u8]>,
+    pub if_match: Option<List<'a>>,
     /// `If-None-Match`
-    pub if_none_match: Option<&'a [u8]>,
+    pub if_none_match: Option<List<'a>>,
     /// `If-Modified-Since`
     pub if_modified_since: Option<&'a [u8]>,
     /// `If-Unmodified-Since`
@@ -35,8 +36,8 @@ pub struct Preconditions<'a> {
 pub struct Validators<'a> {
     /// The strong entity tag that is sent, with its quotes.
     pub etag: &'a [u8],
-    /// The `Last-Modified` that is sent.
-    pub last_modified: &'a HttpDate,
+    /// The `Last-Modified` that is sent, if one is. Never that of two contents, unless whoever writes them dates them alike.
+    pub last_modified: Option<&'a HttpDate>,
 }
 
 /// What the conditions say.
@@ -85,11 +86,12 @@ impl Preconditions<'_> {
     }
 
     /// Whether `Range` is to be obeyed: there is no `If-Range`, or what it names is exactly what would be
-    /// sent. A date must be the one sent, not merely a later one (RFC 9110 §13.1.5). A weak tag never
-    /// matches.
+    /// sent. A date must be the one sent, not merely a later one (RFC 9110 §13.1.5); without one, none is. A weak tag
+    /// never matches.
     pub fn range_applies(&self, current: &Validators<'_>) -> bool {
         let Some(validator) = self.if_range else { return true };
-        validator == current.etag || parse_date(validator) == Some(current.last_modified.seconds())
+        validator == current.etag
+            || current.last_modified.is_some_and(|date| parse_date(validator) == Some(date.seconds()))
     }
 }
 
@@ -99,9 +101,13 @@ enum Comparison {
     Weak,
 }
 
-/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element is
-/// not looked at.
-fn has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
+/// Whether the list `tags` is `*` or holds the strong tag `etag`. What stands behind a malformed element of a
+/// line is not looked at.
+fn has_tag(tags: List<'_>, etag: &[u8], comparison: Comparison) -> bool {
+    tags.lines().any(|line| line_has_tag(line, etag, comparison))
+}
+
+fn line_has_tag(tags: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     if tags == etag || tags == b"*" {
         return true;
     }
@@ -141,8 +147,9 @@ fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
     Some(ListedTag { tag, weak })
 }
 
-/// Whether nothing changed after `date`; `None` if it is not a date.
-fn is_unmodified_since(date: &[u8], last_modified: &HttpDate) -> Option<bool> {
+/// Whether nothing changed after `date`; `None` if it is not a date, or if there is none to compare it with.
+fn is_unmodified_since(date: &[u8], last_modified: Option<&HttpDate>) -> Option<bool> {
+    let last_modified = last_modified?;
     if date == last_modified.as_bytes() {
         return Some(true);
     }

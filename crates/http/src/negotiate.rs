@@ -4,6 +4,7 @@
 //! the sizes that sidecar files have. No answer is ever refused for its coding: without an acceptable one,
 //! the identity is sent, as §12.5.3 allows. Cases: `negotiate/tests.rs`.
 
+use crate::request::List;
 use crate::scan;
 
 #[cfg(test)]
@@ -68,20 +69,21 @@ const PREFERENCE: [Choice; 4] = [Choice::Br, Choice::Zstd, Choice::Gzip, Choice:
 
 /// Chooses from `available` what the value of `Accept-Encoding` weighs highest.
 #[inline]
-pub fn choose(accept_encoding: Option<&[u8]>, available: EncodingSet) -> Choice {
+pub fn choose(accept_encoding: Option<List<'_>>, available: EncodingSet) -> Choice {
     match accept_encoding {
-        Some(value) if !available.is_empty() => choose_some(value, available),
+        Some(list) if !available.is_empty() => choose_some(list, available),
         _ => Choice::Identity,
     }
 }
 
-fn choose_some(value: &[u8], available: EncodingSet) -> Choice {
-    match value {
+fn choose_some(list: List<'_>, available: EncodingSet) -> Choice {
+    let List::Line(line) = list else { return heaviest(&Weights::parse(list), available) };
+    match line {
         // What Chrome and Firefox, Safari, and older browsers send: equal weights.
         b"gzip, deflate, br, zstd" => first_of(&PREFERENCE, available),
         b"gzip, deflate, br" => first_of(&[Choice::Br, Choice::Gzip], available),
         b"gzip, deflate" | b"gzip" => first_of(&[Choice::Gzip], available),
-        _ => heaviest(&Weights::parse(value), available),
+        _ => heaviest(&Weights::parse(list), available),
     }
 }
 
@@ -110,9 +112,9 @@ struct Weights {
 impl Weights {
     /// Reads a list of codings with weights. Of a coding named twice the last weight counts; an element with
     /// a malformed weight counts as not there.
-    fn parse(value: &[u8]) -> Self {
+    fn parse(list: List<'_>) -> Self {
         let mut weights = Self::default();
-        for element in scan::list(value) {
+        for element in list.lines().flat_map(scan::list) {
             let (name, parameter) = match element.iter().position(|&b| b == b';') {
                 Some(at) => (scan::trim(&element[..at]), Some(scan::trim(&element[at + 1..]))),
                 None => (element, None),

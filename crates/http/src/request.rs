@@ -1,7 +1,7 @@
 //! A request's head: what it is once parsed, and the one function that parses it.
 //!
 //! This file owns the types; `request/head.rs` the pass over the bytes, `request/line.rs` the request line,
-//! `request/fields.rs` the fields that mean something here, `request/host.rs` the syntax of hosts. All that
+//! `request/fields.rs` the fields that mean something here, `request/list.rs` those that are lists, `request/host.rs` the syntax of hosts. All that
 //! makes a head valid or not is decided there, from left to right: the first offending byte decides, so a
 //! prefix never gives another verdict than the whole. Bodies are `body.rs`.
 //!
@@ -16,10 +16,12 @@ mod fields;
 mod head;
 mod host;
 mod line;
+mod list;
 #[cfg(test)]
 mod tests;
 
 pub use head::FieldLines;
+pub use list::List;
 
 /// Empty lines tolerated before a request line. RFC 9112 §2.2 asks for at least one, for clients that end a
 /// body with a line end too many.
@@ -46,8 +48,8 @@ pub enum Parsed<'a> {
 }
 
 /// A request whose head has been read and found valid. Field values come without white space around them; of
-/// a field that stands on several lines the first line counts: for all fields kept here that costs the client
-/// at most a second try, and never gives it wrong bytes.
+/// a field that is no list and stands on several lines the first line counts: for all fields kept here that
+/// costs the client at most a second try, and never gives it wrong bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The method.
@@ -63,7 +65,7 @@ pub struct Request<'a> {
     /// `Range`.
     pub range: Option<&'a [u8]>,
     /// `Accept-Encoding`.
-    pub accept_encoding: Option<&'a [u8]>,
+    pub accept_encoding: Option<List<'a>>,
     /// `Referer`, for the log.
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, for the log.

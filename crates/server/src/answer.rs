@@ -9,7 +9,7 @@ use crate::{
     control::StatusForm,
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
     gateway::Call,
-    hosts::{Action, Found, HostId, OpenJob, Path},
+    hosts::{Action, Found, Host, HostId, OpenJob, Path},
     local::Local,
     log::NoticeKind,
     slow::{self, Piece, What},
@@ -153,8 +153,8 @@ fn routed(
         Ok(decoded) => decoded.bytes,
         Err(wrong) => return Some(error(local, wrong.status(), b"", head, out)),
     };
-    let routes = &local.hosts.hosts().host(host).rules.routes;
-    let route = routes.iter().find(|route| route.matches(decoded))?;
+    let Host { rules, name, .. } = local.hosts.hosts().host(host);
+    let route = rules.routes.iter().find(|route| route.matches(decoded))?;
     match &route.action {
         Action::Files => None,
         Action::Status | Action::Ready if !matches!(request.method, Method::Get | Method::Head) => {
@@ -167,11 +167,15 @@ fn routed(
             None => error(local, Status::NotFound, b"", head, out),
         }),
         Action::Redirect { to, status } => {
-            let path = Path { host: request.host, decoded, query: request.target.query };
+            // HTTP/1.0 need not say which host it means.
+            let path = Path { host: request.host.or(name), decoded, query: request.target.query };
             let (status, mut line) = (*status, b"Location: ".to_vec());
-            to.write(route.prefix.as_deref(), &path, &mut line);
+            let written = to.write(route.prefix.as_deref(), &path, &mut line);
             line.extend_from_slice(b"\r\n");
-            Some(error(local, status, &line, head, out))
+            Some(match written {
+                Some(()) => error(local, status, &line, head, out),
+                None => error(local, Status::BadRequest, b"", head, out),
+            })
         }
     }
 }

@@ -11,6 +11,7 @@
 //! the binary on both drivers (`crates/cli/tests`).
 
 mod rest;
+mod taken;
 
 use crate::{
     answer::{self, Answer},
@@ -26,11 +27,11 @@ use std::{
     io, mem,
     net::{IpAddr, SocketAddr},
     os::fd::AsFd,
-    pin::pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
+use taken::while_taken;
 use vermeil::{More, Sleep, TcpStream};
 use vermeil_http::{
     Conversation, Event, Limits, Method, Rejection, Request, Status, Version,
@@ -514,31 +515,6 @@ impl Connection {
         };
         self.limit.set(allowed);
         None
-    }
-}
-
-/// Waits for `sending` as long as the client takes some of what was sent: a slow client is not a dead one.
-async fn while_taken<T>(
-    stream: &TcpStream,
-    limit: &mut Sleep,
-    waiting_for: &mut WaitingFor,
-    sending: impl Future<Output = io::Result<T>>,
-) -> Result<T, Lost> {
-    let mut sending = pin!(sending);
-    // Nearly always the kernel has room, and no limit is needed.
-    if let Poll::Ready(sent) = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await {
-        return Ok(sent?);
-    }
-    *waiting_for = WaitingFor::Nothing;
-    let write = local::with(|local| local.server.timeouts.write);
-    loop {
-        let taken = stream.with_fd(vermeil_io::acknowledged_bytes)??;
-        limit.set(write);
-        match limit.limit(sending.as_mut()).await {
-            Ok(sent) => return Ok(sent?),
-            Err(_) if stream.with_fd(vermeil_io::acknowledged_bytes)?? == taken => return Err(Lost::Late),
-            Err(_) => {}
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::process;
 
 /// `TCP_LISTEN` of the kernel's `include/net/tcp_states.h`, as `/proc/net/tcp` writes it.
 const STATE_LISTEN: &str = "0A";
@@ -32,13 +33,13 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The process that listens where `addr` cannot be bound: on the same port, at the same address or at a wildcard that
+/// The other process that listens where `addr` cannot be bound: on the same port, at the same address or at a wildcard that
 /// covers it. `None` if there is none, or if this process may not know.
 pub fn who_listens(addr: SocketAddr) -> Option<Holder> {
-    who_listens_in(Path::new("/proc"), addr)
+    who_listens_in(Path::new("/proc"), addr, process::id())
 }
 
-fn who_listens_in(proc: &Path, addr: SocketAddr) -> Option<Holder> {
+fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<Holder> {
     let mut listeners = Vec::new();
     for table in ["net/tcp", "net/tcp6"] {
         if let Ok(text) = fs::read_to_string(proc.join(table)) {
@@ -52,7 +53,8 @@ fn who_listens_in(proc: &Path, addr: SocketAddr) -> Option<Holder> {
     conflicts.sort_unstable();
     let owners = owners(proc);
     conflicts.into_iter().find_map(|(_, inode)| {
-        let &pid = owners.get(&inode)?;
+        // Whoever reads that this process is in the way would stop it.
+        let &pid = owners.get(&inode).filter(|&&pid| pid != own)?;
         let command = fs::read_to_string(proc.join(format!("{pid}/comm"))).unwrap_or_default();
         Some(Holder { pid, command: command.trim_end().to_owned() })
     })

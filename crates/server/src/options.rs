@@ -108,7 +108,8 @@ pub(crate) fn keys_that_differ(old: &[Instance], new: &[Instance]) -> Vec<&'stat
 pub struct Timeouts {
     /// From a connection's start, or the first byte of a further request, to the end of the request's head. Default 10 s.
     pub header: Duration,
-    /// From the end of the head to the end of the body. Default 30 s: bodies are read only to be discarded.
+    /// From the end of the head to the end of the body. Default 30 s: bodies are read only to be discarded. Those for
+    /// programs have longer while they come at [`CONTENT_RATE_MIN`](crate::gateway::CONTENT_RATE_MIN).
     pub body: Duration,
     /// Between an answer and the next request's first byte. Default 60 s.
     pub keep_alive: Duration,

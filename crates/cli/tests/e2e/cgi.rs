@@ -5,13 +5,14 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 on_both! {
     documents,
     every_variable,
     paths_and_queries,
     contents_arrive,
+    contents_that_do_not_come_are_408,
     answers_stream_and_large_ones_arrive,
     redirects,
     bad_answers,
@@ -267,6 +268,27 @@ fn contents_arrive(io: Io) {
     assert_eq!(get(&mut client, "/index.html").status, 200);
 }
 
+/// The body's timeout did not concern programs: a client could be silent for 30 s, and for ever with a byte before that.
+fn contents_that_do_not_come_are_408(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/echo", "echo Content-Type: x/y; echo; cat");
+    let server = serve(io, &site, &["--body-timeout", "300ms"]);
+    let head = "POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n1";
+    let mut silent = server.client();
+    silent.send(head);
+    assert_eq!(read(&mut silent).status, 408);
+    let mut dripping = server.client();
+    dripping.send(head);
+    until("a byte now and then is not enough", || {
+        // A tenth of the least rate. The connection may be closed at any time.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = dripping.try_send("1");
+        dripping.is_readable().then_some(())
+    });
+    assert_eq!(read(&mut dripping).status, 408);
+    assert_eq!(get(&mut server.client(), "/index.html").status, 200);
+}
+
 fn answers_stream_and_large_ones_arrive(io: Io) {
     let site = site();
     site.write("big", &noise(7, 5_000_000));
@@ -398,7 +420,11 @@ fn what_is_no_program(io: Io) {
         server.says(reason);
     }
     let server = serve(io, &site, &[]);
-    assert_eq!(request(&mut server.client(), "TRACE", "/cgi-bin/hello").status, 405);
+    let refused = request(&mut server.client(), "TRACE", "/cgi-bin/hello");
+    assert_eq!(
+        (refused.status, refused.field("allow")),
+        (405, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+    );
     assert_eq!(request(&mut server.client(), "PURGE", "/cgi-bin/hello").text(), "ran\n");
 }
 

@@ -7,6 +7,7 @@ on_both!(
     if_modified_since_compares_dates,
     if_match_and_if_unmodified_since_protect,
     if_range_gives_a_part_of_the_same_only,
+    a_date_never_joins_parts_of_two_contents,
 );
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -48,8 +49,10 @@ fn if_none_match_knows_lists_weak_tags_and_the_asterisk(io: Io) {
         let is = format!("If-None-Match: {tag}");
         let weak = format!("If-None-Match: W/{tag}");
         let list = format!("If-None-Match: \"x\", W/\"a,b\" ,{tag}");
-        let cases: [(&[&str], u16); 8] = [
+        let cases: [(&[&str], u16); 9] = [
             (&[&is], 304),
+            // The lines of a list are one list (RFC 9110 §5.3).
+            (&["If-None-Match: \"x\"", &is], 304),
             (&[&weak], 304),
             (&[&list], 304),
             (&["If-None-Match: *"], 304),
@@ -89,8 +92,9 @@ fn if_match_and_if_unmodified_since_protect(io: Io) {
     let mut client = server.client();
     for (target, _) in FILES {
         let tag = client.get(target).field("etag").to_owned();
-        let cases: [(&[&str], u16); 8] = [
+        let cases: [(&[&str], u16); 9] = [
             (&[&format!("If-Match: {tag}")], 200),
+            (&["If-Match: \"x\"", &format!("If-Match: {tag}")], 200),
             (&[&format!("If-Match: \"x\", {tag}")], 200),
             (&["If-Match: *"], 200),
             (&["If-Match: \"x\""], 412),
@@ -124,6 +128,21 @@ fn if_range_gives_a_part_of_the_same_only(io: Io) {
             let expected = if status == 206 { &content[10..20] } else { &content };
             assert!(response.body == expected, "{target} {condition}");
         }
+    }
+    server.stops_clean();
+}
+
+/// A file that is written twice in a second had one date for both contents: `If-Range` gave the second half of the other.
+fn a_date_never_joins_parts_of_two_contents(io: Io) {
+    let site = Site::new();
+    let server = Server::start(io, &site, &[]);
+    let mut client = server.client();
+    for content in ["aaaaaaaaaa", "bbbbbbbbbb"] {
+        site.write("page.txt", content.as_bytes());
+        let response = client.get("/page.txt");
+        assert_eq!((response.text(), response.get("last-modified")), (content, None));
+        let date = format!("If-Range: {}", response.field("date"));
+        assert_eq!(client.get_with("/page.txt", &["Range: bytes=5-", &date]).status, 200);
     }
     server.stops_clean();
 }

@@ -1,7 +1,7 @@
 //! `vermeil.toml` through the binary: it serves as the command line does, `check` says what it comes to, and what is wrong
 //! is told with its place.
 
-use crate::support::{Client, Io, Server, Site, on_both, vermeil};
+use crate::support::{Client, Content, Io, Server, Site, on_both, vermeil};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,6 +11,8 @@ on_both!(
     limits_of_the_file_hold,
     a_bad_file_does_not_start,
     routes_redirect_and_no_spelling_gets_around_them,
+    a_whole_host_moves_to_another,
+    who_names_no_host_is_sent_to_the_first_name,
     a_route_starts_programs_and_a_reload_brings_the_first,
 );
 
@@ -61,6 +63,29 @@ fn a_bad_file_does_not_start(io: Io) {
     assert_eq!(missing.status.code(), Some(3), "{missing:?}");
     let both = vermeil(&["serve", "--config", file, "--listen", "80"]).output().unwrap();
     assert_eq!(both.status.code(), Some(2), "the file and the command line are not mixed: {both:?}");
+}
+
+/// They were told to name the file with `--config`, which they had done.
+#[test]
+fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
+    let site = Site::new();
+    let file = site.outside("latin1.toml");
+    fs::write(&file, b"[[host]]\nroot = \"b\xfccher\"\n").unwrap();
+    let folder = site.outside("");
+    for command in ["serve", "check"] {
+        for (path, code, expected) in [
+            (&file, 2, ":2:10: this byte is no UTF-8; save the file as UTF-8\n"),
+            (&folder, 3, ": cannot read the configuration: Is a directory (os error 21)\n"),
+        ] {
+            let output = vermeil(&[command, "--config", path.to_str().unwrap()]).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{said}");
+            assert!(said.contains(&format!("{}{expected}", path.display())), "{said}");
+        }
+    }
+    let unnamed = vermeil(&["check"]).current_dir(&folder).output().unwrap();
+    let said = String::from_utf8_lossy(&unnamed.stderr);
+    assert!(said.contains("; name another with --config FILE"), "{said}");
 }
 
 #[test]
@@ -160,6 +185,45 @@ code = 308
     assert_eq!(client.get("/old/kept/page").text(), "kept");
     assert_eq!(client.get("/older").status, 404);
     assert_eq!(client.get("/").status, 200);
+    server.stops_clean();
+}
+
+/// `Host` may be missing in HTTP/1.0: the address was one without a host.
+fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
+    let site = Site::new();
+    let routes = "[[host.route]]\naction = \"redirect\"\nto = \"https://{host}{path}\"\n";
+    let hosts = ["names = [\"*.a.example\", \"a.example\", \"b.example\"]", "default = true"];
+    for (host, status, location) in [(hosts[0], 301, Some("https://a.example/x")), (hosts[1], 400, None)] {
+        let server = Server::configured(io, &site, &format!("[[host]]\n{host}\n{routes}"));
+        let mut old = server.client();
+        old.send("GET /x HTTP/1.0\r\n\r\n");
+        let response = old.read(Content::Follows);
+        assert_eq!((response.status, response.get("location")), (status, location), "{host}");
+        server.stops_clean();
+    }
+}
+
+/// The prefix of a whole host ends in a slash, and `{rest}` went on with the name of the new one: `/.evil.example` led
+/// to another host.
+fn a_whole_host_moves_to_another(io: Io) {
+    let site = Site::new();
+    let text = r#"
+[[host]]
+[[host.route]]
+prefix = "/"
+action = "redirect"
+to = "https://new.example{rest}{query}"
+"#;
+    let server = Server::configured(io, &site, text);
+    let client: &mut Client = &mut server.client();
+    for (target, location) in [
+        ("/", "https://new.example/"),
+        ("/x?y", "https://new.example/x?y"),
+        ("/.evil.example", "https://new.example/.evil.example"),
+        ("/@evil.example", "https://new.example/%40evil.example"),
+    ] {
+        assert_eq!(client.get(target).field("location"), location, "{target}");
+    }
     server.stops_clean();
 }
 

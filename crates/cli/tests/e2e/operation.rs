@@ -52,6 +52,7 @@ fn what_cannot_start_says_why(io: Io) {
         (["--listen", "127.0.0.1:0", "/nonexistent"], 3, "serving the folder /nonexistent: "),
         (["--listen", "192.0.2.1:0", "."], 3, "this machine has no such address"),
         (["--trace", "/nonexistent/trace.ndjson", "."], 3, "--trace /nonexistent/trace.ndjson: "),
+        (["--listen=:18470", "--listen=127.0.0.1:18470", "."], 3, "0.0.0.0:18470 has 127.0.0.1:18470 too"),
         (["--listen", "nonsense:port", "."], 2, "--listen"),
         (["--cores", "4095-4095", "."], 2, "4095"),
         (["--header-timeout", "never", "."], 2, "--header-timeout"),

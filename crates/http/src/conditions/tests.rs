@@ -13,10 +13,11 @@ const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 fn conditions<'a>(lines: &[(&str, &'a str)]) -> Preconditions<'a> {
     let mut conditions = Preconditions::default();
     for (name, value) in lines {
+        let list = Some(List::Line(value.as_bytes()));
         let value = Some(value.as_bytes());
         match *name {
-            "match" => conditions.if_match = value,
-            "none-match" => conditions.if_none_match = value,
+            "match" => conditions.if_match = list,
+            "none-match" => conditions.if_none_match = list,
             "modified" => conditions.if_modified_since = value,
             "unmodified" => conditions.if_unmodified_since = value,
             "range" => conditions.if_range = value,
@@ -27,7 +28,7 @@ fn conditions<'a>(lines: &[(&str, &'a str)]) -> Preconditions<'a> {
 }
 
 fn evaluate(lines: &[(&str, &str)]) -> Verdict {
-    conditions(lines).evaluate(&Validators { etag: ETAG, last_modified: &HttpDate::new(MODIFIED) })
+    conditions(lines).evaluate(&Validators { etag: ETAG, last_modified: Some(&HttpDate::new(MODIFIED)) })
 }
 
 #[test]
@@ -112,11 +113,25 @@ fn if_range() {
         ("*", false),
         ("", false),
     ];
-    let current = Validators { etag: ETAG, last_modified: &HttpDate::new(MODIFIED) };
+    let current = Validators { etag: ETAG, last_modified: Some(&HttpDate::new(MODIFIED)) };
     for (value, expected) in table {
         assert_eq!(conditions(&[("range", value)]).range_applies(&current), expected, "{value}");
     }
     assert!(conditions(&[]).range_applies(&current));
+}
+
+#[test]
+fn dates_are_ignored_where_none_is_sent() {
+    let undated = Validators { etag: ETAG, last_modified: None };
+    for (name, value, expected) in [
+        ("modified", LATER, Verdict::Proceed),
+        ("unmodified", EARLIER, Verdict::Proceed),
+        ("none-match", "\"v1\"", Verdict::NotModified),
+    ] {
+        assert_eq!(conditions(&[(name, value)]).evaluate(&undated), expected, "{name}: {value}");
+    }
+    assert!(!conditions(&[("range", SAME)]).range_applies(&undated));
+    assert!(conditions(&[("range", "\"v1\"")]).range_applies(&undated));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! those before it; [`Meaning::finish`] refuses what only the end of the head can tell. Framing follows RFC
 //! 9112 §6, with every "ought to" and "may" that concerns request smuggling taken the strict way.
 
-use super::{Framing, Version, host};
+use super::{FieldLines, Framing, List, Version, host, list};
 use crate::conditions::Preconditions;
 use crate::rejection::Rejection;
 use crate::scan;
@@ -15,9 +15,11 @@ pub(super) struct Meaning<'a> {
     pub(super) host: Option<&'a [u8]>,
     pub(super) preconditions: Preconditions<'a>,
     pub(super) range: Option<&'a [u8]>,
-    pub(super) accept_encoding: Option<&'a [u8]>,
+    pub(super) accept_encoding: Option<List<'a>>,
     pub(super) referer: Option<&'a [u8]>,
     pub(super) user_agent: Option<&'a [u8]>,
+    /// Whether one of the lists stands on several lines.
+    several: bool,
     length: Option<u64>,
     chunked: bool,
     close: bool,
@@ -42,13 +44,19 @@ impl<'a> Meaning<'a> {
             (5, b'r') if is(b"range") => keep_first(&mut self.range, value),
             (6, b'e') if is(b"expect") => return self.take_expect(version, value),
             (7, b'r') if is(b"referer") => keep_first(&mut self.referer, value),
-            (8, b'i') if is(b"if-match") => keep_first(&mut self.preconditions.if_match, value),
+            (8, b'i') if is(b"if-match") => {
+                list::take(&mut self.preconditions.if_match, &mut self.several, value)
+            }
             (8, b'i') if is(b"if-range") => keep_first(&mut self.preconditions.if_range, value),
             (10, b'c') if is(b"connection") => self.take_connection(value),
             (10, b'u') if is(b"user-agent") => keep_first(&mut self.user_agent, value),
-            (13, b'i') if is(b"if-none-match") => keep_first(&mut self.preconditions.if_none_match, value),
+            (13, b'i') if is(b"if-none-match") => {
+                list::take(&mut self.preconditions.if_none_match, &mut self.several, value);
+            }
             (14, b'c') if is(b"content-length") => return self.take_length(value),
-            (15, b'a') if is(b"accept-encoding") => keep_first(&mut self.accept_encoding, value),
+            (15, b'a') if is(b"accept-encoding") => {
+                list::take(&mut self.accept_encoding, &mut self.several, value);
+            }
             (17, b'i') if is(b"if-modified-since") => {
                 keep_first(&mut self.preconditions.if_modified_since, value);
             }
@@ -59,6 +67,18 @@ impl<'a> Meaning<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Called at the end of the head, with all of its lines.
+    #[inline]
+    pub(super) fn join_lists(&mut self, fields: FieldLines<'a>) {
+        if !self.several {
+            return;
+        }
+        let Preconditions { if_match, if_none_match, .. } = &mut self.preconditions;
+        list::join(if_match, b"if-match", fields);
+        list::join(if_none_match, b"if-none-match", fields);
+        list::join(&mut self.accept_encoding, b"accept-encoding", fields);
     }
 
     /// Called at the end of the head.

@@ -37,6 +37,8 @@ fn parse_cut<'a>(buf: &'a [u8], limits: &Limits) -> Result<(Request<'a>, usize),
         at += field.len;
     }
     let outcome = meaning.finish(version)?;
+    let fields = FieldLines { rest: &buf[fields_at..at] };
+    meaning.join_lists(fields);
     let request = Request {
         method: line.method,
         target: line.target,
@@ -50,7 +52,7 @@ fn parse_cut<'a>(buf: &'a [u8], limits: &Limits) -> Result<(Request<'a>, usize),
         body: outcome.body,
         keep_alive: outcome.keep_alive,
         expect_continue: outcome.expect_continue,
-        fields: FieldLines { rest: &buf[fields_at..at] },
+        fields,
     };
     Ok((request, at + LINE_END.len()))
 }

@@ -1,6 +1,7 @@
 //! What is captured, and that each limit is exact to the byte. Verdicts are in the corpus (`tests/corpus/`).
 
 use super::*;
+use crate::{Validators, Verdict};
 
 fn complete<'a>(input: &'a [u8], limits: &Limits) -> Request<'a> {
     match parse(input, limits) {
@@ -26,8 +27,8 @@ fn known_fields_are_captured_whatever_their_case() {
         X-Other: x\r\n\r\n";
     let request = complete(input, &Limits::default());
     let expected = Preconditions {
-        if_match: Some(b"a"),
-        if_none_match: Some(b"c"),
+        if_match: Some(List::Line(b"a")),
+        if_none_match: Some(List::Line(b"c")),
         if_modified_since: Some(b"d"),
         if_unmodified_since: Some(b"e"),
         if_range: Some(b"b"),
@@ -36,7 +37,7 @@ fn known_fields_are_captured_whatever_their_case() {
     assert_eq!(request.range, Some(&b"bytes=0-"[..]));
     assert_eq!(request.referer, Some(&b"r"[..]));
     assert_eq!(request.user_agent, Some(&b"u"[..]));
-    assert_eq!(request.accept_encoding, Some(&b"gzip"[..]));
+    assert_eq!(request.accept_encoding, Some(List::Line(b"gzip")));
     assert_eq!(request.fields.count(), 11);
     assert_eq!(request.fields.last(), Some((&b"X-Other"[..], &b"x"[..])));
 }
@@ -53,10 +54,33 @@ fn names_that_only_look_known_are_not_captured() {
 
 #[test]
 fn of_a_repeated_field_the_first_line_counts() {
-    let input = b"GET / HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\nRange: bytes=5-6\r\nIf-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n\r\n";
+    let input = b"GET / HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\nRange: bytes=5-6\r\nIf-Range: \"a\"\r\nIf-Range: \"b\"\r\n\r\n";
     let request = complete(input, &Limits::default());
     assert_eq!(request.range, Some(&b"bytes=0-1"[..]));
-    assert_eq!(request.preconditions.if_none_match, Some(&b"\"a\""[..]));
+    assert_eq!(request.preconditions.if_range, Some(&b"\"a\""[..]));
+}
+
+/// The first line counted of these too: a second one with the right tag was not seen.
+#[test]
+fn of_a_repeated_list_all_lines_count() {
+    let input = b"GET / HTTP/1.1\r\nIf-Match: *\r\nIf-None-Match: a\r\nHost: h\r\nIF-NONE-MATCH:\r\nIf-None-Matched: x\r\n\
+        if-none-match: b, c\r\nAccept-Encoding: gzip\r\nAccept-Encoding: br\r\n\r\n";
+    let request = complete(input, &Limits::default());
+    let lines = |list: Option<List<'static>>| list.into_iter().flat_map(List::lines).collect::<Vec<_>>();
+    assert_eq!(lines(request.preconditions.if_match), [b"*"]);
+    assert_eq!(lines(request.preconditions.if_none_match), [&b"a"[..], b"", b"b, c"]);
+    assert_eq!(lines(request.accept_encoding), [&b"gzip"[..], b"br"]);
+    let validators = Validators { etag: b"\"b\"", last_modified: None };
+    for (lines, expected) in [
+        (&b"If-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n"[..], Verdict::NotModified),
+        (b"If-None-Match: \"a\"\r\nIf-None-Match: \"c\"\r\n", Verdict::Proceed),
+        (b"If-Match: \"a\"\r\nIf-Match: \"b\"\r\n", Verdict::Proceed),
+        (b"If-Match: \"a\"\r\nIf-Match: \"c\"\r\n", Verdict::PreconditionFailed),
+    ] {
+        let head = [b"GET / HTTP/1.1\r\nHost: h\r\n", lines, b"\r\n"].concat();
+        let request = complete(&head, &Limits::default());
+        assert_eq!(request.preconditions.evaluate(&validators), expected, "{}", lines.escape_ascii());
+    }
 }
 
 #[test]

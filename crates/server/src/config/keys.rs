@@ -122,7 +122,8 @@ table! {
     pub(super) struct TimeoutsTable {
         /// From a connection's start, or the first byte of a later request, to the end of the head. Then: 408.
         header: Span = Timeouts::default().header.into(),
-        /// From the end of the head to the end of the body. Then the connection is closed.
+        /// From the end of the head to the end of the body. Then the connection is closed. A body for a program has this time
+        /// for the next bytes each time, and in all a second more for every 500 bytes that have come. Then: 408.
         body: Span = Timeouts::default().body.into(),
         /// From the end of an answer to the next request. Then the connection is closed.
         keep_alive: Span = Timeouts::default().keep_alive.into(),
@@ -210,8 +211,10 @@ table! {
         /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, with several
         /// instances what the one that answers knows, for the query `json` as JSON, to everybody who can reach it, `ready` is 200 until the server is told to stop and 503 from then on.
         action: ActionWord,
-        /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix) and
-        /// `{query}` (with its question mark, if there is one) stand for those of the request.
+        /// Of `redirect`: where to, a path or an address. `{host}`, `{path}`, `{rest}` (of the path, behind the prefix, and with
+        /// the slash between them unless one stands before it) and `{query}` (with its question mark, if there is one) stand
+        /// for those of the request; for who names no host, in HTTP/1.0, `{host}` is the first of `names` that is no wildcard.
+        /// `prefix = "/"` and `to = "https://new.example{rest}{query}"` move a whole host.
         to: Option<At<String>> = None,
         /// Of `redirect`: the status, one of 301, 302, 303, 307, 308. Without it: 301.
         code: Option<At<u64>> = None,

@@ -28,6 +28,7 @@ pub use surroundings::{AddressError, Surroundings};
 use crate::{ServeOptions, paths};
 use keys::{Document, HostTable};
 use read::{At, Node, Reader, Setting};
+use report::Problem;
 use std::{fs, path::Path};
 use toml::de::{DeTable, DeValue};
 
@@ -48,13 +49,19 @@ pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigEr
 /// The text of the file at `path`.
 ///
 /// # Errors
-/// It cannot be read.
+/// It cannot be read, or is no text: the place where it ends to be one.
 pub fn text_of(path: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(path).map_err(|source| {
-        ConfigError::whole(
-            path,
-            format!("cannot read the configuration: {source}; name it with --config FILE"),
-        )
+    let bytes = fs::read(path).map_err(|source| {
+        // Who has named no file is told how to.
+        let is_default = path == Path::new(FILE_NAME);
+        let cure = if is_default { "; name another with --config FILE" } else { "" };
+        ConfigError::whole(path, format!("cannot read the configuration: {source}{cure}"))
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let what = "this byte is no UTF-8; save the file as UTF-8".to_owned();
+        let problem = Problem { at: at..at, key: String::new(), what };
+        ConfigError::new(path, &String::from_utf8_lossy(error.as_bytes()), vec![problem])
     })
 }
 
@@ -85,7 +92,7 @@ pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOpti
 }
 
 /// Reads the whole text, handing each host over as it comes.
-fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<report::Problem>) {
+fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<Problem>) {
     let parts = split::split(text);
     let mut reader = Reader::default();
     let document = parsed(&parts.rest, &mut reader, Document::read);

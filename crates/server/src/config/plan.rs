@@ -49,7 +49,7 @@ impl<'o> Plan<'o> {
     }
 
     fn warning(&self, id: HostId) -> Option<String> {
-        let Host { root, rules } = self.options.hosts.host(id);
+        let Host { root, rules, .. } = self.options.hosts.host(id);
         let (root, runs_programs) = (root?, rules.routes.iter().any(|route| route.action == Action::Cgi));
         let trouble = |(what, folder): (&str, &Path)| {
             let why = folder_trouble(folder)?;
@@ -132,7 +132,7 @@ impl fmt::Display for Pooled<'_> {
 
 impl fmt::Display for Served<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Host { root, rules } = self.0;
+        let Host { root, rules, .. } = self.0;
         match root {
             Some(root) => write!(f, "files of {}", root.display())?,
             None => f.write_str("no files")?,

@@ -34,6 +34,14 @@ pub enum AddressError {
     /// Looking it up gave nothing.
     #[error("the name has no address; write an address such as 127.0.0.1:8080")]
     None,
+    /// A socket for all addresses of a port keeps others from one of them.
+    #[error("another listener has this address: {all} has {one} too; leave one of them out")]
+    Overlap {
+        /// The address of all interfaces.
+        all: SocketAddr,
+        /// One of them.
+        one: SocketAddr,
+    },
 }
 
 impl Surroundings {
@@ -76,7 +84,7 @@ impl Surroundings {
     /// Adds the addresses of `listen` to `addrs`, each once: twice the same would compete with itself.
     ///
     /// # Errors
-    /// A name without address.
+    /// A name without address, and an address that is one of another's.
     pub fn resolve(&self, listen: &Listen, addrs: &mut Vec<SocketAddr>) -> Result<(), AddressError> {
         let found = listen.addresses(self.look_up).map_err(AddressError::Failed)?;
         if found.is_empty() {
@@ -85,10 +93,26 @@ impl Surroundings {
         for addr in found {
             // "All interfaces" is IPv4 alone where there is no IPv6; an address of IPv6 that was written is tried.
             let left_out = matches!(listen, Listen::Everywhere(_)) && addr.is_ipv6() && !self.has_ipv6;
-            if !left_out && !addrs.contains(&addr) {
-                addrs.push(addr);
+            if left_out || addrs.contains(&addr) {
+                continue;
             }
+            if let Some(error) = addrs.iter().find_map(|&other| overlap(addr, other)) {
+                return Err(error);
+            }
+            addrs.push(addr);
         }
         Ok(())
+    }
+}
+
+/// What is wrong with two addresses, not the same, if one has the other. A socket of IPv6 has none of IPv4.
+fn overlap(a: SocketAddr, b: SocketAddr) -> Option<AddressError> {
+    if a.port() == 0 || a.port() != b.port() || a.is_ipv4() != b.is_ipv4() {
+        return None;
+    }
+    match (a.ip().is_unspecified(), b.ip().is_unspecified()) {
+        (true, _) => Some(AddressError::Overlap { all: a, one: b }),
+        (_, true) => Some(AddressError::Overlap { all: b, one: a }),
+        _ => None,
     }
 }

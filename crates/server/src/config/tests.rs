@@ -359,6 +359,17 @@ fn what_keys_come_to_together_is_checked() {
             "[[listener]]\naddress = \"80\"\n[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\n",
             "v.toml:4:11: listener.address: another listener has this address",
         ),
+        // The second one could not be bound, and the server itself was said to be in the way.
+        (
+            "[[listener]]\naddress = \":80\"\n[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\n",
+            "v.toml:4:11: listener.address: another listener has this address: 0.0.0.0:80 has 127.0.0.1:80 too; leave \
+             one of them out",
+        ),
+        (
+            "[[listener]]\naddress = \"[::1]:80\"\n[[listener]]\naddress = \"[::]:80\"\n[[host]]\n",
+            "v.toml:4:11: listener.address: another listener has this address: [::]:80 has [::1]:80 too; leave one of \
+             them out",
+        ),
         ("[[listener]]\n[[host]]\n", "v.toml:1:1: listener.address: this key must be there"),
         (
             "[[host]]\nnames = [\"a.example\"]\n\n[[host]]\nnames = [\"b\", \"A.example.\"]\n",

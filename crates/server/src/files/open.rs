@@ -87,7 +87,7 @@ pub(super) struct Identity {
     pub(super) links: u64,
     pub(super) bytes: u64,
     pub(super) modified: Moment,
-    changed: Moment,
+    pub(super) changed: Moment,
 }
 
 /// Seconds since 1970, and nanoseconds.
@@ -101,6 +101,11 @@ impl Moment {
     /// Milliseconds since 1970.
     pub(super) fn ms(self) -> i64 {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanoseconds / 1_000_000))
+    }
+
+    /// Milliseconds from here to `now_ms`, since 1970; negative if it is in the future.
+    pub(super) fn ms_ago(self, now_ms: i64) -> i64 {
+        now_ms.saturating_sub(self.ms())
     }
 }
 
@@ -127,11 +132,6 @@ impl Identity {
         self.bytes == later.bytes
             && self.modified == later.modified
             && (self.changed == later.changed || renamed_or_chmoded)
-    }
-
-    /// Milliseconds between the last change and `now_ms`, both since 1970; negative if the clocks disagree.
-    pub(super) fn changed_ms_ago(&self, now_ms: i64) -> i64 {
-        now_ms.saturating_sub(self.changed.ms())
     }
 }
 

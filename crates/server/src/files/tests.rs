@@ -118,6 +118,14 @@ fn describe(entry: &Entry) -> String {
     }
 }
 
+/// The tag of a file.
+fn tag(entry: &Entry) -> Vec<u8> {
+    match entry.outcome() {
+        Outcome::File(file) => file.variant(Choice::Identity).validators().etag.to_vec(),
+        _ => panic!("a file"),
+    }
+}
+
 /// The bytes of a representation, wherever they are.
 fn body(variant: &Variant) -> Vec<u8> {
     match variant.content() {

@@ -22,7 +22,8 @@ pub struct Variant {
     partial_fields: Box<[u8]>,
     media_type: Box<str>,
     etag: Box<[u8]>,
-    last_modified: HttpDate,
+    /// Nothing while it can still become the date of another content.
+    last_modified: Option<HttpDate>,
     bytes: u64,
     coding: Choice,
     content: Content,
@@ -34,6 +35,16 @@ pub struct Variant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Varies {
     Yes,
+    No,
+}
+
+/// Whether the time of modification of a file may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dated {
+    /// It has passed, and with it what could be written in the same second.
+    Yes,
+    /// The content may be another before its second is over, and a part of that would be added to a part of this; or it is
+    /// in the future, where RFC 9110 §8.8.2.1 has no date of modification.
     No,
 }
 
@@ -56,21 +67,25 @@ pub(super) struct Parts<'a> {
     pub(super) role: Role,
     /// Makes the tag unique if the identity alone cannot be trusted to tell this content from the next.
     pub(super) nonce: Option<u64>,
+    /// Whether `Last-Modified` says when the file was modified.
+    pub(super) dated: Dated,
     pub(super) content: Content,
     pub(super) charge: Option<Charge>,
 }
 
 impl Variant {
     pub(super) fn new(parts: Parts<'_>) -> Self {
-        let Parts { identity, name, coding, varies, role, nonce, content, charge } = parts;
+        let Parts { identity, name, coding, varies, role, nonce, dated, content, charge } = parts;
         let media_type = media::media_type(name);
         let etag = etag(&identity, coding, nonce);
-        let last_modified = HttpDate::new(identity.modified.seconds);
+        let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(identity.modified.seconds));
         let fields = |out: &mut Vec<u8>, wanted: Fields| {
             out.extend_from_slice(SERVER);
             if role == Role::Answer {
                 field(out, "ETag", &etag);
-                field(out, "Last-Modified", last_modified.as_bytes());
+                if let Some(date) = &last_modified {
+                    field(out, "Last-Modified", date.as_bytes());
+                }
             }
             if varies == Varies::Yes {
                 field(out, "Vary", b"Accept-Encoding");
@@ -131,7 +146,7 @@ impl Variant {
 
     /// What conditions are compared with.
     pub fn validators(&self) -> Validators<'_> {
-        Validators { etag: &self.etag, last_modified: &self.last_modified }
+        Validators { etag: &self.etag, last_modified: self.last_modified.as_ref() }
     }
 
     /// Length of the content, in bytes.
@@ -172,14 +187,16 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// The strong tag of a content: changes with its inode (replaced, times kept), its size and its time of modification.
+/// The strong tag of a content: changes with its inode (replaced, times kept), its size and its time of change. That one the
+/// kernel sets with every write and every time of modification that is set, and nobody else can: what deploys files gives
+/// them times of its own, and a later file of the same size and time may get the inode of an earlier one.
 fn etag(identity: &Identity, coding: Choice, nonce: Option<u64>) -> Vec<u8> {
     let mut tag = Vec::with_capacity(64);
-    let modified = identity.modified;
+    let changed = identity.changed;
     write!(
         tag,
         "\"{:x}-{:x}-{:x}.{:x}",
-        identity.inode, identity.bytes, modified.seconds, modified.nanoseconds
+        identity.inode, identity.bytes, changed.seconds, changed.nanoseconds
     )
     .and_then(|()| nonce.map_or(Ok(()), |nonce| write!(tag, "-{nonce:x}")))
     .and_then(|()| coding.content_encoding().map_or(Ok(()), |name| write!(tag, "-{name}")))

@@ -34,6 +34,9 @@ use vermeil_http::{
 };
 use vermeil_spawn::{Channel, Revisions};
 
+/// What programs may be asked, as far as it has names: all but what would have the server echo, or relay (RFC 9110 §9.3.8, §9.3.6).
+const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
+
 /// What all cores share about programs.
 pub(crate) struct Shared {
     pub(crate) spools: Arc<Spools>,
@@ -328,7 +331,11 @@ impl OfProgram<'_> {
     }
 
     fn page(&self, connection: &mut Connection, status: Status, head: Head) -> Outcome {
-        let lines: &[u8] = if status == Status::ServiceUnavailable { slow::RETRY_AFTER } else { b"" };
+        let lines: &[u8] = match status {
+            Status::ServiceUnavailable => slow::RETRY_AFTER,
+            Status::MethodNotAllowed => ALLOW,
+            _ => b"",
+        };
         let out = &mut connection.output;
         Outcome::Answer(local::with(|local| answer::error(local, status, lines, head, out)))
     }

@@ -1,16 +1,20 @@
 //! A request's content, collected before a program hears of it, and read again for the program.
 //!
 //! Up to a bound it stays in memory; beyond, all of it goes to a file. So programs know its length, a client that
-//! sends slowly holds nothing but memory, and a failed attempt can be repeated.
+//! sends slowly holds nothing but memory, and that only while it keeps to a least rate; and a failed attempt can be
+//! repeated. Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::{
-    Failure, GatewayOptions,
+    CONTENT_RATE_MIN, Failure, GatewayOptions,
     spool::{Spool, Spools},
 };
-use crate::connection::{Connection, ContentStep};
+use crate::{
+    connection::{Connection, ContentStep},
+    local,
+};
 use bytes::Bytes;
-use std::{io, mem, os::fd::AsFd, sync::Arc};
-use vermeil::{More, blocking};
+use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
+use vermeil::{More, blocking, now_ms};
 use vermeil_http::response::CONTINUE;
 
 /// Bytes read from a file at once. Guess: what a program's socket takes at once.
@@ -65,9 +69,11 @@ pub(crate) async fn collect(
     let mut memory = Vec::new();
     let mut spool: Option<Spool> = None;
     let mut bytes = 0;
+    let (timeout, begun_ms) = (local::with(|local| local.server.timeouts.body), now_ms());
     loop {
         let before = memory.len();
-        let step = connection.next_content(&mut memory, options.timeouts.content).await?;
+        let taken = Duration::from_millis(now_ms().saturating_sub(begun_ms));
+        let step = connection.next_content(&mut memory, patience(timeout, taken, bytes)).await?;
         bytes += (memory.len() - before) as u64;
         if bytes > options.content_bytes {
             return Err(Failure::Content(vermeil_http::Rejection::BodyTooLong));
@@ -84,6 +90,13 @@ pub(crate) async fn collect(
         None => Ok(Content::Memory(memory.into())),
         spool => Ok(Content::Spooled(Arc::new(appended(spool, memory, spools).await?))),
     }
+}
+
+/// How long a client that has sent `bytes` in the time `taken` may take for the next ones: `timeout`, or what is left of the
+/// time that so many bytes have. A large upload goes on for as long as it is steady, and a byte now and then holds nobody.
+fn patience(timeout: Duration, taken: Duration, bytes: u64) -> Duration {
+    let whole = timeout.saturating_add(Duration::from_secs_f64(bytes as f64 / CONTENT_RATE_MIN as f64));
+    timeout.min(whole.saturating_sub(taken))
 }
 
 /// Appends `piece`, to a new file if there is none, where waiting is allowed.
@@ -155,4 +168,29 @@ async fn read(spool: &Arc<Spool>, offset: u64, left: u64) -> io::Result<Bytes> {
     }
     piece.truncate(count);
     Ok(piece.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_steady_may_take_long_and_who_drips_may_not() {
+        let timeout = Duration::from_secs(30);
+        for (taken, bytes, left) in [
+            (0, 0, 30),
+            (10, 0, 20),
+            (30, 0, 0),
+            // A byte every 29 s.
+            (29, 1, 1),
+            (58, 2, 0),
+            // At the least rate, and faster.
+            (1000, 500_000, 30),
+            (1000, 490_000, 10),
+            (100_000, 64 << 20, 30),
+        ] {
+            let patience = patience(timeout, Duration::from_secs(taken), bytes);
+            assert_eq!(patience.as_secs(), left, "{bytes} bytes in {taken} s");
+        }
+    }
 }

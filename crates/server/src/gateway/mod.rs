@@ -32,7 +32,8 @@ pub(crate) use collect::{Content, ContentReader, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
 pub(crate) use failure::{Broken, Ended, Failure};
 pub use options::{
-    CONTENT_BYTES, CONTENT_MEMORY_BYTES, GatewayOptions, GatewayTimeouts, SPOOL_BYTES, SendRoot,
+    CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts, SPOOL_BYTES,
+    SendRoot,
 };
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
 pub(crate) use relay::{Exchange, PIECE_BYTES, Relayed, relay};

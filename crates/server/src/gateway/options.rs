@@ -13,6 +13,11 @@ pub const CONTENT_BYTES: u64 = 64 << 20;
 /// Bytes spooled at once, all requests together. Default 4 GiB. Guess: what a temporary folder can spare.
 pub const SPOOL_BYTES: u64 = 4 << 30;
 
+/// Bytes of a request's content that a client must send each second, once the time for a body is over; it has that time
+/// for each next byte too. Default 500, Apache httpd's `MinRate`: less than the slowest telephone line, and with the default
+/// of [`CONTENT_BYTES`] a connection is held for a day and a half at most.
+pub const CONTENT_RATE_MIN: u64 = 500;
+
 /// Everything about programs that does not depend on what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
@@ -46,8 +51,6 @@ impl Default for GatewayOptions {
 /// How long a program, and the way to it, may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayTimeouts {
-    /// Without a byte of a request's content from the client. Then: 408. Default 30 s, as for taking an answer.
-    pub content: Duration,
     /// For a program to be free. Then: 503. Default 30 s: who waits longer has left.
     pub queue: Duration,
     /// For a connection to a program. Then: 502. Default 5 s, some restarts of a pool.
@@ -60,7 +63,6 @@ pub struct GatewayTimeouts {
 impl Default for GatewayTimeouts {
     fn default() -> Self {
         Self {
-            content: Duration::from_secs(30),
             queue: Duration::from_secs(30),
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(60),

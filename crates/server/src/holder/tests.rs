@@ -6,6 +6,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
+/// This process's number where it holds nothing: none has it.
+const OWN: u32 = u32::MAX;
+
 const HEADER: &str =
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
 
@@ -37,7 +40,7 @@ impl Proc {
     }
 
     fn holder(&self, addr: &str) -> Option<String> {
-        who_listens_in(self.0.path(), addr.parse().unwrap()).map(|holder| holder.to_string())
+        who_listens_in(self.0.path(), addr.parse().unwrap(), OWN).map(|holder| holder.to_string())
     }
 }
 
@@ -130,7 +133,7 @@ fn the_surest_conflict_is_named() {
 fn a_holder_without_readable_descriptors_stays_unknown() {
     let proc = Proc::new(&[("127.0.0.1:80", 7)], &[(1, "init", &[])]);
     assert_eq!(proc.holder("127.0.0.1:80"), None);
-    assert_eq!(who_listens_in(Path::new("/nonexistent"), "127.0.0.1:80".parse().unwrap()), None);
+    assert_eq!(who_listens_in(Path::new("/nonexistent"), "127.0.0.1:80".parse().unwrap(), OWN), None);
 }
 
 #[test]
@@ -140,10 +143,15 @@ fn a_command_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn our_own_socket_is_ours() {
+fn our_own_sockets_are_seen_and_never_in_the_way() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let holder = who_listens(listener.local_addr().unwrap()).expect("our own descriptors are readable");
+    let addr = listener.local_addr().unwrap();
+    assert_eq!(who_listens(addr), None);
+    let holder = who_listens_in(Path::new("/proc"), addr, OWN).expect("our own descriptors are readable");
     assert_eq!(holder.pid, std::process::id());
+    let others =
+        Proc::new(&[("0.0.0.0:80", 7), ("127.0.0.1:80", 8)], &[(OWN, "vermeil", &[8]), (20, "nginx", &[7])]);
+    assert_eq!(others.holder("127.0.0.1:80").as_deref(), Some("nginx (pid 20)"));
 }
 
 proptest! {

@@ -40,7 +40,7 @@ pub enum Action {
 /// What of a request a redirect may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
-    /// `Host` as it came; nothing in HTTP/1.0.
+    /// `Host` as it came, or a name of the host that the request is for; nothing in HTTP/1.0 if that has none.
     pub host: Option<&'a [u8]>,
     /// Decoded, without dot segments and empty segments.
     pub decoded: &'a [u8],
@@ -88,6 +88,9 @@ pub enum TemplateError {
     /// Braces that do not match, or a word that stands for nothing.
     #[error("`{{{0}` stands for nothing; {{host}}, {{path}}, {{rest}} and {{query}} do")]
     Place(String),
+    /// The name of a host that is none, or that a part of the request would go on with.
+    #[error("write the whole name of a host before the path, such as https://new.example{{rest}}")]
+    Host,
     /// A character that no address has.
     #[error("{0:?} cannot stand in an address; write it percent-encoded")]
     Character(char),
@@ -98,7 +101,7 @@ impl FromStr for Template {
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         let is_path = text.starts_with('/') && !text.starts_with("//");
-        let address = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+        let address = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
         if !is_path && !text.starts_with("{path}") && address.is_none_or(str::is_empty) {
             return Err(TemplateError::Start);
         }
@@ -119,8 +122,36 @@ impl FromStr for Template {
             left = behind;
         }
         push_text(&mut parts, left)?;
+        if address.is_some_and(|address| !is_whole(host(address))) {
+            return Err(TemplateError::Host);
+        }
         Ok(Self(parts.into()))
     }
+}
+
+/// What an address begins with.
+const SCHEMES: [&str; 2] = ["http://", "https://"];
+
+/// The part of an address, without its scheme, that names the host.
+fn host(address: &str) -> &str {
+    let ends = ["/", "?", "#", "{path}", "{rest}", "{query}"];
+    let end = ends.iter().filter_map(|end| address.find(end)).min();
+    &address[..end.unwrap_or(address.len())]
+}
+
+/// Whether a host is named, and by something that ends there: a path behind `new.` or `user@` was meant to go on with it.
+fn is_whole(host: &str) -> bool {
+    host.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '}' | ']'))
+}
+
+/// Whether `rest` needs a slash before it, behind `written`: where it would go on with the name of a host, and where the
+/// prefix, which ends in a slash, has taken its own. A query is no path, and takes it as it is.
+fn needs_slash(written: &[u8], prefix: &[u8], rest: &[u8]) -> bool {
+    if written.ends_with(b"/") || rest.starts_with(b"/") || written.iter().any(|byte| b"?#".contains(byte)) {
+        return false;
+    }
+    let address = SCHEMES.iter().find_map(|scheme| written.strip_prefix(scheme.as_bytes()));
+    prefix.ends_with(b"/") || address.is_some_and(|address| !address.contains(&b'/'))
 }
 
 fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), TemplateError> {
@@ -135,17 +166,21 @@ fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), TemplateError> {
 }
 
 impl Template {
-    /// Appends the address for a request that a route with `prefix` took.
-    pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) {
+    /// Appends the address for a request that a route with `prefix` took; nothing if it asks for a host that has no name.
+    pub fn write(&self, prefix: Option<&str>, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Host => out.extend_from_slice(path.host.unwrap_or_default()),
+                Part::Host => out.extend_from_slice(path.host?),
                 Part::Path => percent_encode_path(path.decoded, out),
                 Part::Rest => {
-                    let rest = rest(prefix.unwrap_or_default().as_bytes(), path.decoded);
-                    percent_encode_path(rest.unwrap_or(path.decoded), out);
+                    let prefix = prefix.unwrap_or_default().as_bytes();
+                    let rest = rest(prefix, path.decoded).unwrap_or(path.decoded);
+                    if needs_slash(&out[start..], prefix, rest) {
+                        out.push(b'/');
+                    }
+                    percent_encode_path(rest, out);
                 }
                 Part::Query => {
                     if let Some(query) = path.query {
@@ -159,6 +194,7 @@ impl Template {
         while out[start..].starts_with(b"//") {
             out.remove(start);
         }
+        Some(())
     }
 }
 

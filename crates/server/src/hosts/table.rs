@@ -78,6 +78,8 @@ impl HostPhp {
 pub struct Host<'t> {
     /// The folder that is served, absolute; without one only routes are.
     pub root: Option<&'t Path>,
+    /// The first of its names that is no wildcard.
+    pub name: Option<&'t [u8]>,
     /// The rest.
     pub rules: &'t Rules,
 }
@@ -106,6 +108,7 @@ struct NameOf {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     root: Option<Text>,
+    name: Option<Text>,
     rules: u32,
 }
 
@@ -168,7 +171,8 @@ impl Hosts {
     pub fn host(&self, id: HostId) -> Host<'_> {
         let record = &self.hosts[id.0 as usize];
         let root = record.root.map(|root| Path::new(OsStr::from_bytes(self.bytes(root))));
-        Host { root, rules: &self.rules[record.rules as usize] }
+        let name = record.name.map(|name| self.bytes(name));
+        Host { root, name, rules: &self.rules[record.rules as usize] }
     }
 
     /// The host for names that no host has, unless those are refused.
@@ -306,7 +310,7 @@ impl Builder {
             next
         });
         let id = HostId(u32::try_from(self.hosts.hosts.len()).expect("fewer than 2^32 hosts"));
-        self.hosts.hosts.push(Record { root, rules });
+        self.hosts.hosts.push(Record { root, name: None, rules });
         id
     }
 
@@ -326,8 +330,10 @@ impl Builder {
             None => {}
         }
         let name = self.store(text);
-        let Hosts { exact, below, below_labels_max, hasher, text: all, .. } = &mut self.hosts;
-        if !is_exact {
+        let Hosts { exact, below, below_labels_max, hasher, hosts, text: all, .. } = &mut self.hosts;
+        if is_exact {
+            hosts[host.index()].name.get_or_insert(name);
+        } else {
             let labels = 1 + text.iter().filter(|byte| **byte == b'.').count();
             *below_labels_max = labels.max(*below_labels_max);
         }

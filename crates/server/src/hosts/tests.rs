@@ -91,6 +91,13 @@ fn a_name_belongs_to_one_host() {
 }
 
 #[test]
+fn the_first_name_that_is_whole_is_the_host_s() {
+    let hosts = hosts(Unknown::Default, &[&["*.example.org", "b.example", "a.example"], &["*.example.com"]]);
+    let names: Vec<_> = hosts.iter().map(|id| hosts.host(id).name).collect();
+    assert_eq!(names, [None, Some(&b"b.example"[..]), None]);
+}
+
+#[test]
 fn names_that_are_none_say_why() {
     use NameError::{Character, Empty, Length, NotAlone, NotAscii, Star};
     for (text, why) in [
@@ -197,6 +204,22 @@ fn redirects_lead_where_they_say() {
         // Never another host, whatever the path.
         ("/{rest}", Some("/old"), "/old/evil.example", None, "/evil.example"),
         ("{path}", None, "/x", None, "/x"),
+        (
+            "https://new.example{rest}{query}",
+            Some("/"),
+            "/.evil.example",
+            None,
+            "https://new.example/.evil.example",
+        ),
+        ("https://new.example{rest}{query}", Some("/"), "/", Some("q"), "https://new.example/?q"),
+        ("https://new.example{rest}", Some("/old"), "/old", None, "https://new.example/"),
+        ("http://{host}{rest}", Some("/old/"), "/old/x", None, "http://h.example:80/x"),
+        ("https://new.example{path}", Some("/"), "/x", None, "https://new.example/x"),
+        // The slash that a prefix ends in is the rest's where there is no other; a query has none.
+        ("/new{rest}", Some("/old/"), "/old/x", None, "/new/x"),
+        ("/new/{rest}", Some("/old/"), "/old/x", None, "/new/x"),
+        ("{path}{rest}", Some("/"), "/x", None, "/x/x"),
+        ("https://new.example?page={rest}", Some("/old/"), "/old/x", None, "https://new.example?page=x"),
     ] {
         let template: Template = to.parse().unwrap();
         assert_eq!(template.to_string(), to);
@@ -206,12 +229,36 @@ fn redirects_lead_where_they_say() {
             query: query.map(str::as_bytes),
         };
         let mut out = b"before ".to_vec();
-        template.write(prefix, &path, &mut out);
+        template.write(prefix, &path, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), format!("before {expected}"));
     }
-    for wrong in
-        ["", "x", "//evil", "{host}", "{rest}", "{query}", "ftp://a", "https://", "/a b", "/{x}", "/{", "/}"]
-    {
+    let nameless = Path { host: None, decoded: b"/x", query: None };
+    for (to, written) in [("https://{host}{path}", false), ("{path}", true)] {
+        let template: Template = to.parse().unwrap();
+        assert_eq!(template.write(None, &nameless, &mut Vec::new()).is_some(), written, "{to}");
+    }
+    for wrong in [
+        "",
+        "x",
+        "//evil",
+        "{host}",
+        "{rest}",
+        "{query}",
+        "ftp://a",
+        "https://",
+        "/a b",
+        "/{x}",
+        "/{",
+        "/}",
+        "https://{rest}",
+        "https://{path}",
+        "https://{query}",
+        "https:///{rest}",
+        "https://?x",
+        "https://a.{rest}.example",
+        "https://user@{rest}",
+        "https://new.example:{rest}",
+    ] {
         assert!(wrong.parse::<Template>().is_err(), "{wrong}");
     }
 }

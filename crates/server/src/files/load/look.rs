@@ -9,11 +9,11 @@ use super::{
         content::{Charge, Content, OpenFile, ReadFailure, read_whole},
         entry::{Entry, FileEntry, Lasting, NotFound, Outcome, Probe, Trust},
         index::{Adoption, Descent, RecordId, Target},
-        open::{Identity, Purpose, Way, open},
+        open::{Identity, Moment, Purpose, Way, open},
         options::Listing,
         root::Root,
         site::Site,
-        variant::{Parts, Role, Variant, Varies},
+        variant::{Dated, Parts, Role, Variant, Varies},
     },
     LOOKS_MAX, WouldBlock,
 };
@@ -221,12 +221,14 @@ impl<'a> Look<'a> {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let nonce =
-            (identity.changed_ms_ago(now_ms) < self.site.store.settle_ms).then_some(now.as_nanos() as u64);
-        if nonce.is_some() {
+        let is_settled = |moment: Moment| moment.ms_ago(now_ms) >= self.site.store.settle_ms;
+        let nonce = (!is_settled(identity.changed)).then_some(now.as_nanos() as u64);
+        let dated = if is_settled(identity.modified) { Dated::Yes } else { Dated::No };
+        if nonce.is_some() || dated == Dated::No {
             self.lasting = self.lasting.max(Lasting::Interim);
         }
-        Ok(Ok(Variant::new(Parts { identity, name: original, coding, varies, role, nonce, content, charge })))
+        let name = original;
+        Ok(Ok(Variant::new(Parts { identity, name, coding, varies, role, nonce, dated, content, charge })))
     }
 
     fn content(&mut self, file: File) -> Result<Result<Held, Errno>, WouldBlock> {

@@ -12,12 +12,14 @@ fn heads_of_a_file() {
     let mut world = World::new();
     world.write("page.html", "hello");
     set_mtime(&world.at("page.html"), 784_111_777);
-    let inode = fs::metadata(world.at("page.html")).unwrap().ino();
+    let metadata = fs::metadata(world.at("page.html")).unwrap();
+    let (inode, seconds, nanoseconds) = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
     let handle = world.get("/page.html");
     let Outcome::File(file) = handle.outcome() else { panic!("a file") };
     let variant = file.variant(Choice::Identity);
     let validators = format!(
-        "Server: vermeil\r\nETag: \"{inode:x}-5-2ebc98a1.0\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+        "Server: vermeil\r\nETag: \"{inode:x}-5-{seconds:x}.{nanoseconds:x}\"\r\n\
+         Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
     );
     assert_eq!(
         text(variant.head()),
@@ -29,7 +31,8 @@ fn heads_of_a_file() {
     assert_eq!(text(variant.not_modified_head()), format!("HTTP/1.1 304 Not Modified\r\n{validators}"));
     assert_eq!(text(variant.partial_fields()), format!("{validators}Accept-Ranges: bytes\r\n"));
     assert_eq!(variant.media_type(), "text/html; charset=utf-8");
-    assert_eq!((variant.bytes(), variant.validators().last_modified.seconds()), (5, 784_111_777));
+    let date = variant.validators().last_modified.expect("a date");
+    assert_eq!((variant.bytes(), date.seconds()), (5, 784_111_777));
 }
 
 #[test]
@@ -46,4 +49,31 @@ fn head_of_the_page_for_what_is_not_found() {
         text(page.variant(Choice::Gzip).head()),
         format!("{common}Content-Encoding: gzip\r\n{html}Content-Length: 3\r\n")
     );
+}
+
+/// `Last-Modified` of one second stood for two contents, and `If-Range` gave a part of each; and one in the future was sent.
+#[test]
+fn a_date_is_sent_once_no_other_content_can_have_it() {
+    let (dir, root) = folder();
+    let store = Store::with(StoreOptions::default(), inotify(), super::super::entry::SETTLE_MS);
+    let site = store.open(&root, SiteOptions::default(), CacheOnly::No).expect("a site");
+    let mut world = World::of(dir, root, site);
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    for (name, modified, expected) in
+        [("past", now - 60, true), ("present", now, false), ("future", now + 86_400, false)]
+    {
+        world.write(name, "content");
+        set_mtime(&world.at(name), modified);
+        let handle = world.get(&format!("/{name}"));
+        let Outcome::File(file) = handle.outcome() else { panic!("a file") };
+        let variant = file.variant(Choice::Identity);
+        assert_eq!(variant.validators().last_modified.is_some(), expected, "{name}");
+        for head in [variant.head(), variant.not_modified_head(), variant.partial_fields()] {
+            assert_eq!(text(head).contains("\r\nLast-Modified: "), expected, "{name}");
+        }
+        assert!(!handle.is_stale());
+        world.now_ms += world.cache.store().options().recheck_ms;
+        world.get(&format!("/{name}"));
+        assert!(handle.is_stale(), "it is made again, until all of it is settled");
+    }
 }

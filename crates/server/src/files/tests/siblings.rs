@@ -1,7 +1,10 @@
 //! Precompressed siblings: found, chosen, and right when they come and go.
 
 use super::*;
-use vermeil_http::negotiate::{EncodingSet, choose};
+use vermeil_http::{
+    negotiate::{EncodingSet, choose},
+    request::List,
+};
 
 fn codings(world: &mut World, path: &str) -> Vec<Choice> {
     match world.get(path).outcome() {
@@ -43,7 +46,7 @@ fn siblings_are_representations_with_their_own_tag_length_and_coding() {
     tags.sort();
     tags.dedup();
     assert_eq!(tags.len(), 4);
-    assert_eq!(choose(Some(b"gzip, deflate, br"), file.codings()), Choice::Br);
+    assert_eq!(choose(Some(List::Line(b"gzip, deflate, br")), file.codings()), Choice::Br);
 }
 
 #[test]

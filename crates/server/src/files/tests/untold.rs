@@ -113,10 +113,6 @@ fn a_file_that_changed_a_moment_ago_has_a_tag_of_its_own_and_is_read_again() {
         .unwrap();
     let mut world = World::of(dir, root, site);
     world.write("page", "one");
-    let tag = |handle: &Handle| match handle.outcome() {
-        Outcome::File(file) => file.variant(Choice::Identity).validators().etag.to_vec(),
-        _ => panic!("a file"),
-    };
     let first = world.settle("/page", "one");
     assert_eq!(tag(&first), tag(&world.get("/page")));
     world.now_ms += world.cache.store().options().recheck_ms;
