@@ -1,7 +1,10 @@
 //! What is captured, and that each limit is exact to the byte. Verdicts are in the corpus (`tests/corpus/`).
 
 use super::*;
-use crate::{Validators, Verdict};
+use crate::{
+    Validators, Verdict,
+    negotiate::{Choice, EncodingSet, choose},
+};
 
 fn complete<'a>(input: &'a [u8], limits: &Limits) -> Request<'a> {
     match parse(input, limits) {
@@ -70,6 +73,7 @@ fn of_a_repeated_list_all_lines_count() {
     assert_eq!(lines(request.preconditions.if_match), [b"*"]);
     assert_eq!(lines(request.preconditions.if_none_match), [&b"a"[..], b"", b"b, c"]);
     assert_eq!(lines(request.accept_encoding), [&b"gzip"[..], b"br"]);
+    assert_eq!(choose(request.accept_encoding, EncodingSet::NONE.with(Choice::Br)), Choice::Br);
     let validators = Validators { etag: b"\"b\"", last_modified: None };
     for (lines, expected) in [
         (&b"If-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n"[..], Verdict::NotModified),
