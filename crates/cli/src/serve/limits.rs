@@ -113,7 +113,8 @@ pub(super) struct TimeoutArgs {
 
     /// For a request body to arrive, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h, from the end of the head. Then the connection is closed.
+    /// From 1ms to 24h, from the end of the head. Then the connection is closed. Of one that is for a program: between two parts of it;
+    /// each 500 bytes that have come are worth a second more.
     #[arg(long, value_name = "TIME", default_value_t = Span::from(Timeouts::default().body))]
     pub(super) body_timeout: Span,
 
