@@ -204,11 +204,7 @@ impl User {
         until(begins).await;
         let mut pause = RETRY.0;
         let mut last_end = Instant::now();
-        while let Some(begin) = self.next_begin(last_end).await {
-            let count = self.field.tickets(self.scheme.pipeline);
-            if count == 0 {
-                return;
-            }
+        while let Some((begin, count)) = self.next_begin(last_end).await {
             self.field.ledger.here().begun += count;
             let result = self.batch(begin, count).await;
             last_end = Instant::now();
@@ -228,8 +224,8 @@ impl User {
         }
     }
 
-    /// When the next batch begins; nothing when the run is over.
-    async fn next_begin(&mut self, last_end: Instant) -> Option<Begin> {
+    /// When the next batch begins, and of how many requests it is; nothing when the run is over.
+    async fn next_begin(&mut self, last_end: Instant) -> Option<(Begin, u64)> {
         if !self.field.goes_on() {
             return None;
         }
@@ -239,11 +235,13 @@ impl User {
                 self.next_url = *order.get(index)? as usize;
             }
             intended
-        } else if self.scheme.think.is_none() {
-            return Some(Begin { intended: last_end, actual: last_end });
         } else {
             last_end + self.scheme.think.draw(&mut self.random)
         };
+        let count = self.field.tickets(self.scheme.pipeline)?;
+        if !self.scheme.is_open && self.scheme.think.is_none() {
+            return Some((Begin { intended: last_end, actual: last_end }, count));
+        }
         let late = match &mut self.link {
             Some((Spoken::Http2(link), _)) => link.attend(until(intended)).await,
             _ => until(intended).await,
@@ -252,7 +250,7 @@ impl User {
         let actual = intended + late;
         // In a closed loop the request's time begins when it is sent; how late that was is told apart.
         let intended = if self.scheme.is_open { intended } else { actual };
-        self.field.goes_on().then_some(Begin { intended, actual })
+        self.field.goes_on().then_some((Begin { intended, actual }, count))
     }
 
     fn fail(&mut self, failure: &Failure, count: u64) {

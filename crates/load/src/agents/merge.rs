@@ -110,6 +110,7 @@ impl Sum {
             card,
             users,
             unfinished: ends().map(|end| end.unfinished).sum(),
+            missed: ends().map(|end| end.missed).sum(),
             is_open: ends().any(|end| end.is_open),
             interrupted: ends().any(|end| end.interrupted),
             agents: Vec::new(),

@@ -64,6 +64,9 @@ pub struct Record {
     pub failed: u64,
     /// Requests that had not ended at the end.
     pub unfinished: u64,
+    /// Arrivals that were due and had not begun at the end.
+    #[serde(default)]
+    pub missed: u64,
     /// Good answers per second.
     pub rate: f64,
     /// Bytes received.
@@ -292,6 +295,7 @@ impl Record {
             good: total.good,
             failed: total.failed(),
             unfinished: outcome.unfinished,
+            missed: outcome.missed,
             rate: outcome.rate(),
             bytes: total.bytes,
             content_bytes: total.content_bytes,
@@ -328,6 +332,7 @@ impl Record {
             card: None,
             users: 0,
             unfinished: 0,
+            missed: 0,
             is_open: false,
             interrupted: true,
             agents: Vec::new(),
@@ -459,6 +464,7 @@ pub(crate) mod tests {
             card: Some(("eth0".into(), 0.2)),
             users: 8,
             unfinished: 1,
+            missed: 0,
             is_open: false,
             interrupted: false,
             agents: Vec::new(),

@@ -72,6 +72,9 @@ fn counts(text: &mut String, record: &Record) {
     if record.unfinished > 0 {
         line!(text, "  unfinished   {:>12} at the end of the window", grouped(record.unfinished));
     }
+    if record.missed > 0 {
+        line!(text, "  never begun  {:>12} arrivals that were due", grouped(record.missed));
+    }
 }
 
 fn faults(text: &mut String, record: &Record) {
@@ -251,7 +254,9 @@ fn injector(text: &mut String, record: &Record) {
         own.io.split(' ').next().unwrap_or_default()
     );
     let late = if own.late.count > 0 {
-        format!(", starts late by {}", time(own.late.percentile(99.0)))
+        // In an open loop they wait for a free connection too.
+        let cause = if record.missed > 0 { " for want of connections" } else { "" };
+        format!(", starts late by {}{cause}", time(own.late.percentile(99.0)))
     } else {
         String::new()
     };
@@ -353,6 +358,14 @@ mod tests {
         }
         assert!(!text.contains("p99.9 "), "2,000 samples say nothing about it");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn arrivals_that_were_never_begun_are_said() {
+        let mut record = sample("a run", 2000);
+        (record.missed, record.injector.late) = (1234, record.response.clone());
+        let text = summary(&record);
+        assert!(text.contains("1,234 arrivals that were due") && text.contains("for want of connections"), "{text}");
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl<'a> Engine<'a> {
         wait_until(self.field.epoch, &self.field);
         let mut course = Course::new(&self.field, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
-        let mut ended = ControlFlow::Continue(());
+        let (mut ended, mut missed) = (ControlFlow::Continue(()), 0);
         for (phase, lasts) in [
             (Phase::RampUp, phases.ramp_up),
             (Phase::WarmUp, phases.warm_up),
@@ -146,12 +146,14 @@ impl<'a> Engine<'a> {
             ended = course.pass(phase, lasts, watch);
             if phase == Phase::Window {
                 used.1 = Readings::take(&self.cpu_ns);
+                missed = self.field.missed(Instant::now());
             }
         }
         self.field.stop();
         let io = self.runtime.handle().snapshot().cores.first().map(|core| core.io.clone());
         let outcome = Outcome {
             unfinished: course.begun.saturating_sub(course.ended),
+            missed,
             total: course.total,
             window: course.window,
             planned: phases.window,
@@ -186,7 +188,7 @@ fn wait_until(at: Instant, field: &Field) {
 struct Course<'a> {
     field: &'a Field,
     began: Instant,
-    planned: Duration,
+    planned: Option<Duration>,
     interval: Duration,
     total: Tally,
     /// What was counted in the last interval; kept for its memory.
@@ -206,7 +208,8 @@ impl<'a> Course<'a> {
             field,
             began: field.epoch,
             planned,
-            interval: (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1),
+            interval: planned
+                .map_or(INTERVAL.1, |planned| (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1)),
             total: Tally::default(),
             last: Tally::default(),
             window: Duration::ZERO,

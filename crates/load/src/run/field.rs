@@ -73,12 +73,13 @@ impl Field {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Takes up to `count` of the requests that may still be begun; gives how many there were.
-    pub(crate) fn tickets(&self, count: u64) -> u64 {
-        let Some(tickets) = &self.tickets else { return count };
+    /// Takes up to `count` of the requests that may still be begun; gives how many there were, nothing if none. Users
+    /// ask before they wait for the moment to begin: who gets none does not keep the run from ending.
+    pub(crate) fn tickets(&self, count: u64) -> Option<u64> {
+        let Some(tickets) = &self.tickets else { return Some(count) };
         let take = |left: u64| Some(left - left.min(count));
         let before = tickets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        before.unwrap_or_else(|left| left).min(count)
+        Some(before.unwrap_or_else(|left| left).min(count)).filter(|&taken| taken > 0)
     }
 
     /// The next arrival on the calling core: its number among all, and when it is.
@@ -86,6 +87,17 @@ impl Field {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
         let (index, at) = self.schedules[core].lock().expect("drawing does not panic").draw()?;
         Some((index, self.epoch.checked_add(at)?))
+    }
+
+    /// Arrivals up to `now` that nobody was free to begin.
+    pub(crate) fn missed(&self, now: Instant) -> u64 {
+        let until = now.saturating_duration_since(self.epoch);
+        let undrawn = |schedule: &CachePadded<Mutex<Schedule>>| {
+            schedule.lock().expect("drawing does not panic").undrawn(until)
+        };
+        // Where requests are counted, those after the last of them are not meant.
+        let left = self.tickets.as_ref().map_or(u64::MAX, |tickets| tickets.load(Ordering::Relaxed));
+        self.schedules.iter().map(undrawn).sum::<u64>().min(left)
     }
 
     /// Where the next connection of `user` goes.
