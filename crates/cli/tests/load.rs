@@ -134,6 +134,10 @@ fn what_cannot_be_loaded_says_why() {
     let refused = output(&["load", "http://127.0.0.1:1/", "-n", "3", "-c", "1"]);
     assert_eq!(refused.status.code(), Some(5));
     assert!(stdout(&refused).contains("3 connection refused"), "{}", stdout(&refused));
+    let search = ["load", "http://127.0.0.1:1/", "--find-max", "-d", "1s", "--users-from", "2"];
+    let refused = output(&search);
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(stdout(&refused).contains("INVALID      not one good answer"), "{}", stdout(&refused));
 }
 
 #[test]

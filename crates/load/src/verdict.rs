@@ -224,9 +224,14 @@ impl fmt::Display for Doubt {
             Self::TooShort { window: Duration::ZERO, .. } => f.write_str(
                 "the run was over before its window began: ask for more --requests, or shorten --ramp-up and --warm-up",
             ),
-            Self::TooShort { answers, window } => {
-                write!(f, "too little to say anything: {answers} good answers in {window:.1?}")
+            Self::TooShort { answers: 0, window } => {
+                write!(f, "not one good answer in {window:.1?}: is the server up, and the URL one of its own?")
             }
+            Self::TooShort { answers, window } => write!(
+                f,
+                "too little to say anything: {answers} good answers in {window:.1?}; a longer --duration says more, or more users \
+                 (--connections, --users-from)"
+            ),
             Self::Interrupted { window, planned: UNTIL_DONE } => {
                 write!(f, "ended early: the window was {window:.1?}, and not everything was done")
             }
@@ -239,12 +244,12 @@ impl fmt::Display for Doubt {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::measure::Tally;
 
     /// A run with nothing wrong about it.
-    fn fine() -> Outcome {
+    pub(crate) fn fine() -> Outcome {
         let mut total = Tally { good: 1000, begun: 1000, ..Tally::default() };
         total.response.record_n(10_000_000, 1000);
         total.delay.record_n(50_000, 1000);

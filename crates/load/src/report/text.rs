@@ -365,7 +365,10 @@ mod tests {
         let mut record = sample("a run", 2000);
         (record.missed, record.injector.late) = (1234, record.response.clone());
         let text = summary(&record);
-        assert!(text.contains("1,234 arrivals that were due") && text.contains("for want of connections"), "{text}");
+        assert!(
+            text.contains("1,234 arrivals that were due") && text.contains("for want of connections"),
+            "{text}"
+        );
     }
 
     #[test]
