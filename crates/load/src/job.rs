@@ -228,7 +228,7 @@ fn trial_of(record: &Record) -> TrialResult {
         good_share: quality.good_share,
         tolerable_share: quality.tolerable_share,
         failed_share: quality.failed_share,
-        p99_ns: record.response.percentile(99.0).as_nanos() as u64,
+        p99_ns: record.response.percentile(99.0).map(|time| time.as_nanos() as u64),
     }
 }
 

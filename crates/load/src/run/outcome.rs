@@ -49,16 +49,16 @@ pub struct Interval {
     pub bytes: u64,
     /// Users there at its end.
     pub users: usize,
-    /// Response times: median, 90, 99, 99.9 %, longest.
-    pub percentiles: [Duration; 5],
+    /// Response times: median, 90, 99, 99.9 %, longest; nothing where nothing was answered.
+    pub percentiles: Option<[Duration; 5]>,
 }
 
 impl Interval {
     /// The percentiles of an interval.
     pub const PERCENTS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
 
-    pub(crate) fn percentiles_of(times: &Times) -> [Duration; 5] {
-        Self::PERCENTS.map(|percent| times.percentile(percent))
+    pub(crate) fn percentiles_of(times: &Times) -> Option<[Duration; 5]> {
+        (times.count() > 0).then(|| Self::PERCENTS.map(|percent| times.percentile(percent)))
     }
 
     /// Good answers per second.
