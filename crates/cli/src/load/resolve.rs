@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
-use vermeil_load::pace::{Arrivals, Think};
+use vermeil_load::pace::{Arrivals, ArrivalsError, Think};
 use vermeil_load::report::Subject;
 use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
 use vermeil_load::wire::{Request, Reuse};
@@ -34,6 +34,8 @@ pub(super) enum Wrong {
     Model { path: String, error: ModelError },
     #[error("{path}: {why}")]
     Log { path: String, why: String },
+    #[error("--arrivals {}: {error}", path.display())]
+    Arrivals { path: PathBuf, error: ArrivalsError },
     #[error("--ca {}: {why}", path.display())]
     Certificates { path: PathBuf, why: String },
     #[error("{0}")]
@@ -278,7 +280,8 @@ impl LoadArgs {
     fn arrivals(&self) -> Result<Option<Arrivals>, Wrong> {
         let Some(path) = &self.time.arrivals else { return Ok(self.time.rate.clone()) };
         let text = read("--arrivals", path, |path| fs::read_to_string(path))?;
-        Ok(Some(Arrivals::recorded(&text).map_err(LoadError::from)?))
+        let arrivals = Arrivals::recorded(&text);
+        arrivals.map(Some).map_err(|error| Wrong::Arrivals { path: path.clone(), error })
     }
 
     fn subject_of_simple(&self, plan: &SimplePlan) -> Subject {

@@ -114,7 +114,12 @@ fn arrivals_that_end_end_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("arrivals");
     std::fs::write(&record, "0\n99\n").unwrap();
-    assert_eq!(simple(&[URL, "--arrivals", record.to_str().unwrap()]).ground.phases.window, UNTIL_DONE);
+    let words = [URL, "--arrivals", record.to_str().unwrap()];
+    assert_eq!(simple(&words).ground.phases.window, UNTIL_DONE);
+    std::fs::write(&record, "0\nsoon\n").unwrap();
+    let wrong = job(&words).unwrap_err();
+    assert!(wrong.to_string().contains(words[2]) && wrong.to_string().contains("line 2"), "{wrong}");
+    assert_eq!(wrong.exit(), Exit::Usage);
 }
 
 #[test]

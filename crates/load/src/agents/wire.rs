@@ -83,7 +83,8 @@ pub(super) fn read<T: DeserializeOwned>(stream: &mut impl BufRead) -> io::Result
     if line.last() != Some(&b'\n') {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a message was cut"));
     }
-    serde_json::from_slice(&line).map(Some).map_err(io::Error::other)
+    let message = serde_json::from_slice(&line).map(Some);
+    message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]
