@@ -208,18 +208,17 @@ impl User {
             self.field.ledger.here().begun += count;
             let result = self.batch(begin, count).await;
             last_end = Instant::now();
-            match result {
+            if let Err((failure, left)) = &result {
+                self.fail(failure, *left);
+            }
+            self.field.have_ended(count);
+            match result.map_err(|(failure, _)| failure.fault) {
                 Ok(()) => pause = RETRY.0,
-                Err((failure, left)) => {
-                    self.fail(&failure, left);
-                    if matches!(
-                        failure.fault,
-                        Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls
-                    ) {
-                        vermeil::sleep(pause).await;
-                        pause = (2 * pause).min(RETRY.1);
-                    }
+                Err(Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls) => {
+                    vermeil::sleep(pause).await;
+                    pause = (2 * pause).min(RETRY.1);
                 }
+                Err(_) => {}
             }
         }
     }
@@ -235,22 +234,25 @@ impl User {
                 self.next_url = *order.get(index)? as usize;
             }
             intended
+        } else if self.scheme.think.is_none() {
+            let count = self.field.tickets(self.scheme.pipeline)?;
+            return Some((Begin { intended: last_end, actual: last_end }, count));
         } else {
             last_end + self.scheme.think.draw(&mut self.random)
         };
-        let count = self.field.tickets(self.scheme.pipeline)?;
-        if !self.scheme.is_open && self.scheme.think.is_none() {
-            return Some((Begin { intended: last_end, actual: last_end }, count));
-        }
         let late = match &mut self.link {
             Some((Spoken::Http2(link), _)) => link.attend(until(intended)).await,
             _ => until(intended).await,
         };
+        if !self.field.goes_on() {
+            return None;
+        }
+        let count = self.field.tickets(self.scheme.pipeline)?;
         self.field.ledger.here().late.record(late);
         let actual = intended + late;
         // In a closed loop the request's time begins when it is sent; how late that was is told apart.
         let intended = if self.scheme.is_open { intended } else { actual };
-        self.field.goes_on().then_some((Begin { intended, actual }, count))
+        Some((Begin { intended, actual }, count))
     }
 
     fn fail(&mut self, failure: &Failure, count: u64) {

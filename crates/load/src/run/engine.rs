@@ -175,10 +175,10 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Waits until `at`, or until all users are gone.
+/// Waits until `at`, or until the run is over.
 fn wait_until(at: Instant, field: &Field) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-        && field.users() > 0
+        && !field.is_over()
     {
         std::thread::park_timeout(left);
     }
@@ -220,7 +220,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Collects until the phase is over, all users are gone, or the watcher has seen enough.
+    /// Collects until the phase is over, the run is, or the watcher has seen enough.
     fn pass(&mut self, phase: Phase, lasts: Duration, watch: &mut dyn Watch) -> ControlFlow<()> {
         let phase_began = Instant::now();
         let phase_ends = phase_began + lasts;
@@ -231,7 +231,7 @@ impl<'a> Course<'a> {
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
             // Before what they have counted is collected: the last of them may count and go meanwhile.
-            let over = self.field.users() == 0;
+            let over = self.field.is_over();
             self.field.ledger.collect(&mut self.last);
             let now = Instant::now();
             if phase == Phase::Window && now >= phase_ends {

@@ -48,7 +48,7 @@ impl User {
     async fn sessions(&mut self) -> Option<()> {
         let mut intended = match self.script.comes_by_itself {
             true => self.come().await?,
-            false => self.field.tickets(1).map(|_| Instant::now())?,
+            false => self.begins(None)?,
         };
         loop {
             self.session(intended).await?;
@@ -65,10 +65,8 @@ impl User {
     /// Waits for a session that comes by itself; gives when it was to begin. Nothing when the run is over.
     async fn come(&mut self) -> Option<Instant> {
         let (_, intended) = self.field.arrival()?;
-        self.field.tickets(1)?;
         let late = until(intended).await;
-        self.field.ledger.here().late.record(late);
-        self.field.goes_on().then_some(intended)
+        self.begins(Some(late)).map(|_| intended)
     }
 
     /// From the first page, whose ticket is taken, to the last, or to the first that fails. Nothing when the run is over.
@@ -85,6 +83,7 @@ impl User {
             self.field.waits.end(self.index);
             let has_failed = result.is_err();
             self.count(page, intended, result);
+            self.field.have_ended(1);
             if has_failed {
                 self.browser.leave();
                 if self.script.think.is_none() {
@@ -107,15 +106,26 @@ impl User {
         next.map(|(next, _)| *next)
     }
 
-    /// Takes a ticket for the next page and thinks; gives the moment at which that was over. Nothing when the run is.
+    /// Thinks; gives the moment at which that was over. Nothing when the run is.
     async fn think(&mut self) -> Option<Instant> {
+        if self.script.think.is_none() {
+            return self.begins(None);
+        }
+        let time = self.script.think.draw(&mut self.random);
+        let late = until(Instant::now() + time).await;
+        self.begins(Some(late))
+    }
+
+    /// Takes a ticket for a page that begins now, so late if it had a moment to begin at. Nothing when the run is over.
+    fn begins(&self, late: Option<Duration>) -> Option<Instant> {
+        if !self.field.goes_on() {
+            return None;
+        }
         self.field.tickets(1)?;
-        if !self.script.think.is_none() {
-            let time = self.script.think.draw(&mut self.random);
-            let late = until(Instant::now() + time).await;
+        if let Some(late) = late {
             self.field.ledger.here().late.record(late);
         }
-        self.field.goes_on().then(Instant::now)
+        Some(Instant::now())
     }
 
     fn count(&self, page: usize, intended: Instant, result: Result<Visited, Failure>) {

@@ -7,7 +7,7 @@ use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::{Doubt, Gates, Loop, Phases, run_simple};
 
 use super::server::{Act, Server, answer};
-use super::{go_on, plan};
+use super::{PATIENCE, go_on, plan};
 
 const DELAY: Duration = Duration::from_millis(20);
 
@@ -52,14 +52,16 @@ fn recorded_arrivals_come_when_they_came() {
     assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
 }
 
-/// Arrivals beyond those that were counted out once kept their users waiting, and the run from ending.
+/// Users waited for arrivals beyond those that were counted out, and kept the run from ending.
 #[test]
 fn a_run_ends_with_its_last_request() {
     let server = Server::start(|_| Act::Send(answer(200, "x")));
-    let mut plan = plan(&server, 100, 3);
-    plan.pace = Loop::Open { arrivals: Arrivals::Constant(20.0) };
+    let mut plan = plan(&server, 100, 6);
+    let record: String = ["0.1\n".repeat(6), "3000\n".repeat(94)].concat();
+    plan.pace = Loop::Open { arrivals: Arrivals::recorded(&record).unwrap() };
     let outcome = run_simple(&plan, &mut go_on).unwrap();
-    assert_eq!((outcome.total.good, outcome.total.late.count(), outcome.missed), (3, 3, 0));
+    assert_eq!((outcome.total.good, outcome.total.late.count(), outcome.missed), (6, 6, 0));
+    assert!(outcome.window < PATIENCE, "{:?}", outcome.window);
 }
 
 /// Requests that were due and never begun were in no number of a run, and it passed for valid.
