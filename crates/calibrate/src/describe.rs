@@ -8,7 +8,7 @@ use std::fmt::Write;
 use vermeil_sched::Distance;
 use vermeil_topology::{Cache, CacheKind, Machine, synthetic};
 
-use crate::Calibration;
+use crate::{Calibration, Effort};
 
 /// Cache lines that a scan moves for each event it looks at: an entry of the runtime's queue of events is eight bytes of 64.
 const SCAN_LINES: f64 = 8.0 / 64.0;
@@ -16,7 +16,12 @@ const SCAN_LINES: f64 = 8.0 / 64.0;
 impl Calibration {
     /// The machine as a file of the simulator.
     pub fn to_toml(&self, machine: &Machine) -> String {
-        let mut text = String::from(
+        let mut text = String::new();
+        if self.effort == Effort::Smoke {
+            text +=
+                "# Measured in a moment (--quick): the figures are rough, they only show that it works.\n";
+        }
+        text.push_str(
             "# This machine, as `vermeil sim calibrate` measured it. Latencies are steps of a pointer chase on ordinary pages,\n\
              # bandwidth is that of all cores reading in order, lines are half of a round trip. Assumed, not measured: an event's time is\n\
              # divided evenly between posting and running, sleeping costs what waking somebody does, a hint costs what a lock does, a scan\n\
@@ -34,9 +39,17 @@ impl Calibration {
             let _infallible = write!(text, "\n[[cache]]\nlevel = {level}\nlatency_ns = {}\n", number(*ns));
         }
         let memory = &self.memory;
+        text += "\n[memory]\n";
+        if let Some((level, _)) = self.caches.iter().find(|(_, ns)| memory.latency_ns <= *ns) {
+            let _infallible = writeln!(
+                text,
+                "# Not to be believed: a step here took no longer than in the cache of level {level}. A cache held what the chase goes \
+                 through, or something else ran here."
+            );
+        }
         let _infallible = write!(
             text,
-            "\n[memory]\nlatency_ns = {}\ngb_per_s = {}\noverlap_sequential = {}\n",
+            "latency_ns = {}\ngb_per_s = {}\noverlap_sequential = {}\n",
             number(memory.latency_ns),
             number(memory.gb_per_s),
             number(memory.overlap)
@@ -131,6 +144,31 @@ fn exactly(count: usize, above: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cores::Wake;
+    use crate::memory::Memory;
+    use crate::operations::Operations;
+
+    fn measured(effort: Effort, memory_ns: f64) -> String {
+        let memory = Memory { latency_ns: memory_ns, gb_per_s: 9.0, overlap: 2.0 };
+        let operations = Operations { lock_ns: 9.0, atomic_ns: 5.0, syscall_ns: 90.0, event_ns: 50.0 };
+        let wake = Wake { call_ns: 900.0, median_ns: 4_000.0, tail_ns: 9_000.0 };
+        let caches = vec![(2, 4.0), (3, 20.0)];
+        let calibration =
+            Calibration { effort, mhz: 3_000.0, caches, memory, operations, lines: Vec::new(), wake };
+        calibration.to_toml(&synthetic::parse("node:1 core:2 pu:1").unwrap())
+    }
+
+    /// A moment's figures looked like real ones, and memory could be faster than a cache without a word.
+    #[test]
+    fn figures_that_mean_little_say_so() {
+        let (full, quick) = (measured(Effort::Full, 90.0), measured(Effort::Smoke, 15.0));
+        assert!(!full.contains("--quick") && !full.contains("Not to be believed"), "{full}");
+        assert!(quick.starts_with("# Measured in a moment (--quick)"), "{quick}");
+        assert!(
+            quick.contains("# Not to be believed: a step here took no longer than in the cache of level 3."),
+            "{quick}"
+        );
+    }
 
     #[test]
     fn a_regular_tree_is_read_as_it_was_written() {

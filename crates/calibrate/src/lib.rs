@@ -58,6 +58,7 @@ pub enum Error {
 /// What was measured. Times in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Calibration {
+    effort: Effort,
     /// Millions of dependent operations of one cycle each in a second.
     mhz: f64,
     /// By level of cache: bytes, and one step of a chase within it.
@@ -91,6 +92,7 @@ pub fn calibrate(machine: &Machine, cpus: &[CpuId], effort: Effort) -> Result<Ca
         lines.push((distance, cores::line_ns(a, b, effort)?));
     }
     Ok(Calibration {
+        effort,
         mhz,
         caches,
         memory: memory::Memory::measure(machine, &all, effort)?,

@@ -20,6 +20,7 @@ mod steer;
 mod topo;
 mod usage;
 mod values;
+mod writable;
 
 #[cfg(test)]
 mod tests;

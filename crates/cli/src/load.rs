@@ -164,7 +164,7 @@ impl LoadArgs {
         let mut live = live::Live::new(&self.output);
         let mut fleet = match self.agents.fleet() {
             Ok(fleet) => fleet,
-            Err(error) => return print::failure(&error, Exit::CannotStart),
+            Err(error) => return print::failure(&error, resolve::exit_of(&error)),
         };
         live.begin();
         let who = fleet.as_mut().map_or(Injector::Here, Injector::Agents);

@@ -52,6 +52,13 @@ impl Served {
     }
 }
 
+impl Served {
+    /// Address and port.
+    fn addr(&self) -> String {
+        self.url.trim_start_matches("http://").trim_end_matches('/').to_owned()
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let _ended = self.child.kill();
@@ -120,8 +127,11 @@ fn files_are_written_served_and_verified() {
 fn what_cannot_be_loaded_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path());
-    let cases: [(&[&str], i32, &str); 4] = [
+    let cases: [(&[&str], i32, &str); 7] = [
         (&["load", "localhost:80"], 2, "neither a URL nor a workload"),
+        (&["load", &served.url, "--agents", "a:1,b:1,a:1"], 2, "--agents a:1: it is named twice"),
+        (&["load", &served.url, "--agents", "127.0.0.1"], 2, "write NAME:PORT"),
+        (&["load", &served.url, "--agents", &served.addr()], 3, "what answers there is no agent"),
         (&["load", "support", &served.url], 3, "vermeil load files support"),
         (&["load", "https://127.0.0.1:1/", "--ca", "/nonexistent"], 3, "--ca /nonexistent"),
         (&["load", &served.url, "--json", "/nonexistent/run.json"], 3, "cannot write /nonexistent/run.json"),
@@ -134,6 +144,10 @@ fn what_cannot_be_loaded_says_why() {
     let refused = output(&["load", "http://127.0.0.1:1/", "-n", "3", "-c", "1"]);
     assert_eq!(refused.status.code(), Some(5));
     assert!(stdout(&refused).contains("3 connection refused"), "{}", stdout(&refused));
+    let search = ["load", "http://127.0.0.1:1/", "--find-max", "-d", "1s", "--users-from", "2"];
+    let refused = output(&search);
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(stdout(&refused).contains("INVALID      not one good answer"), "{}", stdout(&refused));
 }
 
 #[test]

@@ -137,6 +137,10 @@ fn workloads_are_shipped_written_and_recorded_and_plans_are_read() {
     let recorded = file("day.ndjson", &(0..50).map(line).fold(header.to_owned(), |text, line| text + &line));
     let run = json(&["sim", "run", &recorded, "--working-set", "4K", "--json"]);
     assert_eq!((run["workload"].as_str(), run["events"].as_u64()), (Some("day"), Some(50)));
+    assert!(
+        run["answered"].is_null() && run["latency_ns"]["p50"].is_null(),
+        "a recording has no requests: {run}"
+    );
 }
 
 #[test]
@@ -156,14 +160,16 @@ fn this_machine_is_measured_and_simulated() {
     let here = here.to_str().unwrap();
     said(&["sim", "calibrate", "--quick", "--out", here]);
     let text = fs::read_to_string(here).unwrap();
+    assert!(text.starts_with("# Measured in a moment (--quick)"), "{text}");
     for word in ["name = \"here\"", "syscall_ns", "[memory]", "median_ns"] {
         assert!(text.contains(word), "{text}");
     }
     // A machine whose tree is not regular is described by its export, with the file as --costs.
-    let (machine, costs) =
-        if text.contains("topology =") { (here, "epyc-2x64") } else { ("core:2 pu:1", here) };
-    let run =
-        json(&["sim", "run", "keyed", "--time", "2ms", "--json", "--machine", machine, "--costs", costs]);
+    let machine = match text.contains("topology =") {
+        true => &["--machine", here][..],
+        false => &["--machine", "core:2 pu:1", "--costs", here],
+    };
+    let run = json(&[&["sim", "run", "keyed", "--time", "2ms", "--json"], machine].concat());
     assert!(run["events"].as_u64() > Some(100), "{run}");
 }
 
@@ -189,6 +195,9 @@ fn what_is_wrong_is_said_with_its_place() {
         (&["sim", "run", "web", "--time", "1ms", "--timeline", nowhere], 1, "cannot write it"),
         (&["sim", "run", "web", "--policy", "best"], 2, "there is no policy `best`"),
         (&["sim", "run", "web", "--policy", "placed:/nonexistent.toml"], 3, "--policy /nonexistent.toml"),
+        (&["sim", "run", "web", "--costs", "nope"], 2, "--costs is for a machine from an export"),
+        (&["sim", "run", "web", "--working-set", "4K"], 2, "--working-set is for recordings"),
+        (&["sim", "calibrate", "--out", nowhere], 3, "cannot write /nonexistent/run.svg"),
         (&["sim", "reproduce", "kent"], 2, "there are: mely-sfs"),
     ] {
         let output = vermeil(words);

@@ -142,6 +142,14 @@ pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<L
     if !is_of_tls(error) {
         return None;
     }
+    // The verifier's error has no type that could be asked for.
+    if error.to_string().contains("CaUsedAsEndEntity") {
+        return Some(LoadError::Tls(format!(
+            "{} at {addr}: the TLS handshake failed: the server shows the certificate of a CA as its own, as `openssl req -x509` makes it: \
+             let it show one that the CA has signed, or one made with -addext basicConstraints=critical,CA:FALSE, or give --insecure",
+            tls.name.to_str()
+        )));
+    }
     let cure = match of_rustls(error) {
         Some(rustls::Error::InvalidCertificate(_)) => {
             "; give the certificate that vouches for it with --ca, or --insecure"

@@ -1,9 +1,8 @@
 //! A run from its plan to its record: run, doubt, judge; once, or in search of the most users.
 //!
-//! Tested through `tests/`.
+//! Tested through `tests/`, and here: which trials of a search say nothing.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +67,7 @@ impl Job {
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
         let mut records: Vec<Record> = Vec::new();
-        let mut ended = false;
+        let (mut ended, mut has_held) = (false, false);
         let mut trial = |users: usize, attempt: u64| {
             if ended {
                 return Ok(None);
@@ -83,8 +82,9 @@ impl Job {
             if ended {
                 return Ok(None);
             }
-            let record = job.judged(subject, &outcome);
+            let record = job.judged(subject, &outcome, has_held);
             let result = trial_of(&record);
+            has_held |= result.held;
             records.push(record);
             Ok(Some(result))
         };
@@ -183,14 +183,21 @@ impl Job {
         }
     }
 
-    fn judged(&self, subject: &Subject, outcome: &Outcome) -> Record {
-        let mut doubts = Gates::for_quality(self.quality().good).judge(outcome);
-        // A run that is too much for the server answers few pages: that is its result, not a doubt.
-        doubts.retain(
-            |doubt| !matches!(doubt, Doubt::TooShort { window, .. } if *window >= Duration::from_secs(1)),
-        );
+    /// The record of a trial; `has_held` says whether one before it has held.
+    fn judged(&self, subject: &Subject, outcome: &Outcome, has_held: bool) -> Record {
+        let quality = self.quality();
+        let gates = Gates::for_quality(quality.good);
+        let mut doubts = gates.judge(outcome);
+        let (answers, window) = (outcome.total.good, outcome.window);
+        // A run that is too much for the server answers few pages, and none at last: that is its result, not a doubt. A server
+        // that never answered well is another matter.
+        doubts.retain(|doubt| !matches!(doubt, Doubt::TooShort { .. }));
+        let is_too_much = if answers == 0 { has_held } else { !quality.is_undecided(&outcome.total) };
+        if window < gates.window_min || !is_too_much {
+            doubts.push(Doubt::TooShort { answers, window });
+        }
         let mut record = Record::new(subject.clone(), outcome, &doubts);
-        record.quality = Some(self.quality().judge(&outcome.total, &subject.sets));
+        record.quality = Some(quality.judge(&outcome.total, &subject.sets));
         record
     }
 
@@ -221,7 +228,7 @@ fn trial_of(record: &Record) -> TrialResult {
         good_share: quality.good_share,
         tolerable_share: quality.tolerable_share,
         failed_share: quality.failed_share,
-        p99_ns: record.response.percentile(99.0).as_nanos() as u64,
+        p99_ns: record.response.percentile(99.0).map(|time| time.as_nanos() as u64),
     }
 }
 
@@ -232,5 +239,31 @@ pub struct Unwatched;
 impl Watch for Unwatched {
     fn see(&mut self, _: Progress<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::tests::fine;
+
+    /// A search of a server that was down, or in too short runs, found that no user held the quality, and was valid.
+    #[test]
+    fn a_trial_that_says_nothing_is_doubted() {
+        let job = Job::Simple(Box::new(SimplePlan::new("http://a/".parse().unwrap())));
+        let doubts = |good: u64, within: u64, failed: u64, has_held: bool| {
+            let mut outcome = fine();
+            (outcome.total.good, outcome.total.within) = (good, [within; 2]);
+            outcome.total.faults[crate::Fault::Refused as usize] = failed;
+            job.judged(&Subject::default(), &outcome, has_held).doubts.join("; ")
+        };
+        assert!(doubts(0, 0, 500, false).contains("not one good answer"));
+        assert!(doubts(18, 18, 0, false).contains("--users-from"));
+        assert!(doubts(18, 17, 0, true).contains("too little"));
+        for (good, within, failed, has_held) in
+            [(0, 0, 500, true), (18, 2, 0, false), (60, 0, 60, false), (500, 500, 0, false)]
+        {
+            assert_eq!(doubts(good, within, failed, has_held), "", "{good} {within} {failed}");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub mod wire;
 pub use error::LoadError;
 pub use fault::Fault;
 pub use job::{Injector, Job, Unwatched};
-pub use plan::{Ground, Loop, Phases, Protocol, Share, SimplePlan};
+pub use plan::{Ground, Loop, Phases, Protocol, Share, SimplePlan, UNTIL_DONE};
 pub use quality::Quality;
 pub use replay::{Replay, replay};
 pub use run::{Interval, Outcome, Phase, Progress, Watch};

@@ -49,6 +49,9 @@ pub enum Loop {
     },
 }
 
+/// A window that only the number of requests, or the end of a record, ends: as long as a run may take.
+pub const UNTIL_DONE: Duration = Duration::from_secs(24 * 3600);
+
 /// The parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
@@ -69,9 +72,10 @@ impl Phases {
         Self { ramp_up: none, warm_up: none, window, ramp_down: none }
     }
 
-    /// All parts together.
-    pub fn total(&self) -> Duration {
-        self.ramp_up + self.warm_up + self.window + self.ramp_down
+    /// All parts together; nothing where the window ends when everything is done.
+    pub fn total(&self) -> Option<Duration> {
+        let whole = self.ramp_up + self.warm_up + self.window + self.ramp_down;
+        (self.window != UNTIL_DONE).then_some(whole)
     }
 }
 

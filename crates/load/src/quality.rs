@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{Part, Tally};
 use crate::report::QualityResult;
+use crate::search::lower_bound;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +91,19 @@ impl Quality {
         }
     }
 
+    /// Whether `total` has too few pages to tell. Few are enough where so many of them are not good that, with 95 % confidence, not
+    /// enough of all would be.
+    pub(crate) fn is_undecided(&self, total: &Tally) -> bool {
+        if total.ended() >= self.answers_min {
+            // In all there are enough: there may be too few in a set of addresses, and nothing else wrong.
+            let enough = Self { answers_min: 0, ..self.clone() };
+            return !self.judge(total, &[]).held && enough.judge(total, &[]).held;
+        }
+        let pages = total.ended() + total.overdue[0];
+        let bad = pages - total.within[0];
+        lower_bound(bad as u32, pages as u32) <= 1.0 - self.good_share
+    }
+
     fn broken(&self, whose: &str, shares: [f64; 3], answers: u64) -> Vec<String> {
         let percent = |share: f64| share * 100.0;
         let mut broken = Vec::new();
@@ -165,6 +179,19 @@ mod tests {
         assert!(broken(996, 0, 0, 4).is_empty());
         assert!(broken(995, 0, 0, 5)[0].contains("failed 0.500 %"));
         assert!(broken(99, 0, 0, 0)[0].contains("only 99"));
+    }
+
+    #[test]
+    fn few_pages_tell_only_what_is_bad_enough() {
+        let quality = Quality::default();
+        let undecided = |good, neither, failed| quality.is_undecided(&total(good, 0, neither, failed));
+        assert!(undecided(0, 0, 0) && undecided(18, 0, 0) && undecided(17, 1, 0) && undecided(98, 0, 1));
+        assert!(!undecided(0, 2, 0) && !undecided(8, 0, 4) && !undecided(100, 0, 0) && !undecided(90, 10, 0));
+        let few_of_a_set = Part { good: 60, within: [60, 60], ..Part::default() };
+        let sets = vec![few_of_a_set.clone(), few_of_a_set];
+        assert!(quality.is_undecided(&Tally { sets, ..total(120, 0, 0, 0) }));
+        let waiting = Tally { overdue: [9, 0], ..total(9, 0, 0, 0) };
+        assert!(!quality.is_undecided(&waiting), "a server that does not come to its pages");
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn in_words(low: usize, high: usize, most: usize, held: u32, runs: u32) -> Strin
 }
 
 /// The probability that is too low, with 95 % confidence, to hold `held` times of `runs`: the exact one-sided bound.
-fn lower_bound(held: u32, runs: u32) -> f64 {
+pub(crate) fn lower_bound(held: u32, runs: u32) -> f64 {
     if held == 0 {
         return 0.0;
     }

@@ -204,32 +204,27 @@ impl User {
         until(begins).await;
         let mut pause = RETRY.0;
         let mut last_end = Instant::now();
-        while let Some(begin) = self.next_begin(last_end).await {
-            let count = self.field.tickets(self.scheme.pipeline);
-            if count == 0 {
-                return;
-            }
+        while let Some((begin, count)) = self.next_begin(last_end).await {
             self.field.ledger.here().begun += count;
             let result = self.batch(begin, count).await;
             last_end = Instant::now();
-            match result {
+            if let Err((failure, left)) = &result {
+                self.fail(failure, *left);
+            }
+            self.field.have_ended(count);
+            match result.map_err(|(failure, _)| failure.fault) {
                 Ok(()) => pause = RETRY.0,
-                Err((failure, left)) => {
-                    self.fail(&failure, left);
-                    if matches!(
-                        failure.fault,
-                        Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls
-                    ) {
-                        vermeil::sleep(pause).await;
-                        pause = (2 * pause).min(RETRY.1);
-                    }
+                Err(Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls) => {
+                    vermeil::sleep(pause).await;
+                    pause = (2 * pause).min(RETRY.1);
                 }
+                Err(_) => {}
             }
         }
     }
 
-    /// When the next batch begins; nothing when the run is over.
-    async fn next_begin(&mut self, last_end: Instant) -> Option<Begin> {
+    /// When the next batch begins, and of how many requests it is; nothing when the run is over.
+    async fn next_begin(&mut self, last_end: Instant) -> Option<(Begin, u64)> {
         if !self.field.goes_on() {
             return None;
         }
@@ -240,7 +235,8 @@ impl User {
             }
             intended
         } else if self.scheme.think.is_none() {
-            return Some(Begin { intended: last_end, actual: last_end });
+            let count = self.field.tickets(self.scheme.pipeline)?;
+            return Some((Begin { intended: last_end, actual: last_end }, count));
         } else {
             last_end + self.scheme.think.draw(&mut self.random)
         };
@@ -248,11 +244,15 @@ impl User {
             Some((Spoken::Http2(link), _)) => link.attend(until(intended)).await,
             _ => until(intended).await,
         };
+        if !self.field.goes_on() {
+            return None;
+        }
+        let count = self.field.tickets(self.scheme.pipeline)?;
         self.field.ledger.here().late.record(late);
         let actual = intended + late;
         // In a closed loop the request's time begins when it is sent; how late that was is told apart.
         let intended = if self.scheme.is_open { intended } else { actual };
-        self.field.goes_on().then_some(Begin { intended, actual })
+        Some((Begin { intended, actual }, count))
     }
 
     fn fail(&mut self, failure: &Failure, count: u64) {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::fault::Fault;
+use crate::plan::UNTIL_DONE;
 use crate::run::Outcome;
 
 /// Why a run is not to be trusted.
@@ -38,7 +39,9 @@ pub enum Doubt {
     },
     /// An open loop had no connection free for what arrived.
     Backlog {
-        /// Requests whose time had come, and that had not ended at the end.
+        /// Arrivals whose time had come, and that were never begun.
+        missed: u64,
+        /// Requests that were begun, and had not ended at the end.
         unfinished: u64,
         /// The most that may be under way.
         connections: u64,
@@ -101,6 +104,8 @@ pub struct Gates {
     pub card_max: f64,
     /// Segments sent again. 1 %: a clean network has a hundred times less.
     pub resent_max: f64,
+    /// Share of arrivals that were due and not begun at the end. 1 %: a moment's crowd at the end of a window of 10 s is a tenth of it.
+    pub missed_max: f64,
     /// Fewest good answers. 100, as SPECweb2005 asks of each page.
     pub answers_min: u64,
     /// Shortest window. A second, a guess: a hundred beats of the pulse.
@@ -115,6 +120,7 @@ impl Default for Gates {
             stolen_max: 0.02,
             card_max: 0.9,
             resent_max: 0.01,
+            missed_max: 0.01,
             answers_min: 100,
             window_min: Duration::from_secs(1),
         }
@@ -159,8 +165,10 @@ impl Gates {
         // In an open loop lateness is waiting for a connection too: that is counted, and has a gate of its own.
         doubt(!outcome.is_open && p99 > limit, Doubt::LateStarts { p99, limit });
         let (unfinished, connections) = (outcome.unfinished, outcome.users as u64);
-        let backlog = outcome.is_open && unfinished >= connections && connections > 0;
-        doubt(backlog, Doubt::Backlog { unfinished, connections });
+        let all_taken = outcome.is_open && unfinished >= connections && connections > 0;
+        let missed = outcome.missed;
+        let lost = missed as f64 > self.missed_max * (missed + total.begun) as f64;
+        doubt(all_taken || lost, Doubt::Backlog { missed, unfinished, connections });
         let requests = total.faults_of(Fault::Local);
         doubt(requests > 0, Doubt::Sockets { requests });
         doubt(outcome.stolen > self.stolen_max, Doubt::Stolen { share: outcome.stolen });
@@ -198,10 +206,10 @@ impl fmt::Display for Doubt {
             Self::Sockets { requests } => {
                 write!(f, "the injector had no descriptor or local port left for {requests} requests")
             }
-            Self::Backlog { unfinished, connections } => write!(
+            Self::Backlog { missed, unfinished, connections } => write!(
                 f,
-                "every one of {connections} connections was taken and {unfinished} requests were unfinished at the end: \
-                 the rate cannot be held, or needs more connections"
+                "at the end {missed} arrivals were due and not begun, and {unfinished} begun and not finished: the rate cannot be held, \
+                 or needs more than {connections} connections"
             ),
             Self::Stolen { share } => {
                 write!(f, "the hypervisor took {:.1} % of this machine's time", percent(share))
@@ -216,8 +224,16 @@ impl fmt::Display for Doubt {
             Self::TooShort { window: Duration::ZERO, .. } => f.write_str(
                 "the run was over before its window began: ask for more --requests, or shorten --ramp-up and --warm-up",
             ),
-            Self::TooShort { answers, window } => {
-                write!(f, "too little to say anything: {answers} good answers in {window:.1?}")
+            Self::TooShort { answers: 0, window } => {
+                write!(f, "not one good answer in {window:.1?}: is the server up, and the URL one of its own?")
+            }
+            Self::TooShort { answers, window } => write!(
+                f,
+                "too little to say anything: {answers} good answers in {window:.1?}; a longer --duration says more, or more users \
+                 (--connections, --users-from)"
+            ),
+            Self::Interrupted { window, planned: UNTIL_DONE } => {
+                write!(f, "ended early: the window was {window:.1?}, and not everything was done")
             }
             Self::Interrupted { window, planned } => {
                 write!(f, "ended early: the window was {window:.1?} of {planned:.1?}")
@@ -228,12 +244,12 @@ impl fmt::Display for Doubt {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::measure::Tally;
 
     /// A run with nothing wrong about it.
-    fn fine() -> Outcome {
+    pub(crate) fn fine() -> Outcome {
         let mut total = Tally { good: 1000, begun: 1000, ..Tally::default() };
         total.response.record_n(10_000_000, 1000);
         total.delay.record_n(50_000, 1000);
@@ -249,6 +265,7 @@ mod tests {
             card: Some(("eth0".into(), 0.5)),
             users: 10,
             unfinished: 0,
+            missed: 0,
             is_open: false,
             interrupted: false,
             agents: Vec::new(),
@@ -271,12 +288,13 @@ mod tests {
     #[test]
     fn each_gate_closes() {
         type Change = fn(&mut Outcome);
-        let planted: [(Change, &str); 13] = [
+        let planted: [(Change, &str); 14] = [
             (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
             (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
             (|o| o.total.late.record_n(20_000_000, 100), "began late"),
             (|o| o.total.faults[Fault::Local as usize] = 3, "3 requests"),
-            (|o| (o.is_open, o.unfinished) = (true, 10), "every one of 10 connections"),
+            (|o| (o.is_open, o.unfinished) = (true, 10), "10 begun and not finished"),
+            (|o| (o.is_open, o.missed) = (true, 20), "20 arrivals were due and not begun"),
             (|o| o.stolen = 0.05, "5.0 %"),
             (|o| o.card = Some(("eth0".into(), 0.95)), "eth0 was at 95 %"),
             (|o| o.resent = 0.02, "lost segments"),
@@ -291,6 +309,13 @@ mod tests {
             assert_eq!(doubts.len(), 1, "{said}: {doubts:?}");
             assert!(doubts[0].to_string().contains(said), "{}", doubts[0]);
         }
+    }
+
+    /// The day that stands for "until everything is done" was told as if somebody had asked for it.
+    #[test]
+    fn a_run_without_a_plan_is_told_without_one() {
+        let said = doubts(|o| (o.interrupted, o.planned) = (true, UNTIL_DONE))[0].to_string();
+        assert!(said.contains("ended early") && !said.contains("86400"), "{said}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn an_agent_that_is_lost_is_said_and_the_rest_is_kept() {
     let (name, agent) = agent();
     // Hello, a job, five pings; it takes the order to start and goes.
     let lost = pretender(&[
-        r#"{"hello":{"version":2,"cores":1}}"#,
+        r#"{"hello":{"version":3,"cores":1}}"#,
         r#""ready""#,
         r#"{"pong":0}"#,
         r#"{"pong":1}"#,
@@ -158,7 +158,8 @@ fn who_is_no_agent_is_refused() {
     let refused = |name: String| run(plan(server), &[name]).expect_err("it is none").to_string();
     let old = refused(pretender(&[r#"{"refused":"this agent speaks version 0"}"#]));
     assert!(old.contains("version 0"), "{old}");
-    assert!(refused(pretender(&["HTTP/1.1 400 Bad Request"])).contains("lost"));
+    let other = refused(pretender(&["HTTP/1.1 400 Bad Request"]));
+    assert!(other.contains("what answers there is no agent"), "{other}");
     let unsure =
         refused(pretender(&[r#"{"hello":{"version":2,"cores":1}}"#, r#"{"refused":"no descriptors"}"#]));
     assert!(unsure.contains("no descriptors"), "{unsure}");

@@ -14,6 +14,7 @@ mod timeline;
 
 use serde_json::{Value, json};
 
+use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::workload::Program;
@@ -32,7 +33,7 @@ impl Seen<'_> {
     /// Requests per second, or events per second where nobody asks.
     fn rate(results: &Results) -> f64 {
         match results.answered {
-            0 => results.events() as f64 * 1e9 / results.counted_ns as f64,
+            0 => results.events_per_second(),
             _ => results.per_second(),
         }
     }
@@ -51,10 +52,25 @@ impl Seen<'_> {
         count as f64 / self.results.events().max(1) as f64
     }
 
-    fn per_steal_cycles(&self, ns: u64) -> u64 {
-        let steals = self.results.sum(|core| core.steals);
-        self.machine.cycles(ns.checked_div(steals).unwrap_or(0))
+    /// Cycles for each steal; nothing without steals.
+    fn per_steal_cycles(&self, ns: u64) -> Option<u64> {
+        let each_ns = ns.checked_div(self.results.sum(|core| core.steals));
+        each_ns.map(|ns| self.machine.cycles(ns))
     }
+
+    /// The time that so many of 1,000 answers did not exceed; nothing without answers.
+    fn latency_ns(&self, permille: u64) -> Option<u64> {
+        permille_ns(&self.results.latency, permille)
+    }
+}
+
+fn permille_ns(times: &Histogram, permille: u64) -> Option<u64> {
+    (times.count() > 0).then(|| times.permille_ns(permille))
+}
+
+/// A cell of a table; empty where there is nothing to say.
+fn cell(number: Option<u64>, said: fn(u64) -> String) -> String {
+    number.map_or_else(String::new, said)
 }
 
 /// Instructions per cycle: those of the base cycles, over all cycles that handlers took.
@@ -110,21 +126,20 @@ pub fn compare(machine: &Machine, program: &Program, runs: &[Results], ideal: Op
         let seen = Seen { machine, results, ideal };
         let rate = Seen::rate(results);
         let traffic = results.all_traffic();
-        let steals = results.sum(|core| core.steals);
-        let cycles = |ns| if steals == 0 { String::new() } else { thousands(seen.per_steal_cycles(ns)) };
+        let cycles = |ns| cell(seen.per_steal_cycles(ns), thousands);
         table.row([
             results.policy.clone(),
             format!("{}/s", thousands(rate.round() as u64)),
             format!("{:.1} %", 100.0 * (1.0 - rate / best)),
             seen.of_ideal().map_or(String::new(), |percent| format!("{percent:.1} %")),
-            time(results.latency.permille_ns(500)),
-            time(results.latency.permille_ns(990)),
-            time(results.latency.permille_ns(999)),
+            cell(seen.latency_ns(500), time),
+            cell(seen.latency_ns(990), time),
+            cell(seen.latency_ns(999), time),
             format!("{:.1} %", seen.share(results.sum(|core| core.busy_ns))),
             format!("{:.1} %", seen.share(results.sum(|core| core.idle_ns))),
             format!("{:.1}", seen.per_event(traffic.missed_lines)),
             format!("{:.1}", seen.per_event(traffic.remote_lines)),
-            thousands(steals),
+            thousands(results.sum(|core| core.steals)),
             cycles(results.sum(|core| core.steal_ns)),
             cycles(results.sum(|core| core.stolen_work_ns)),
             thousands(results.moves),
@@ -147,7 +162,7 @@ pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: 
         results.machine,
         results.policy,
         results.seed,
-        totals(&seen),
+        totals(&seen, program),
         cores(&seen)
     );
     text += &format!("{}", handlers(machine, program, results));
@@ -157,19 +172,25 @@ pub fn describe(machine: &Machine, program: &Program, results: &Results, ideal: 
     text
 }
 
-fn totals(seen: &Seen<'_>) -> String {
+fn totals(seen: &Seen<'_>, program: &Program) -> String {
     let Seen { machine, results, .. } = seen;
     let traffic = results.all_traffic();
     let mut table = Table::new(&["", ""]);
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     row("simulated", time(results.counted_ns));
-    row("answered", format!("{}, {}/s", thousands(results.answered), thousands(results.per_second() as u64)));
+    let per_second = |rate: f64| thousands(rate.round() as u64);
+    if program.answers() {
+        row("answered", format!("{}, {}/s", thousands(results.answered), per_second(results.per_second())));
+    }
     if let Some(percent) = seen.of_ideal() {
         row("of the ideal schedule", format!("{percent:.1} %"));
     }
-    let at = |permille| time(results.latency.permille_ns(permille));
-    row("latency p50, p90, p99, p99.9", format!("{}, {}, {}, {}", at(500), at(900), at(990), at(999)));
-    row("events", thousands(results.events()));
+    if let [Some(p50), Some(p90), Some(p99), Some(p999)] =
+        [500, 900, 990, 999].map(|of| seen.latency_ns(of).map(time))
+    {
+        row("latency p50, p90, p99, p99.9", format!("{p50}, {p90}, {p99}, {p999}"));
+    }
+    row("events", format!("{}, {}/s", thousands(results.events()), per_second(results.events_per_second())));
     row("instructions per cycle", format!("{:.2} (estimate)", ipc(machine, results)));
     row("lines missed, from other caches, remote, per event", {
         let per = |count| format!("{:.1}", seen.per_event(count));
@@ -182,14 +203,11 @@ fn totals(seen: &Seen<'_>) -> String {
             format!("{}, {}", per_kb(traffic.missed_lines), per_kb(traffic.remote_lines))
         });
     }
-    let steals = results.sum(|core| core.steals);
-    row("steals", thousands(steals));
-    if steals > 0 {
-        let cycles = |ns| thousands(seen.per_steal_cycles(ns));
-        row("cycles per steal, stolen work", {
-            let (cost, work) = (results.sum(|core| core.steal_ns), results.sum(|core| core.stolen_work_ns));
-            format!("{}, {}", cycles(cost), cycles(work))
-        });
+    row("steals", thousands(results.sum(|core| core.steals)));
+    let per_steal = |ns| seen.per_steal_cycles(ns).map(thousands);
+    let cost = per_steal(results.sum(|core| core.steal_ns));
+    if let Some((cost, work)) = cost.zip(per_steal(results.sum(|core| core.stolen_work_ns))) {
+        row("cycles per steal, stolen work", format!("{cost}, {work}"));
     }
     row("colors moved by placement", thousands(results.moves));
     if let Some(regret_ns) = results.regret_ns {
@@ -246,14 +264,14 @@ fn cores(seen: &Seen<'_>) -> Table {
 fn handlers(machine: &Machine, program: &Program, results: &Results) -> Table {
     let mut table = Table::new(&["handler", "runs", "mean", "cycles", "cold runs", "mean of cold"]);
     for (name, counts) in program.handlers().zip(&results.handlers) {
-        let mean_ns = counts.run_ns.checked_div(counts.runs).unwrap_or(0);
+        let mean_ns = counts.run_ns.checked_div(counts.runs);
         table.row([
             name.to_owned(),
             thousands(counts.runs),
-            time(mean_ns),
-            thousands(machine.cycles(mean_ns)),
+            cell(mean_ns, time),
+            cell(mean_ns.map(|ns| machine.cycles(ns)), thousands),
             thousands(counts.cold_runs),
-            counts.cold_ns.checked_div(counts.cold_runs).map_or(String::new(), time),
+            cell(counts.cold_ns.checked_div(counts.cold_runs), time),
         ]);
     }
     table
@@ -275,11 +293,11 @@ fn usage(machine: &Machine, results: &Results) -> String {
     text
 }
 
-/// A run as a JSON object.
+/// A run as a JSON object; `null` where there was nothing to count.
 pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: Option<&Results>) -> Value {
     let seen = Seen { machine, results, ideal };
     let traffic = results.all_traffic();
-    let steals = results.sum(|core| core.steals);
+    let answers = program.answers();
     let cores: Vec<Value> = results.cores.iter().map(|core| {
         json!({
             "busy_ns": core.busy_ns, "search_ns": core.search_ns, "lock_ns": core.lock_ns, "idle_ns": core.idle_ns,
@@ -304,16 +322,16 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
         "seed": results.seed,
         "hash": format!("{:016x}", results.hash),
         "counted_ns": results.counted_ns,
-        "answered": results.answered,
-        "per_second": results.per_second(),
+        "answered": answers.then_some(results.answered),
+        "per_second": answers.then(|| results.per_second()),
         "percent_of_ideal": seen.of_ideal(),
         "latency_ns": {
-            "p50": results.latency.permille_ns(500), "p90": results.latency.permille_ns(900),
-            "p99": results.latency.permille_ns(990), "p999": results.latency.permille_ns(999),
-            "max": results.latency.max_ns(),
+            "p50": seen.latency_ns(500), "p90": seen.latency_ns(900), "p99": seen.latency_ns(990), "p999": seen.latency_ns(999),
+            "max": seen.latency_ns(1_000),
         },
-        "wait_p99_ns": results.waits.permille_ns(990),
+        "wait_p99_ns": permille_ns(&results.waits, 990),
         "events": results.events(),
+        "events_per_second": results.events_per_second(),
         "busy_percent": 100.0 * results.busy(),
         "instructions_per_cycle": ipc(machine, results),
         "lines_per_event": {
@@ -321,7 +339,7 @@ pub fn to_json(machine: &Machine, program: &Program, results: &Results, ideal: O
             "cache_to_cache": seen.per_event(traffic.cache_to_cache_lines),
             "remote": seen.per_event(traffic.remote_lines),
         },
-        "steals": steals,
+        "steals": results.sum(|core| core.steals),
         "cycles_per_steal": seen.per_steal_cycles(results.sum(|core| core.steal_ns)),
         "cycles_stolen_per_steal": seen.per_steal_cycles(results.sum(|core| core.stolen_work_ns)),
         "moves": results.moves,

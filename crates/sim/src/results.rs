@@ -196,6 +196,11 @@ impl Results {
         self.cores.iter().map(|core| core.events).sum()
     }
 
+    /// Events run per second.
+    pub fn events_per_second(&self) -> f64 {
+        self.events() as f64 * 1e9 / self.counted_ns as f64
+    }
+
     /// The sum of something over all cores.
     pub fn sum(&self, of: impl Fn(&CoreCounts) -> u64) -> u64 {
         self.cores.iter().map(of).sum()

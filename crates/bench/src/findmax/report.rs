@@ -75,7 +75,9 @@ fn trials(record: &Record) -> Table {
             percent(trial.good_share),
             percent(trial.tolerable_share),
             percent(trial.failed_share),
-            number(Duration::from_nanos(trial.p99_ns).as_secs_f64() * 1e3),
+            trial
+                .p99_ns
+                .map_or_else(|| "–".into(), |ns| number(Duration::from_nanos(ns).as_secs_f64() * 1e3)),
         ]);
     }
     table

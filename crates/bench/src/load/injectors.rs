@@ -193,13 +193,13 @@ fn vermeil(place: &Place<'_>, io: &str) -> Result<Sample> {
 /// From a record of `vermeil load`.
 fn of_record(said: &str) -> Option<Sample> {
     let record: Record = serde_json::from_str(said).ok().filter(|record: &Record| record.failed == 0)?;
-    let us = |percent| record.response.percentile(percent).as_secs_f64() * 1e6;
+    let us = |percent| record.response.percentile(percent).map(|time| time.as_secs_f64() * 1e6);
     Some(Sample {
         requests: record.good,
         per_second: record.rate,
         cpu: Duration::ZERO,
-        p50_us: Some(us(50.0)),
-        p99_us: Some(us(99.0)),
+        p50_us: us(50.0),
+        p99_us: us(99.0),
         mean_us: Some(record.response.mean_ns as f64 / 1e3),
     })
 }

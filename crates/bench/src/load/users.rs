@@ -100,7 +100,9 @@ fn hold(bench: &Bench<'_>, users: usize, url: &str) -> Result<Sample> {
     let busy = record.injector.cores_busy.first().copied();
     let busy = busy.filter(|_| record.failed == 0 && record.users == users).ok_or_else(wrong)?;
     let late = &record.injector.late;
-    let late = [late.percentile(50.0), late.percentile(99.0), Duration::from_nanos(late.max_ns)];
+    let most = Duration::from_nanos(late.max_ns);
+    // Of so few that a percentile says nothing, the latest stands for it.
+    let late = [late.percentile(50.0).unwrap_or(most), late.percentile(99.0).unwrap_or(most), most];
     Ok(Sample { bytes, busy, late_us: late.map(|late| late.as_secs_f64() * 1e6) })
 }
 

@@ -59,17 +59,20 @@ impl Live {
 impl Watch for Live {
     fn see(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
         let now = progress.interval;
-        self.bar.set_length(progress.planned.as_millis() as u64);
+        // A run that ends when everything is done has no length that could be shown.
+        let planned =
+            progress.planned.map_or_else(|| "…".to_owned(), |all| format!("{:.0}s", all.as_secs_f64()));
+        self.bar.set_length(progress.planned.map_or(0, |all| all.as_millis() as u64));
         self.bar.set_position(progress.elapsed.as_millis() as u64);
+        let times = now
+            .percentiles
+            .map_or_else(String::new, |[p50, _, p99, ..]| format!("p50 {p50:.1?}  p99 {p99:.1?}  "));
         // What matters most comes first: a narrow terminal shows no more than fits into one line.
         self.bar.set_message(format!(
-            "{:.0}s  {}: {:.0}/s  {} failed  p50 {:.1?}  p99 {:.1?}  {} users",
-            progress.planned.as_secs_f64(),
+            "{planned}  {}: {:.0}/s  {} failed  {times}{} users",
             now.phase.name().replace('_', "-"),
             now.rate(),
             progress.total.failed(),
-            now.percentiles[0],
-            now.percentiles[2],
             now.users,
         ));
         if self.asked_to_end() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -76,7 +76,8 @@ pub(super) struct RequestArgs {
 pub(super) struct TimeArgs {
     /// The part of the run that counts, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Default: 10s; with --requests, until they are done.
+    /// From 1ms to 24h. Default: 10s; with --requests, --arrivals or FILE.log, until they are done; with steps, as long as they
+    /// and the ramp and warm-up before take together.
     #[arg(long, short, value_name = "TIME")]
     pub(super) duration: Option<Span>,
 

@@ -1,10 +1,10 @@
 //! What becomes of the results: a summary on standard output, and files; `vermeil load report` makes them again from
 //! records.
 
+use crate::writable::check_writable;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use vermeil_load::report::{self, Record};
 
@@ -77,28 +77,12 @@ impl OutputArgs {
                 return Err((why, Exit::Usage));
             }
             before.push((option, path));
-            check_writable(path)
-                .map_err(|error| (format!("cannot write {}: {error}", path.display()), Exit::CannotStart))?;
+            if path != Path::new(STDOUT) {
+                check_writable(path).map_err(|why| (why, Exit::CannotStart))?;
+            }
         }
         Ok(())
     }
-}
-
-/// Whether `path` can be written to, without leaving anything there.
-fn check_writable(path: &Path) -> io::Result<()> {
-    let found = fs::metadata(path);
-    // A pipe would be waited for, and its reader see the end of what comes later.
-    let is_pipe = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if path == Path::new(STDOUT) || is_pipe {
-        return Ok(());
-    }
-    let is_new = found.is_err();
-    fs::OpenOptions::new().append(true).create(true).open(path)?;
-    if is_new {
-        // Left, it would be a result of nothing. If that is refused, it is overwritten.
-        let _left = fs::remove_file(path);
-    }
-    Ok(())
 }
 
 /// Show results that were kept as JSON, several side by side.

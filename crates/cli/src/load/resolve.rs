@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
-use vermeil_load::pace::{Arrivals, Think};
+use vermeil_load::pace::{Arrivals, ArrivalsError, Think};
 use vermeil_load::report::Subject;
 use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
 use vermeil_load::wire::{Request, Reuse};
 use vermeil_load::{
-    Ground, Job, LoadError, Loop, Phases, Protocol, Set, SimplePlan, Trust, Url, UrlError, replay,
+    Ground, Job, LoadError, Loop, Phases, Protocol, Set, SimplePlan, Trust, UNTIL_DONE, Url, UrlError, replay,
 };
 
 /// Why a command line cannot be carried out.
@@ -34,6 +34,8 @@ pub(super) enum Wrong {
     Model { path: String, error: ModelError },
     #[error("{path}: {why}")]
     Log { path: String, why: String },
+    #[error("--arrivals {}: {error}", path.display())]
+    Arrivals { path: PathBuf, error: ArrivalsError },
     #[error("--ca {}: {why}", path.display())]
     Certificates { path: PathBuf, why: String },
     #[error("{0}")]
@@ -42,6 +44,8 @@ pub(super) enum Wrong {
         "{0:?} is neither a URL nor a workload: write http://…, support, specweb96, webstone, single, FILE.toml or FILE.log"
     )]
     Workload(String),
+    #[error("the server that {0} is to load is missing: write its URL behind it, {0} http://…")]
+    NoUrl(String),
     #[error("a workload asks one server: write one URL, and other addresses of it with --address")]
     ManyUrls,
     #[error("{one} and {other} exclude each other: {cure}")]
@@ -71,8 +75,8 @@ pub(super) fn exit_of(error: &LoadError) -> Exit {
     }
 }
 
-/// A window that only the number of requests, or the end of a record, ends.
-const UNTIL_DONE: Duration = Duration::from_secs(24 * 3600);
+/// How long a run takes that has no end of its own, unless told otherwise.
+const DURATION: Duration = Duration::from_secs(10);
 
 /// Longest time for a request without a workload, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -92,6 +96,7 @@ impl LoadArgs {
                 self.check_conflicts(Asked::Urls)?;
                 self.simple(urls)
             }
+            (Some(workload), []) if is_workload(workload) => Err(Wrong::NoUrl(workload.to_owned())),
             (Some(workload), []) => Err(Wrong::Workload(workload.to_owned())),
             (Some(workload), [url]) if workload.ends_with(".log") => {
                 self.check_conflicts(Asked::Log)?;
@@ -109,7 +114,7 @@ impl LoadArgs {
         let arrivals = self.arrivals()?;
         let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
         let plan = SimplePlan {
-            ground: self.ground()?,
+            ground: self.ground(arrivals.as_ref())?,
             urls,
             request: self.request()?,
             connections: self.connections,
@@ -132,12 +137,8 @@ impl LoadArgs {
             replay(&log, self.time.compress).map_err(|why| Wrong::Log { path: path.to_owned(), why })?;
         let urls: Vec<Url> =
             replay.targets.iter().map(|target| Url { target: target.clone(), ..url.clone() }).collect();
-        let mut ground = self.ground()?;
-        if self.time.duration.is_none() {
-            ground.phases.window = UNTIL_DONE;
-        }
         let plan = SimplePlan {
-            ground,
+            ground: self.ground(Some(&replay.arrivals))?,
             request: self.request()?,
             connections: self.connections,
             pace: Loop::Open { arrivals: replay.arrivals },
@@ -157,7 +158,8 @@ impl LoadArgs {
     }
 
     fn sessions(&self, workload: &str, url: &Url) -> Result<(Job, Subject), Wrong> {
-        let ground = self.ground()?;
+        let arrivals = self.arrivals()?;
+        let ground = self.ground(arrivals.as_ref())?;
         let mut model = self.model(workload, url, &ground)?;
         if let Some(think) = self.time.think {
             model.think = think;
@@ -170,7 +172,7 @@ impl LoadArgs {
         }
         let factor = self.time.compress;
         let model = model.compressed(factor);
-        let pace = match self.arrivals()? {
+        let pace = match arrivals {
             Some(arrivals) => SessionLoop::PartlyOpen { arrivals },
             None => SessionLoop::Closed,
         };
@@ -209,24 +211,32 @@ impl LoadArgs {
         builtin.model(manifest.as_ref(), &url.target).map_err(Wrong::NoFiles)
     }
 
-    fn ground(&self) -> Result<Ground, Wrong> {
+    /// What counts lasts as long as it is told, or as there is something to do. Arrivals come from the start of the run: what
+    /// goes `before` the window is part of their steps.
+    fn window(&self, arrivals: Option<&Arrivals>, before: Duration) -> Duration {
+        match (self.time.duration, self.time.requests_max, arrivals) {
+            (Some(window), ..) => window.into(),
+            (None, Some(_), _) | (None, None, Some(Arrivals::Recorded(_))) => UNTIL_DONE,
+            (None, None, arrivals) => {
+                arrivals.and_then(Arrivals::steps_last).map_or(DURATION, |steps| steps.saturating_sub(before))
+            }
+        }
+    }
+
+    fn ground(&self, arrivals: Option<&Arrivals>) -> Result<Ground, Wrong> {
         let around = vermeil_server::config::Surroundings::here()?;
         let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
         let time = &self.time;
         let or_none = |span: Option<crate::values::Span>| span.map_or(Duration::ZERO, Duration::from);
-        let window = match (time.duration, time.requests_max) {
-            (Some(window), _) => window.into(),
-            (None, Some(_)) => UNTIL_DONE,
-            (None, None) => Duration::from_secs(10),
-        };
+        let (ramp_up, warm_up) = (or_none(time.ramp_up), or_none(time.warm_up));
         Ok(Ground {
             sets: self.addresses.address.iter().enumerate().map(set).collect::<Result<_, _>>()?,
             choice: self.addresses.choice.choice(),
             timeout: self.requests.timeout.map_or(TIMEOUT, Duration::from),
             phases: Phases {
-                ramp_up: or_none(time.ramp_up),
-                warm_up: or_none(time.warm_up),
-                window,
+                ramp_up,
+                warm_up,
+                window: self.window(arrivals, ramp_up + warm_up),
                 ramp_down: or_none(time.ramp_down),
             },
             trust: self.trust()?,
@@ -270,7 +280,8 @@ impl LoadArgs {
     fn arrivals(&self) -> Result<Option<Arrivals>, Wrong> {
         let Some(path) = &self.time.arrivals else { return Ok(self.time.rate.clone()) };
         let text = read("--arrivals", path, |path| fs::read_to_string(path))?;
-        Ok(Some(Arrivals::recorded(&text).map_err(LoadError::from)?))
+        let arrivals = Arrivals::recorded(&text);
+        arrivals.map(Some).map_err(|error| Wrong::Arrivals { path: path.clone(), error })
     }
 
     fn subject_of_simple(&self, plan: &SimplePlan) -> Subject {
@@ -332,6 +343,10 @@ impl LoadArgs {
             sets: plan.ground.sets.iter().map(|set| set.name.clone()).collect(),
         }
     }
+}
+
+fn is_workload(word: &str) -> bool {
+    Builtin::named(word).is_some() || word.ends_with(".toml") || word.ends_with(".log")
 }
 
 fn read<T>(option: &'static str, path: &Path, how: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Wrong> {

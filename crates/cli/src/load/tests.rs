@@ -7,7 +7,7 @@ use clap::Parser;
 use std::time::Duration;
 use vermeil_load::session::{KeepAlive, SessionLoop, SessionPlan};
 use vermeil_load::wire::Reuse;
-use vermeil_load::{Choice, Job, Loop, Protocol, Quality, SearchOptions, SimplePlan, Trust};
+use vermeil_load::{Choice, Job, Loop, Protocol, Quality, SearchOptions, SimplePlan, Trust, UNTIL_DONE};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -43,7 +43,7 @@ const URL: &str = "http://127.0.0.1:81/x";
 fn without_options() {
     let plan = simple(&[URL]);
     assert_eq!((plan.connections, plan.pipeline, plan.reuse), (64, 1, Reuse::Keep));
-    assert_eq!(plan.ground.phases.total(), Duration::from_secs(10));
+    assert_eq!(plan.ground.phases.total(), Some(Duration::from_secs(10)));
     assert_eq!((plan.requests_max, plan.quality), (None, Quality::default()));
     assert_eq!((plan.protocol, plan.ground.trust), (Protocol::Http1, Trust::System));
     assert_eq!(parse(&[URL]).search.options(), None);
@@ -61,7 +61,7 @@ fn each_option_arrives() {
     let plan = simple(&words);
     assert_eq!((plan.connections, plan.requests_max, plan.reuse), (7, Some(99), Reuse::Close));
     let ground = &plan.ground;
-    assert_eq!(ground.phases.total(), Duration::from_secs(9));
+    assert_eq!(ground.phases.total(), Some(Duration::from_secs(9)));
     assert_eq!(
         (ground.timeout, ground.seed, ground.choice),
         (Duration::from_secs(2), 5, Choice::LeastPending)
@@ -92,9 +92,34 @@ fn tls_and_http2() {
 #[test]
 fn requests_alone_end_a_run() {
     let plan = simple(&[URL, "-n", "5"]);
-    assert!(plan.ground.phases.window > Duration::from_secs(3600));
+    assert_eq!(plan.ground.phases.total(), None);
     let open = simple(&[URL, "--rate", "constant:10"]);
     assert!(matches!(open.pace, Loop::Open { .. }));
+}
+
+/// A run of two steps ended with the first of them.
+#[test]
+fn arrivals_that_end_end_a_run() {
+    let steps = ["single", URL, "--rate", "steps:10s@100,20s@500"];
+    for words in [&steps[1..], &steps[..]] {
+        let window = |more: &[&str]| match job(&[words, more].concat()).unwrap() {
+            Job::Simple(plan) => plan.ground.phases.window,
+            Job::Sessions(plan) => plan.ground.phases.window,
+        };
+        assert_eq!(window(&[]), Duration::from_secs(30));
+        assert_eq!(window(&["--ramp-up", "3s", "--warm-up", "4s"]), Duration::from_secs(23));
+        assert_eq!(window(&["-d", "5s"]), Duration::from_secs(5));
+        assert_eq!(window(&["-n", "5"]), UNTIL_DONE);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("arrivals");
+    std::fs::write(&record, "0\n99\n").unwrap();
+    let words = [URL, "--arrivals", record.to_str().unwrap()];
+    assert_eq!(simple(&words).ground.phases.window, UNTIL_DONE);
+    std::fs::write(&record, "0\nsoon\n").unwrap();
+    let wrong = job(&words).unwrap_err();
+    assert!(wrong.to_string().contains(words[2]) && wrong.to_string().contains("line 2"), "{wrong}");
+    assert_eq!(wrong.exit(), Exit::Usage);
 }
 
 #[test]
@@ -119,8 +144,11 @@ fn workloads() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let cases: [(&[&str], &str, Exit); 10] = [
+    let cases: [(&[&str], &str, Exit); 13] = [
         (&["127.0.0.1:80"], "neither a URL nor a workload", Exit::Usage),
+        (&["support"], "write its URL behind it, support http://", Exit::Usage),
+        (&["shop.toml"], "write its URL behind it, shop.toml http://", Exit::Usage),
+        (&["access.log"], "write its URL behind it, access.log http://", Exit::Usage),
         (&["nonsense", URL], "support, specweb96", Exit::Usage),
         (&["single", URL, URL], "--address", Exit::Usage),
         (&["/nonexistent.toml", URL], "/nonexistent.toml", Exit::CannotStart),

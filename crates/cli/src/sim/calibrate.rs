@@ -1,6 +1,7 @@
 //! `vermeil sim calibrate`: this machine, measured, as a file to simulate on.
 
 use super::given::{self, Wrong};
+use crate::writable::check_writable;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -30,6 +31,9 @@ pub(super) struct CalibrateArgs {
 impl CalibrateArgs {
     /// Measures.
     pub(super) fn run(self) -> Exit {
+        if let Some(Err(why)) = self.out.as_deref().map(check_writable) {
+            return print::failure(&why, Exit::CannotStart);
+        }
         let text = match here(if self.quick { Effort::Smoke } else { Effort::Full }) {
             Ok(text) => text,
             Err(error) => return print::failure(&error, error.exit()),

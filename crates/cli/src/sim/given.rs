@@ -19,6 +19,8 @@ pub(super) enum Wrong {
     File { option: &'static str, action: &'static str, path: PathBuf, source: io::Error },
     #[error("{}: {error}", path.display())]
     Inside { path: PathBuf, error: Box<dyn std::error::Error> },
+    #[error("{option} {what}: leave it out")]
+    Useless { option: &'static str, what: String },
     #[error("{0}")]
     Sim(#[from] vermeil_sim::Error),
     #[error("{0}")]
@@ -37,7 +39,11 @@ impl Wrong {
             Self::Topology(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
             Self::Parity(vermeil_parity::Error::Runtime(_)) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,
-            Self::Parity(_) | Self::Inside { .. } | Self::Sim(_) | Self::Topology(_) => Exit::Usage,
+            Self::Parity(_)
+            | Self::Inside { .. }
+            | Self::Useless { .. }
+            | Self::Sim(_)
+            | Self::Topology(_) => Exit::Usage,
         }
     }
 
@@ -46,6 +52,9 @@ impl Wrong {
         move |error| Self::Inside { path, error }
     }
 }
+
+/// Whose costs a machine has that is only described.
+const COSTS: &str = "epyc-2x64";
 
 /// Which machine.
 #[derive(Debug, Args)]
@@ -56,18 +65,24 @@ pub(super) struct MachineArgs {
     machine: String,
 
     /// Whose latencies, bandwidths and costs a machine from an export or a text has: a name, or FILE.toml
-    #[arg(long, value_name = "NAME|FILE", default_value = "epyc-2x64", value_hint = ValueHint::AnyPath)]
-    costs: String,
+    ///
+    /// Not with another machine, which has its own. Default: epyc-2x64.
+    #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::AnyPath)]
+    costs: Option<String>,
 }
 
 impl MachineArgs {
     /// The machine.
     pub(super) fn read(&self) -> Result<Machine, Wrong> {
         let (word, path) = (self.machine.as_str(), Path::new(&self.machine));
-        if word == "here" {
-            return here(None, Effort::Full);
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let is_bare = extension == Some("xml") || (extension != Some("toml") && word.contains(':'));
+        if self.costs.is_some() && !is_bare {
+            let what = format!("is for a machine from an export or a text, and {word} has its own costs");
+            return Err(Wrong::Useless { option: "--costs", what });
         }
-        match path.extension().and_then(|extension| extension.to_str()) {
+        match extension {
+            _ if word == "here" => here(None, Effort::Full),
             Some("toml") => here(Some(path), Effort::Full),
             Some("xml") => {
                 let text = read("--machine", path)?;
@@ -75,17 +90,18 @@ impl MachineArgs {
                 let name = path.file_stem().map_or(word.into(), |stem| stem.to_string_lossy());
                 self.with_costs(&name, &tree)
             }
-            _ if word.contains(':') => self.with_costs("described", &synthetic::parse(word)?),
+            _ if is_bare => self.with_costs("described", &synthetic::parse(word)?),
             _ => Ok(vermeil_sim::profile(word)?),
         }
     }
 
     fn with_costs(&self, name: &str, tree: &Tree) -> Result<Machine, Wrong> {
-        let path = Path::new(&self.costs);
+        let costs = self.costs.as_deref().unwrap_or(COSTS);
+        let path = Path::new(costs);
         let spec = match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => MachineSpec::from_toml(&read("--costs", path)?)
                 .map_err(|error| Wrong::inside(path)(error.into()))?,
-            _ => MachineSpec::from_toml(vermeil_sim::profile_text(&self.costs)?)?,
+            _ => MachineSpec::from_toml(vermeil_sim::profile_text(costs)?)?,
         };
         Ok(Machine::described(name, tree, &spec)?)
     }
@@ -102,14 +118,20 @@ pub(super) fn here(path: Option<&Path>, effort: Effort) -> Result<Machine, Wrong
 }
 
 /// The workload that `word` names: one that ships, FILE.toml, or a recording FILE.ndjson, whose colors are taken to touch
-/// `working_set` bytes each.
-pub(super) fn workload(word: &str, working_set: u64) -> Result<Program, Wrong> {
+/// `working_set` bytes each, 0 if that is not said.
+pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<Program, Wrong> {
     let path = Path::new(word);
-    let program = match path.extension().and_then(|extension| extension.to_str()) {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_recording = matches!(extension, Some("ndjson" | "jsonl"));
+    if working_set.is_some() && !is_recording {
+        let what = format!("is for recordings, and {word} says itself what is touched");
+        return Err(Wrong::Useless { option: "--working-set", what });
+    }
+    let program = match extension {
         Some("toml") => Program::from_toml(&read("workload", path)?),
-        Some("ndjson" | "jsonl") => {
+        _ if is_recording => {
             let name = path.file_stem().map_or(word.into(), |stem| stem.to_string_lossy());
-            Program::from_trace(&name, &read("workload", path)?, working_set)
+            Program::from_trace(&name, &read("workload", path)?, working_set.unwrap_or(0))
         }
         _ => return Ok(vermeil_sim::workload(word)?),
     };

@@ -57,9 +57,9 @@ pub(super) struct RunArgs {
 
     /// Of a recording: what each color is taken to touch in every event, in bytes
     ///
-    /// From 0 to 64M: recordings do not tell.
-    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(0), value_parser = size_between(0, 64 << 20))]
-    working_set: Size,
+    /// From 0 to 64M: recordings do not tell. Not with another workload. Default: 0.
+    #[arg(long, value_name = "SIZE", value_parser = size_between(0, 64 << 20))]
+    working_set: Option<Size>,
 
     /// Draw what ran where, as a picture
     ///
@@ -114,7 +114,7 @@ impl RunArgs {
     }
 
     fn text(&self) -> Result<String, Wrong> {
-        let program = given::workload(&self.workload, self.working_set.bytes)?;
+        let program = given::workload(&self.workload, self.working_set.map(|size| size.bytes))?;
         let machine = self.machine.read()?;
         let plan = given::plan(&self.policy, &program, &machine)?;
         let run_ns = self.time.map(|time| program.warm_up_ns() + time.ms() * NS_PER_MS);

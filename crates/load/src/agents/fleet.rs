@@ -59,7 +59,16 @@ impl Agent {
     }
 
     fn lose(&mut self, why: &str) {
-        self.lost.get_or_insert_with(|| format!("{}: {why}", self.name));
+        self.lost.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// What happened to it, with its name.
+    fn loss(&self) -> Option<String> {
+        Some(format!("{}: {}", self.name, self.lost.as_ref()?))
+    }
+
+    fn wrong(&self, why: String) -> LoadError {
+        LoadError::Agent { agent: self.name.clone(), why }
     }
 }
 
@@ -67,8 +76,9 @@ impl Fleet {
     /// Connects to agents (`NAME:PORT`), for up to `patience` to each that is not there yet.
     ///
     /// # Errors
-    /// One cannot be reached, or is of another version.
+    /// One cannot be reached, is none or of another version, has no port, or is named twice.
     pub fn connect(names: &[String], patience: Duration) -> Result<Self, LoadError> {
+        check_names(names)?;
         let deadline = Instant::now() + patience;
         let (sender, replies) = mpsc::channel();
         let mut fleet = Self { agents: Vec::new(), replies };
@@ -112,7 +122,7 @@ impl Fleet {
         }
         self.start(&chosen)?;
         let sum = self.follow(job, &chosen, watch)?;
-        let lost = self.agents.iter().filter_map(|agent| agent.lost.clone()).collect();
+        let lost = self.agents.iter().filter_map(Agent::loss).collect();
         let mut outcome = sum.finish(job.ground().phases.window, job.users(), lost);
         outcome.agents = chosen.iter().map(|&place| self.agents[place].name.clone()).collect();
         Ok(outcome)
@@ -122,8 +132,9 @@ impl Fleet {
     fn chosen(&self, users: usize) -> Result<Vec<usize>, LoadError> {
         let left = (0..self.agents.len()).filter(|&place| self.agents[place].lost.is_none());
         let chosen: Vec<_> = left.take(users).collect();
-        match self.agents.iter().find_map(|agent| agent.lost.clone()) {
-            Some(lost) if chosen.is_empty() => Err(LoadError::Plan(format!("no agent is left: {lost}"))),
+        let lost = self.agents.iter().find_map(|agent| Some((agent, agent.lost.as_ref()?)));
+        match lost {
+            Some((agent, why)) if chosen.is_empty() => Err(agent.wrong(format!("{why}; no agent is left"))),
             _ => Ok(chosen),
         }
     }
@@ -209,7 +220,7 @@ impl Fleet {
                 return Ok(reply);
             }
             if let Some(lost) = &self.agents[place].lost {
-                return Err(LoadError::Plan(format!("an agent was lost: {lost}")));
+                return Err(self.agents[place].wrong(lost.clone()));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.replies.recv_timeout(left) {
@@ -225,8 +236,23 @@ impl Fleet {
             Reply::Refused(why) => why.clone(),
             other => format!("it said {other:?} out of turn"),
         };
-        LoadError::Agent { agent: self.agents[place].name.clone(), why }
+        self.agents[place].wrong(why)
     }
+}
+
+/// Finds names that have another form, and who is named twice: an agent makes one part of a load.
+fn check_names(names: &[String]) -> Result<(), LoadError> {
+    for (index, name) in names.iter().enumerate() {
+        let wrong = |why: &str| Err(LoadError::Plan(format!("--agents {name}: {why}")));
+        let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+        if !name.rsplit_once(':').is_some_and(has_port) {
+            return wrong("write NAME:PORT, such as load1:8088");
+        }
+        if names[..index].contains(name) {
+            return wrong("it is named twice; write each agent once");
+        }
+    }
+    Ok(())
 }
 
 /// Connects to `name`, again and again until `deadline`: it may just be starting, and so may its name.
@@ -261,6 +287,9 @@ fn listen(stream: TcpStream, place: usize, sender: Sender<(usize, Said)>) {
             let said = match wire::read(&mut stream) {
                 Ok(Some(reply)) => Ok(reply),
                 Ok(None) => Err("it closed the connection".to_owned()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    Err(format!("what answers there is no agent of this release: {error}"))
+                }
                 Err(error) => Err(error.to_string()),
             };
             let is_last = said.is_err();

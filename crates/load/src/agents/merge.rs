@@ -110,6 +110,7 @@ impl Sum {
             card,
             users,
             unfinished: ends().map(|end| end.unfinished).sum(),
+            missed: ends().map(|end| end.missed).sum(),
             is_open: ends().any(|end| end.is_open),
             interrupted: ends().any(|end| end.interrupted),
             agents: Vec::new(),
@@ -143,7 +144,10 @@ mod tests {
         sum.add(1, &counted(Phase::Window, 30, 9));
         assert_eq!(sum.next(0..2).expect("told").good, 40);
         assert_eq!((sum.total.good, sum.intervals[1].users), (40, 4));
-        assert!(sum.intervals[1].percentiles[0] > Duration::from_millis(8), "half of all, not of the first");
+        assert!(
+            sum.intervals[1].percentiles.unwrap()[0] > Duration::from_millis(8),
+            "half of all, not of the first"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::measure::Tally;
 use crate::run::{Outcome, Phase};
 
 /// Changes with every change of what follows.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// Longest line. A plan with a million recorded arrivals has some 40 MB.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
@@ -83,7 +83,8 @@ pub(super) fn read<T: DeserializeOwned>(stream: &mut impl BufRead) -> io::Result
     if line.last() != Some(&b'\n') {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a message was cut"));
     }
-    serde_json::from_slice(&line).map(Some).map_err(io::Error::other)
+    let message = serde_json::from_slice(&line).map(Some);
+    message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]

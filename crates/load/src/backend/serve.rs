@@ -67,6 +67,8 @@ impl Backend {
         let handle = runtime.handle();
         let answers = Arc::new(AtomicU64::new(0));
         let mut addr = options.addr;
+        // Another server that shares its address would go unnoticed, and get half of the connections.
+        drop(bound(addr).map_err(refused)?);
         for core in handle.cores() {
             let socket = listening(addr).map_err(refused)?;
             // The first takes a free port if none was said; the others share it.
@@ -102,11 +104,25 @@ impl Backend {
     }
 }
 
-fn listening(addr: SocketAddr) -> io::Result<OwnedFd> {
+/// A socket for `addr`, which is told to share it before it is bound, if at all.
+fn unbound(addr: SocketAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    Ok(socket)
+}
+
+/// A socket that has `addr` for itself.
+fn bound(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = unbound(addr)?;
+    bind(&socket, &addr)?;
+    Ok(socket)
+}
+
+/// A socket that listens at `addr`, which it shares with those of the other cores.
+fn listening(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = unbound(addr)?;
     sockopt::set_socket_reuseport(&socket, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     bind(&socket, &addr)?;
@@ -200,16 +216,28 @@ mod tests {
         text
     }
 
-    #[test]
-    fn questions_are_answered_in_their_order() {
-        let options = BackendOptions {
-            addr: "127.0.0.1:0".parse().unwrap(),
+    fn at(addr: SocketAddr) -> BackendOptions {
+        BackendOptions {
+            addr,
             cpus: Vec::new(),
             io: IoChoice::Auto,
             delay: Think::Constant(Duration::from_millis(1)),
             seed: 1,
-        };
-        let backend = Backend::start(&options).unwrap();
+        }
+    }
+
+    /// Cores share their address; a second back end shared it too, and got some of the connections.
+    #[test]
+    fn an_address_in_use_is_refused() {
+        let backend = Backend::start(&at("127.0.0.1:0".parse().unwrap())).unwrap();
+        let refused = Backend::start(&at(backend.addr())).err().expect("it is in use").to_string();
+        assert!(refused.contains("--listen"), "{refused}");
+        backend.stop();
+    }
+
+    #[test]
+    fn questions_are_answered_in_their_order() {
+        let backend = Backend::start(&at("127.0.0.1:0".parse().unwrap())).unwrap();
         let text = ask(
             backend.addr(),
             "GET /product?id=7 HTTP/1.1\r\nHost: b\r\n\r\nGET /x HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n",

@@ -89,6 +89,14 @@ impl Arrivals {
         }
     }
 
+    /// How long steps take, all together; nothing for arrivals that have none.
+    pub fn steps_last(&self) -> Option<Duration> {
+        match self {
+            Self::Steps(steps) => Some(steps.iter().map(|step| step.lasts).sum()),
+            Self::Poisson(_) | Self::Constant(_) | Self::Recorded(_) => None,
+        }
+    }
+
     /// The arrivals of part `part` of `parts`, drawn from `seed`.
     pub fn schedule(&self, part: usize, parts: usize, seed: u64) -> Schedule {
         Schedule {
@@ -128,7 +136,17 @@ impl Schedule {
         };
         Some((index, self.at))
     }
+
+    /// How many arrivals up to `until`, from the start, have not been drawn; [`UNDRAWN_MAX`] where there are more.
+    pub fn undrawn(&self, until: Duration) -> u64 {
+        let mut ahead = self.clone();
+        let undrawn = std::iter::from_fn(|| ahead.draw()).take_while(|&(_, at)| at <= until);
+        undrawn.take(UNDRAWN_MAX).count() as u64
+    }
 }
+
+/// Most arrivals that [`Schedule::undrawn`] counts: a second or so of counting, of a load that no injector brings.
+const UNDRAWN_MAX: usize = 50_000_000;
 
 fn exponential(random: &mut Random, rate: f64) -> Duration {
     Duration::try_from_secs_f64(random.exponential(1.0 / rate)).unwrap_or(Duration::MAX / 4)
@@ -256,6 +274,20 @@ mod tests {
         assert!((between(0, 10) / 1000.0 - 1.0).abs() < 0.1);
         assert!((between(10, 20) / 10_000.0 - 1.0).abs() < 0.05);
         assert!((between(20, 60) / 2000.0 - 1.0).abs() < 0.1, "the last step goes on");
+    }
+
+    #[test]
+    fn what_was_not_drawn_is_counted() {
+        let mut row = Arrivals::Constant(100.0).schedule(1, 2, 1);
+        assert_eq!(row.undrawn(Duration::from_secs(1)), 50, "every other of a hundred");
+        assert_eq!((0..20).filter_map(|_| row.draw()).count(), 20);
+        assert_eq!(row.undrawn(Duration::from_secs(1)), 30);
+        assert_eq!(row.draw().expect("there is no end").0, 41, "counting draws nothing");
+        let recorded = Arrivals::recorded("0\n0.5\n2\n").unwrap();
+        assert_eq!(recorded.schedule(0, 1, 1).undrawn(Duration::from_secs(10)), 3);
+        assert_eq!(recorded.steps_last(), None);
+        let steps: Arrivals = "steps:10s@100,5s@500".parse().unwrap();
+        assert_eq!(steps.steps_last(), Some(Duration::from_secs(15)));
     }
 
     #[test]

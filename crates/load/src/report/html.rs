@@ -102,7 +102,7 @@ fn overview(page: &mut String, records: &[Record]) {
             record.quality.as_ref().map_or("–".into(), |q| format!("{:.2} %", q.good_share * 100.0))
         }),
         ("injector cpu", |record| time(Duration::from_nanos(record.injector.cpu_ns))),
-        ("injector delay p99", |record| time(record.injector.delay.percentile(99.0))),
+        ("injector delay p99", |record| percentile(&record.injector.delay, 99.0)),
     ];
     page.push_str("<h2>Overview</h2>\n<table><tr><th></th>");
     for index in 0..records.len() {
@@ -126,14 +126,10 @@ fn seconds(value: f64) -> String {
 
 fn plots(page: &mut String, records: &[Record]) {
     let place = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
-    let lines = |pick: &dyn Fn(&Course) -> f64| -> Vec<Line> {
-        let line = |(index, record): (usize, &Record)| Line {
-            name: name(records, index),
-            points: record
-                .course
-                .iter()
-                .map(|course| (course.begins_s + course.lasts_s, pick(course)))
-                .collect(),
+    let lines = |pick: &dyn Fn(&Course) -> Option<f64>| -> Vec<Line> {
+        let line = |(index, record): (usize, &Record)| {
+            let points = record.course.iter().map(|course| (course.begins_s + course.lasts_s, pick(course)));
+            Line::with_gaps(name(records, index), points)
         };
         records.iter().enumerate().map(line).collect()
     };
@@ -147,7 +143,7 @@ fn plots(page: &mut String, records: &[Record]) {
         title: "Good answers per second".into(),
         x: time_axis(),
         y: (String::new(), Scale::Linear),
-        lines: lines(&|course| course.rate),
+        lines: lines(&|course| Some(course.rate)),
         window,
         value: |value| if value == 0.0 { "0".to_owned() } else { rate(value) },
         place,
@@ -160,7 +156,7 @@ fn plots(page: &mut String, records: &[Record]) {
             title: title.into(),
             x: time_axis(),
             y: (String::new(), Scale::Log),
-            lines: lines(&|course| course.percentiles_ns[at] as f64 / 1e9),
+            lines: lines(&|course| course.percentiles_ns.map(|times| times[at] as f64 / 1e9)),
             window,
             value: seconds,
             place,
@@ -196,7 +192,7 @@ fn distribution(records: &[Record]) -> Plot {
             let beyond = count.saturating_sub(seen).max(1) as f64 / count as f64;
             (seen < count || of > 0).then_some((1.0 / beyond, ns as f64 / 1e9))
         });
-        Line { name: name(records, index), points: points.collect() }
+        Line::whole(name(records, index), points.collect())
     };
     Plot {
         title: "Distribution".into(),
@@ -259,9 +255,9 @@ fn search(page: &mut String, run: &str, record: &Record) {
     let Some(search) = &record.search else { return };
     let mut trials: Vec<_> = search.trials.iter().collect();
     trials.sort_by_key(|trial| trial.users);
-    let line = |name: &str, pick: fn(&TrialResult) -> f64| Line {
-        name: name.to_owned(),
-        points: trials.iter().map(|trial| (trial.users as f64, pick(trial) * 100.0)).collect(),
+    let line = |name: &str, pick: fn(&TrialResult) -> f64| {
+        let points = trials.iter().map(|trial| (trial.users as f64, pick(trial) * 100.0));
+        Line::whole(name.to_owned(), points.collect())
     };
     let plot = Plot {
         title: "Pages of good and of tolerable quality, by users".into(),

@@ -15,11 +15,11 @@ pub(super) enum Scale {
     Log,
 }
 
-/// A line of a plot.
+/// A line of a plot, in pieces: between them there was nothing to show.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
+    name: String,
+    pieces: Vec<Vec<(f64, f64)>>,
 }
 
 /// A plot.
@@ -56,7 +56,7 @@ impl Plot {
             escape(&self.title),
             MARGIN[0]
         );
-        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let points = || self.lines.iter().flat_map(|line| line.pieces.iter().flatten());
         if points().next().is_none() {
             return svg + "<text x=\"90\" y=\"150\">nothing to show</text></svg>";
         }
@@ -113,17 +113,34 @@ impl Plot {
 }
 
 impl Line {
+    /// A line without gaps.
+    pub(super) fn whole(name: String, points: Vec<(f64, f64)>) -> Self {
+        Self { name, pieces: vec![points] }
+    }
+
+    /// A line with a gap wherever there is no value.
+    pub(super) fn with_gaps(name: String, points: impl Iterator<Item = (f64, Option<f64>)>) -> Self {
+        let points: Vec<_> = points.collect();
+        let pieces = points.split(|(_, value)| value.is_none()).filter(|piece| !piece.is_empty());
+        let shown = |piece: &[(f64, Option<f64>)]| {
+            piece.iter().filter_map(|&(place, value)| Some((place, value?))).collect()
+        };
+        Self { name, pieces: pieces.map(shown).collect() }
+    }
+
     /// Draws the line, its points where they are few, and its name.
     fn draw(&self, svg: &mut String, index: usize, x: &Axis, y: &Axis) {
         let color = COLORS[index % COLORS.len()];
-        let path: String =
-            self.points.iter().map(|&(px, py)| format!("{:.1},{:.1} ", x.at(px), y.at(py))).collect();
-        let _infallible = write!(
-            svg,
-            "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.6\" points=\"{path}\"/>"
-        );
-        if self.points.len() <= 40 {
-            for &(px, py) in &self.points {
+        let are_few = self.pieces.iter().map(Vec::len).sum::<usize>() <= 40;
+        for piece in &self.pieces {
+            let path: String =
+                piece.iter().map(|&(px, py)| format!("{:.1},{:.1} ", x.at(px), y.at(py))).collect();
+            let _infallible = write!(
+                svg,
+                "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.6\" points=\"{path}\"/>"
+            );
+            // One point alone makes no line.
+            for &(px, py) in piece.iter().filter(|_| are_few || piece.len() == 1) {
                 let (px, py) = (x.at(px), y.at(py));
                 let _infallible =
                     write!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\" fill=\"{color}\"/>");
@@ -206,7 +223,7 @@ mod tests {
     use super::*;
 
     fn plot(y: Scale, points: &[(f64, f64)]) -> String {
-        let line = Line { name: "a<b".into(), points: points.to_vec() };
+        let line = Line::whole("a<b".into(), points.to_vec());
         let number = |value: f64| format!("{value:.1}");
         let (value, place) = (number as fn(f64) -> String, number as fn(f64) -> String);
         let x = ("time".to_owned(), Scale::Linear);
@@ -227,6 +244,14 @@ mod tests {
             assert!(svg.contains("a&lt;b") && !svg.contains("NaN"), "{svg}");
             assert!(svg.contains("style=\"fill:#0072b2\""), "a name has the colour of its line: {svg}");
         }
+    }
+
+    #[test]
+    fn nothing_is_drawn_where_nothing_was() {
+        let values = [Some(1.0), Some(2.0), None, None, Some(3.0), None];
+        let points = values.into_iter().enumerate().map(|(place, value)| (place as f64, value));
+        let line = Line::with_gaps("a".into(), points);
+        assert_eq!(line.pieces, [vec![(0.0, 1.0), (1.0, 2.0)], vec![(4.0, 3.0)]]);
     }
 
     #[test]

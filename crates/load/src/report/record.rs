@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fault::Fault;
 use crate::measure::{self, Tally, Times};
@@ -15,7 +15,7 @@ use crate::verdict::Doubt;
 /// What the first field of a record says.
 const FORMAT: &str = "vermeil-load 1";
 
-/// Percentiles of a record; those that the samples do not support are left out where people read them.
+/// Percentiles of a record, as far as its samples support them.
 pub(super) const PERCENTS: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
 /// What was run, in words: for whoever reads the result later.
@@ -64,6 +64,9 @@ pub struct Record {
     pub failed: u64,
     /// Requests that had not ended at the end.
     pub unfinished: u64,
+    /// Arrivals that were due and had not begun at the end.
+    #[serde(default)]
+    pub missed: u64,
     /// Good answers per second.
     pub rate: f64,
     /// Bytes received.
@@ -114,7 +117,7 @@ pub struct Quantiles {
     pub mean_ns: u64,
     /// The standard deviation.
     pub deviation_ns: u64,
-    /// Percent and time.
+    /// Percent and time, of those that so many samples support.
     pub percentiles: Vec<(f64, u64)>,
     /// The longest.
     pub max_ns: u64,
@@ -158,8 +161,9 @@ pub struct Course {
     pub failed: u64,
     /// Users at its end.
     pub users: usize,
-    /// Response times: median, 90, 99, 99.9 %, longest.
-    pub percentiles_ns: [u64; 5],
+    /// Response times: median, 90, 99, 99.9 %, longest; nothing where nothing was answered.
+    #[serde(deserialize_with = "unless_zero")]
+    pub percentiles_ns: Option<[u64; 5]>,
 }
 
 /// Whether the quality asked for was held.
@@ -216,8 +220,9 @@ pub struct TrialResult {
     pub tolerable_share: f64,
     /// Share of failures.
     pub failed_share: f64,
-    /// 99th percentile of response times.
-    pub p99_ns: u64,
+    /// 99th percentile of response times, if enough were answered to tell.
+    #[serde(deserialize_with = "unless_zero")]
+    pub p99_ns: Option<u64>,
 }
 
 /// What the injector itself used, and how it was.
@@ -245,6 +250,13 @@ pub struct Injector {
     pub agents: Vec<String>,
 }
 
+/// A time, or several, that may not be there. Records of old say zero then.
+fn unless_zero<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::<T>::deserialize(deserializer)?.filter(|times| *times != T::default()))
+}
+
 impl Quantiles {
     /// Of all of `times`.
     pub fn of(times: &Times) -> Self {
@@ -252,27 +264,33 @@ impl Quantiles {
         if times.count() == 0 {
             return Self::default();
         }
+        let supported = PERCENTS.into_iter().filter(|&percent| supports(times.count(), percent));
         Self {
             count: times.count(),
             min_ns: ns(times.min()),
             mean_ns: ns(times.mean()),
             deviation_ns: ns(times.deviation()),
-            percentiles: PERCENTS.map(|percent| (percent, ns(times.percentile(percent)))).to_vec(),
+            percentiles: supported.map(|percent| (percent, ns(times.percentile(percent)))).collect(),
             max_ns: ns(times.max()),
             buckets: times.buckets().collect(),
         }
     }
 
-    /// The time of a percentile that is in the record.
-    pub fn percentile(&self, percent: f64) -> Duration {
-        let found = self.percentiles.iter().find(|(other, _)| *other == percent);
-        Duration::from_nanos(found.map_or(0, |(_, ns)| *ns))
+    /// The time of a percentile that is in the record, and that its samples support.
+    pub fn percentile(&self, percent: f64) -> Option<Duration> {
+        self.supported().find(|(other, _)| *other == percent).map(|(_, time)| time)
     }
 
-    /// Whether so many samples say anything about a percentile: ten must lie beyond it.
-    pub fn supports(&self, percent: f64) -> bool {
-        self.count as f64 * (100.0 - percent) >= 1000.0
+    /// Percent and time. Records of old have some that their samples do not support.
+    pub fn supported(&self) -> impl Iterator<Item = (f64, Duration)> {
+        let supported = self.percentiles.iter().filter(|(percent, _)| supports(self.count, *percent));
+        supported.map(|&(percent, ns)| (percent, Duration::from_nanos(ns)))
     }
+}
+
+/// Whether so many samples say anything about a percentile: ten must lie beyond it.
+fn supports(count: u64, percent: f64) -> bool {
+    count as f64 * (100.0 - percent) >= 1000.0
 }
 
 impl Record {
@@ -292,6 +310,7 @@ impl Record {
             good: total.good,
             failed: total.failed(),
             unfinished: outcome.unfinished,
+            missed: outcome.missed,
             rate: outcome.rate(),
             bytes: total.bytes,
             content_bytes: total.content_bytes,
@@ -328,6 +347,7 @@ impl Record {
             card: None,
             users: 0,
             unfinished: 0,
+            missed: 0,
             is_open: false,
             interrupted: true,
             agents: Vec::new(),
@@ -392,7 +412,7 @@ impl Course {
             byte_rate: interval.bytes as f64 / seconds,
             failed: interval.failed,
             users: interval.users,
-            percentiles_ns: interval.percentiles.map(|time| time.as_nanos() as u64),
+            percentiles_ns: interval.percentiles.map(|times| times.map(|time| time.as_nanos() as u64)),
         }
     }
 }
@@ -459,6 +479,7 @@ pub(crate) mod tests {
             card: Some(("eth0".into(), 0.2)),
             users: 8,
             unfinished: 1,
+            missed: 0,
             is_open: false,
             interrupted: false,
             agents: Vec::new(),
@@ -486,6 +507,23 @@ pub(crate) mod tests {
         assert_eq!(Record::from_json(&record.to_json()), Ok(record));
     }
 
+    /// An interval without an answer, and a trial, had times of zero: the best there are.
+    #[test]
+    fn silence_has_no_times() {
+        let mut record = sample("nothing", 0);
+        let trial = TrialResult { p99_ns: Some(7), ..TrialResult::default() };
+        record.search = Some(SearchResult { trials: vec![trial.clone(), trial], ..SearchResult::default() });
+        let json: serde_json::Value = serde_json::from_str(&record.to_json()).unwrap();
+        assert!(json["course"][0]["percentiles_ns"].is_null(), "{json}");
+        let mut old = json.clone();
+        old["course"][0]["percentiles_ns"] = serde_json::json!([0, 0, 0, 0, 0]);
+        old["search"]["trials"][0]["p99_ns"] = 0.into();
+        let old = Record::from_json(&old.to_string()).unwrap();
+        assert_eq!(old.course[0].percentiles_ns, None);
+        let times = old.search.unwrap().trials.iter().map(|trial| trial.p99_ns).collect::<Vec<_>>();
+        assert_eq!(times, [None, Some(7)]);
+    }
+
     #[test]
     fn another_format_is_refused() {
         let json = sample("a run", 10).to_json().replace("vermeil-load 1", "vermeil-load 9");
@@ -496,7 +534,9 @@ pub(crate) mod tests {
     #[test]
     fn percentiles_need_samples() {
         let record = sample("a run", 2000);
-        assert!(record.response.supports(99.0) && !record.response.supports(99.9));
+        let percentile = |percent| record.response.percentile(percent);
+        assert!(percentile(99.0).is_some() && percentile(99.5).is_some() && percentile(99.9).is_none());
+        assert_eq!(record.response.percentiles.last().map(|(percent, _)| *percent), Some(99.5));
         assert_eq!(record.pages[1].share, 0.75);
     }
 }

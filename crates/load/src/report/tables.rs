@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use super::record::{Quantiles, Record};
 
-/// The course of the run, an interval per line, with a head line. Times in seconds, rates per second.
+/// The course of the run, an interval per line, with a head line. Times in seconds, rates per second; where nothing was answered,
+/// there are no times.
 pub fn csv(record: &Record) -> String {
     let mut text =
         "begins_s,lasts_s,phase,good_per_s,bytes_per_s,failed,users,p50_s,p90_s,p99_s,p99_9_s,max_s\n"
@@ -23,8 +24,11 @@ pub fn csv(record: &Record) -> String {
             course.failed,
             course.users
         );
-        for ns in course.percentiles_ns {
-            let _infallible = write!(text, ",{:.9}", ns as f64 / 1e9);
+        match course.percentiles_ns {
+            Some(times) => times.iter().for_each(|&ns| {
+                let _infallible = write!(text, ",{:.9}", ns as f64 / 1e9);
+            }),
+            None => text.push_str(",,,,,"),
         }
         text.push('\n');
     }
@@ -74,8 +78,11 @@ pub fn open_metrics(record: &Record) -> String {
 
 fn summary(text: &mut String, name: &str, help: &str, times: &Quantiles) {
     let _infallible = write!(text, "# TYPE {name} summary\n# HELP {name} {help}\n");
-    for (percent, ns) in &times.percentiles {
-        let _infallible = writeln!(text, "{name}{{quantile=\"{}\"}} {}", percent / 100.0, *ns as f64 / 1e9);
+    for (percent, time) in times.supported() {
+        // Four digits behind the point say all percentiles there are; more would be those of the division.
+        let quantile = format!("{:.4}", percent / 100.0);
+        let quantile = quantile.trim_end_matches('0');
+        let _infallible = writeln!(text, "{name}{{quantile=\"{quantile}\"}} {}", time.as_secs_f64());
     }
     let sum = times.mean_ns as f64 / 1e9 * times.count as f64;
     let _infallible = writeln!(text, "{name}_sum {sum}\n{name}_count {}", times.count);
@@ -94,6 +101,24 @@ mod tests {
         assert_eq!(text.lines().count(), 1 + record.course.len());
         assert!(text.lines().all(|line| columns(line) == 12), "{text}");
         assert!(text.contains(",ramp_up,") && text.contains(",window,"));
+        let silent = csv(&sample("nothing", 0));
+        assert!(
+            silent.lines().skip(1).all(|line| columns(line) == 12 && line.ends_with(",8,,,,,")),
+            "{silent}"
+        );
+    }
+
+    #[test]
+    fn quantiles_are_those_that_the_samples_support() {
+        let quantiles = |good: u64| -> Vec<String> {
+            let text = open_metrics(&sample("a run", good));
+            let label = |line: &str| {
+                Some(line.split_once("response_seconds{quantile=\"")?.1.split_once('"')?.0.to_owned())
+            };
+            text.lines().filter_map(label).collect()
+        };
+        assert_eq!(quantiles(2000), ["0.5", "0.75", "0.9", "0.95", "0.99", "0.995"]);
+        assert_eq!(quantiles(100_000)[6..], ["0.999", "0.9995", "0.9999"]);
     }
 
     #[test]

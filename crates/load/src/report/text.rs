@@ -72,6 +72,9 @@ fn counts(text: &mut String, record: &Record) {
     if record.unfinished > 0 {
         line!(text, "  unfinished   {:>12} at the end of the window", grouped(record.unfinished));
     }
+    if record.missed > 0 {
+        line!(text, "  never begun  {:>12} arrivals that were due", grouped(record.missed));
+    }
 }
 
 fn faults(text: &mut String, record: &Record) {
@@ -117,15 +120,15 @@ fn times(text: &mut String, record: &Record) {
     if both {
         line!(text, "             response      service (from sending)");
     }
-    let row = |text: &mut String, name: &str, pick: &dyn Fn(&Quantiles) -> Duration| {
-        let service = if both { format!("   {:>10}", time(pick(&record.service))) } else { String::new() };
-        line!(text, "    {name:<6} {:>10}{service}", time(pick(response)));
+    let row = |text: &mut String, name: &str, pick: &dyn Fn(&Quantiles) -> String| {
+        let service = if both { format!("   {:>10}", pick(&record.service)) } else { String::new() };
+        line!(text, "    {name:<6} {:>10}{service}", pick(response));
     };
-    for &(percent, _) in response.percentiles.iter().filter(|(percent, _)| response.supports(*percent)) {
-        row(text, &format!("p{percent}"), &|times| times.percentile(percent));
+    for (percent, _) in response.supported() {
+        row(text, &format!("p{percent}"), &|times| percentile(times, percent));
     }
-    row(text, "max", &|times| Duration::from_nanos(times.max_ns));
-    row(text, "mean", &|times| Duration::from_nanos(times.mean_ns));
+    row(text, "max", &|times| time(Duration::from_nanos(times.max_ns)));
+    row(text, "mean", &|times| time(Duration::from_nanos(times.mean_ns)));
     text.push('\n');
     histogram(text, response);
 }
@@ -251,11 +254,13 @@ fn injector(text: &mut String, record: &Record) {
         own.io.split(' ').next().unwrap_or_default()
     );
     let late = if own.late.count > 0 {
-        format!(", starts late by {}", time(own.late.percentile(99.0)))
+        // In an open loop they wait for a free connection too.
+        let cause = if record.missed > 0 { " for want of connections" } else { "" };
+        format!(", starts late by {}{cause}", p99_or_max(&own.late))
     } else {
         String::new()
     };
-    line!(text, "               its own delay, p99: {}{late}", time(own.delay.percentile(99.0)));
+    line!(text, "               its own delay {}{late}", p99_or_max(&own.delay));
 }
 
 fn verdict(text: &mut String, record: &Record) {
@@ -269,7 +274,15 @@ fn verdict(text: &mut String, record: &Record) {
 
 /// A percentile, if enough times are there to tell.
 pub(crate) fn percentile(times: &Quantiles, percent: f64) -> String {
-    if times.supports(percent) { time(times.percentile(percent)) } else { "–".to_owned() }
+    times.percentile(percent).map_or_else(|| "–".to_owned(), time)
+}
+
+/// What 99 of 100 times were not above, or all if they are few.
+fn p99_or_max(times: &Quantiles) -> String {
+    match times.percentile(99.0) {
+        Some(p99) => format!("{} (p99)", time(p99)),
+        None => format!("{} (most)", time(Duration::from_nanos(times.max_ns))),
+    }
 }
 
 /// A time to three or four digits.
@@ -348,11 +361,23 @@ mod tests {
             "75.00 %",
             "INVALID      the injector's cpu was the limit",
             "cores busy 25, 50 %",
+            "its own delay 80.1 µs (most)",
         ] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
         assert!(!text.contains("p99.9 "), "2,000 samples say nothing about it");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn arrivals_that_were_never_begun_are_said() {
+        let mut record = sample("a run", 2000);
+        (record.missed, record.injector.late) = (1234, record.response.clone());
+        let text = summary(&record);
+        assert!(
+            text.contains("1,234 arrivals that were due") && text.contains("for want of connections"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl<'a> Engine<'a> {
         wait_until(self.field.epoch, &self.field);
         let mut course = Course::new(&self.field, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
-        let mut ended = ControlFlow::Continue(());
+        let (mut ended, mut missed) = (ControlFlow::Continue(()), 0);
         for (phase, lasts) in [
             (Phase::RampUp, phases.ramp_up),
             (Phase::WarmUp, phases.warm_up),
@@ -146,12 +146,14 @@ impl<'a> Engine<'a> {
             ended = course.pass(phase, lasts, watch);
             if phase == Phase::Window {
                 used.1 = Readings::take(&self.cpu_ns);
+                missed = self.field.missed(Instant::now());
             }
         }
         self.field.stop();
         let io = self.runtime.handle().snapshot().cores.first().map(|core| core.io.clone());
         let outcome = Outcome {
             unfinished: course.begun.saturating_sub(course.ended),
+            missed,
             total: course.total,
             window: course.window,
             planned: phases.window,
@@ -173,10 +175,10 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Waits until `at`, or until all users are gone.
+/// Waits until `at`, or until the run is over.
 fn wait_until(at: Instant, field: &Field) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-        && field.users() > 0
+        && !field.is_over()
     {
         std::thread::park_timeout(left);
     }
@@ -186,7 +188,7 @@ fn wait_until(at: Instant, field: &Field) {
 struct Course<'a> {
     field: &'a Field,
     began: Instant,
-    planned: Duration,
+    planned: Option<Duration>,
     interval: Duration,
     total: Tally,
     /// What was counted in the last interval; kept for its memory.
@@ -206,7 +208,8 @@ impl<'a> Course<'a> {
             field,
             began: field.epoch,
             planned,
-            interval: (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1),
+            interval: planned
+                .map_or(INTERVAL.1, |planned| (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1)),
             total: Tally::default(),
             last: Tally::default(),
             window: Duration::ZERO,
@@ -217,7 +220,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Collects until the phase is over, all users are gone, or the watcher has seen enough.
+    /// Collects until the phase is over, the run is, or the watcher has seen enough.
     fn pass(&mut self, phase: Phase, lasts: Duration, watch: &mut dyn Watch) -> ControlFlow<()> {
         let phase_began = Instant::now();
         let phase_ends = phase_began + lasts;
@@ -228,7 +231,7 @@ impl<'a> Course<'a> {
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
             wait_until(ends, self.field);
             // Before what they have counted is collected: the last of them may count and go meanwhile.
-            let over = self.field.users() == 0;
+            let over = self.field.is_over();
             self.field.ledger.collect(&mut self.last);
             let now = Instant::now();
             if phase == Phase::Window && now >= phase_ends {

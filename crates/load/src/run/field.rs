@@ -32,6 +32,8 @@ pub(crate) struct Field {
     pub(crate) schedules: Box<[CachePadded<Mutex<Schedule>>]>,
     /// Requests that may still be begun, if they are counted.
     tickets: Option<AtomicU64>,
+    /// Requests that have not ended, begun or not, if they are counted.
+    left: Option<AtomicU64>,
     stopping: AtomicBool,
     users: AtomicUsize,
     /// Who waits for the last user.
@@ -58,6 +60,7 @@ impl Field {
             epoch: ground.begins.unwrap_or_else(Instant::now),
             schedules: schedules.into_iter().map(|schedule| CachePadded::new(Mutex::new(schedule))).collect(),
             tickets: tickets.map(AtomicU64::new),
+            left: tickets.map(AtomicU64::new),
             stopping: AtomicBool::new(false),
             users: AtomicUsize::new(0),
             main: std::thread::current(),
@@ -73,12 +76,27 @@ impl Field {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Takes up to `count` of the requests that may still be begun; gives how many there were.
-    pub(crate) fn tickets(&self, count: u64) -> u64 {
-        let Some(tickets) = &self.tickets else { return count };
+    /// Takes up to `count` of the requests that may still be begun; gives how many there were, nothing if none.
+    pub(crate) fn tickets(&self, count: u64) -> Option<u64> {
+        let Some(tickets) = &self.tickets else { return Some(count) };
         let take = |left: u64| Some(left - left.min(count));
         let before = tickets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        before.unwrap_or_else(|left| left).min(count)
+        Some(before.unwrap_or_else(|left| left).min(count)).filter(|&taken| taken > 0)
+    }
+
+    /// So many requests have ended, and are counted. With the last that may be begun, the run is over, whoever waits for a moment
+    /// to begin another.
+    pub(crate) fn have_ended(&self, count: u64) {
+        if let Some(left) = &self.left
+            && left.fetch_sub(count, Ordering::AcqRel) == count
+        {
+            self.main.unpark();
+        }
+    }
+
+    /// Whether nothing is to come: all users are gone, or all requests that may be begun have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.users() == 0 || self.left.as_ref().is_some_and(|left| left.load(Ordering::Acquire) == 0)
     }
 
     /// The next arrival on the calling core: its number among all, and when it is.
@@ -86,6 +104,17 @@ impl Field {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
         let (index, at) = self.schedules[core].lock().expect("drawing does not panic").draw()?;
         Some((index, self.epoch.checked_add(at)?))
+    }
+
+    /// Arrivals up to `now` that nobody was free to begin.
+    pub(crate) fn missed(&self, now: Instant) -> u64 {
+        let until = now.saturating_duration_since(self.epoch);
+        let undrawn = |schedule: &CachePadded<Mutex<Schedule>>| {
+            schedule.lock().expect("drawing does not panic").undrawn(until)
+        };
+        // Where requests are counted, those after the last of them are not meant.
+        let left = self.tickets.as_ref().map_or(u64::MAX, |tickets| tickets.load(Ordering::Relaxed));
+        self.schedules.iter().map(undrawn).sum::<u64>().min(left)
     }
 
     /// Where the next connection of `user` goes.

@@ -49,16 +49,16 @@ pub struct Interval {
     pub bytes: u64,
     /// Users there at its end.
     pub users: usize,
-    /// Response times: median, 90, 99, 99.9 %, longest.
-    pub percentiles: [Duration; 5],
+    /// Response times: median, 90, 99, 99.9 %, longest; nothing where nothing was answered.
+    pub percentiles: Option<[Duration; 5]>,
 }
 
 impl Interval {
     /// The percentiles of an interval.
     pub const PERCENTS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
 
-    pub(crate) fn percentiles_of(times: &Times) -> [Duration; 5] {
-        Self::PERCENTS.map(|percent| times.percentile(percent))
+    pub(crate) fn percentiles_of(times: &Times) -> Option<[Duration; 5]> {
+        (times.count() > 0).then(|| Self::PERCENTS.map(|percent| times.percentile(percent)))
     }
 
     /// Good answers per second.
@@ -72,8 +72,8 @@ impl Interval {
 pub struct Progress<'a> {
     /// Time since the start.
     pub elapsed: Duration,
-    /// Time the whole run takes, if nothing ends it before.
-    pub planned: Duration,
+    /// Time the whole run takes, if nothing ends it before; nothing where it ends when everything is done.
+    pub planned: Option<Duration>,
     /// The last interval.
     pub interval: &'a Interval,
     /// What was counted in it.
@@ -107,6 +107,8 @@ pub struct Outcome {
     pub users: usize,
     /// Requests whose time had come and that had not ended when the window did.
     pub unfinished: u64,
+    /// Arrivals of an open loop whose time had come when the window ended, and that nobody was free to begin.
+    pub missed: u64,
     /// Whether times count from intended starts that do not wait for answers.
     pub is_open: bool,
     /// Whether somebody ended the run early.

@@ -41,37 +41,38 @@ impl User {
     /// Lives until the run ends.
     pub(super) async fn live(mut self, begins: Instant) {
         until(begins).await;
-        while let Some(intended) = self.next_session().await {
-            if self.session(intended).await.is_none() {
-                return;
-            }
-            if self.script.comes_by_itself {
+        let _over = self.sessions().await;
+    }
+
+    /// One session after the other. Nothing when the run is over.
+    async fn sessions(&mut self) -> Option<()> {
+        let mut intended = match self.script.comes_by_itself {
+            true => self.come().await?,
+            false => self.begins(None)?,
+        };
+        loop {
+            self.session(intended).await?;
+            intended = if self.script.comes_by_itself {
                 // Who comes next is somebody else.
                 self.browser.leave();
-            } else if self.think().await.is_none() {
-                return;
-            }
+                self.come().await?
+            } else {
+                self.think().await?
+            };
         }
     }
 
-    /// When the next session was to begin; nothing when the run is over.
-    async fn next_session(&mut self) -> Option<Instant> {
-        if !self.script.comes_by_itself {
-            return self.field.goes_on().then(Instant::now);
-        }
+    /// Waits for a session that comes by itself; gives when it was to begin. Nothing when the run is over.
+    async fn come(&mut self) -> Option<Instant> {
         let (_, intended) = self.field.arrival()?;
         let late = until(intended).await;
-        self.field.ledger.here().late.record(late);
-        self.field.goes_on().then_some(intended)
+        self.begins(Some(late)).map(|_| intended)
     }
 
-    /// From the first page to the last, or to the first that fails. Nothing when the run is over.
+    /// From the first page, whose ticket is taken, to the last, or to the first that fails. Nothing when the run is over.
     async fn session(&mut self, intended: Instant) -> Option<()> {
         let (mut page, mut intended) = (0, intended);
         loop {
-            if self.field.tickets(1) == 0 {
-                return None;
-            }
             self.field.ledger.here().begun += 1;
             // What is judged by how fast it comes takes as long as it is large.
             if matches!(self.script.pages[page].judge, Judge::Time) {
@@ -82,6 +83,7 @@ impl User {
             self.field.waits.end(self.index);
             let has_failed = result.is_err();
             self.count(page, intended, result);
+            self.field.have_ended(1);
             if has_failed {
                 self.browser.leave();
                 if self.script.think.is_none() {
@@ -106,12 +108,24 @@ impl User {
 
     /// Thinks; gives the moment at which that was over. Nothing when the run is.
     async fn think(&mut self) -> Option<Instant> {
-        if !self.script.think.is_none() {
-            let time = self.script.think.draw(&mut self.random);
-            let late = until(Instant::now() + time).await;
+        if self.script.think.is_none() {
+            return self.begins(None);
+        }
+        let time = self.script.think.draw(&mut self.random);
+        let late = until(Instant::now() + time).await;
+        self.begins(Some(late))
+    }
+
+    /// Takes a ticket for a page that begins now, so late if it had a moment to begin at. Nothing when the run is over.
+    fn begins(&self, late: Option<Duration>) -> Option<Instant> {
+        if !self.field.goes_on() {
+            return None;
+        }
+        self.field.tickets(1)?;
+        if let Some(late) = late {
             self.field.ledger.here().late.record(late);
         }
-        self.field.goes_on().then(Instant::now)
+        Some(Instant::now())
     }
 
     fn count(&self, page: usize, intended: Instant, result: Result<Visited, Failure>) {

@@ -43,9 +43,12 @@ pub enum Malformed {
     /// The head is no HTTP/1 head.
     #[error("the head of the answer is not HTTP/1")]
     Head,
-    /// The head is longer than 64 KiB or has more than 128 fields.
-    #[error("the head of the answer is too long")]
+    /// The head is longer than 64 KiB.
+    #[error("the head of the answer has more than 64 KiB")]
     HeadTooLong,
+    /// The head has more than 128 fields.
+    #[error("the head of the answer has more than 128 fields")]
+    TooManyFields,
     /// Lengths that contradict each other, or are no numbers.
     #[error("the answer's Content-Length makes no sense")]
     Length,

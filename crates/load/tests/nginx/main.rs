@@ -119,6 +119,11 @@ fn certificates_are_judged_before_the_run() {
     let said = run_simple(&plan, &mut go_on).expect_err("nobody vouches for it").to_string();
     assert!(said.contains("--ca") && (said.contains("--insecure") || said.contains("no root")), "{said}");
     plan.ground.trust = other;
+    let page = plan.urls.clone();
+    plan.urls = vec![nginx.with_root("/page").parse().expect("a URL")];
+    let said = run_simple(&plan, &mut go_on).expect_err("a root is no server").to_string();
+    assert!(said.contains("certificate of a CA as its own") && said.contains("CA:FALSE"), "{said}");
+    plan.urls = page;
     plan.urls[0].host = "localhost".to_owned();
     plan.ground.sets = vec![vermeil_load::Set {
         name: "nginx".to_owned(),

@@ -18,8 +18,8 @@ const ATTEMPTS: u32 = 5;
 pub(crate) struct Nginx {
     child: Child,
     folder: tempfile::TempDir,
-    /// Ports of TLS with HTTP/2, of plain TCP with HTTP/2 known beforehand, of TLS without HTTP/2.
-    ports: [u16; 3],
+    /// Ports of TLS with HTTP/2, of plain TCP with HTTP/2 known beforehand, of TLS without HTTP/2, of TLS with the root certificate.
+    ports: [u16; 4],
 }
 
 /// Where the system has a program.
@@ -78,6 +78,11 @@ impl Nginx {
         format!("https://127.0.0.1:{}{path}", self.ports[2])
     }
 
+    /// A URL over TLS, where the root certificate is shown as the server's.
+    pub(crate) fn with_root(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.ports[3])
+    }
+
     /// Who vouches for it.
     pub(crate) fn trust(&self) -> Trust {
         let ca = fs::read(self.folder.path().join("ca.pem")).expect("written at start");
@@ -100,8 +105,8 @@ impl Drop for Nginx {
     }
 }
 
-fn free_ports() -> [u16; 3] {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+fn free_ports() -> [u16; 4] {
+    let listeners = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     listeners.map(|listener| listener.local_addr().expect("bound").port())
 }
 
@@ -136,8 +141,8 @@ fn make_certificates(openssl: &Path, folder: &Path) {
     ));
 }
 
-fn configuration(folder: &Path, ports: [u16; 3], requests: u32) -> String {
-    let [tls, plain, old] = ports;
+fn configuration(folder: &Path, ports: [u16; 4], requests: u32) -> String {
+    let [tls, plain, old, root] = ports;
     let folder = folder.display();
     format!(
         "daemon off;
@@ -167,6 +172,12 @@ http {{
         listen 127.0.0.1:{old} ssl;
         ssl_certificate {folder}/cert.pem;
         ssl_certificate_key {folder}/key.pem;
+        root {folder}/root;
+    }}
+    server {{
+        listen 127.0.0.1:{root} ssl;
+        ssl_certificate {folder}/ca.pem;
+        ssl_certificate_key {folder}/ca.key;
         root {folder}/root;
     }}
 }}

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use vermeil_load::pace::{Arrivals, Think};
-use vermeil_load::{Loop, Phases, run_simple};
+use vermeil_load::{Doubt, Gates, Loop, Phases, run_simple};
 
 use super::server::{Act, Server, answer};
-use super::{go_on, plan};
+use super::{PATIENCE, go_on, plan};
 
 const DELAY: Duration = Duration::from_millis(20);
 
@@ -29,7 +29,7 @@ fn thinking_users_ask_no_more_than_they_can() {
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     assert_eq!(outcome.total.good, 100);
     assert!(outcome.window >= Duration::from_millis(5 * 50).mul_f64(0.9), "{:?}", outcome.window);
-    assert_eq!(outcome.total.late.count(), 100 + 20, "every user thinks once more and finds the run over");
+    assert_eq!(outcome.total.late.count(), 100, "nobody thinks about a request that there is not");
 }
 
 #[test]
@@ -50,6 +50,41 @@ fn recorded_arrivals_come_when_they_came() {
     let times = times.lock().unwrap();
     let gap = |from: usize, to: usize| times[to] - times[from];
     assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
+}
+
+/// Users waited for arrivals beyond those that were counted out, and kept the run from ending.
+#[test]
+fn a_run_ends_with_its_last_request() {
+    let server = Server::start(|_| Act::Send(answer(200, "x")));
+    let mut plan = plan(&server, 100, 6);
+    let record: String = ["0.1\n".repeat(6), "3000\n".repeat(94)].concat();
+    plan.pace = Loop::Open { arrivals: Arrivals::recorded(&record).unwrap() };
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    assert_eq!((outcome.total.good, outcome.total.late.count(), outcome.missed), (6, 6, 0));
+    assert!(outcome.window < PATIENCE, "{:?}", outcome.window);
+}
+
+/// Requests that were due and never begun were in no number of a run, and it passed for valid.
+#[test]
+fn arrivals_that_nobody_begins_are_counted() {
+    const CONNECTIONS: u64 = 4;
+    let dead = || {
+        let server = Server::start(|_| Act::Reset);
+        plan(&server, CONNECTIONS as usize, u64::MAX)
+    };
+    let server = Server::start(|_| Act::Delay(Duration::from_millis(300), answer(200, "x")));
+    let slow = || plan(&server, CONNECTIONS as usize, u64::MAX);
+    for mut plan in [dead(), slow()] {
+        plan.requests_max = None;
+        plan.ground.phases = Phases::window(Duration::from_secs(1));
+        plan.pace = Loop::Open { arrivals: Arrivals::Constant(1000.0) };
+        let outcome = run_simple(&plan, &mut go_on).unwrap();
+        let (missed, begun) = (outcome.missed, outcome.total.begun);
+        // Each connection may have one in hand that it has not begun.
+        assert!(missed + begun + CONNECTIONS >= 1000 && missed > begun, "{missed} missed, {begun} begun");
+        let doubts = Gates::default().judge(&outcome);
+        assert!(doubts.iter().any(|doubt| matches!(doubt, Doubt::Backlog { missed: 1.., .. })), "{doubts:?}");
+    }
 }
 
 /// The server does nothing for a second. An open loop's requests come all the same and wait, and their times say so; of

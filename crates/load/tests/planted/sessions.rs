@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vermeil_load::files::{FileSet, Kind, Manifest, Pages, fill};
-use vermeil_load::pace::Arrivals;
+use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::session::{Builtin, KeepAlive, Model, SessionLoop, SessionPlan, run_sessions};
 use vermeil_load::wire::Request;
 use vermeil_load::{Fault, Ground, Outcome, Phases, Quality};
@@ -92,6 +92,19 @@ fn pages_and_what_they_show_are_asked_for() {
     let share = total.pages[0].good as f64 / 3000.0;
     assert!((share - model.shares()[0]).abs() < 0.05, "{share}");
     assert!(total.connections <= 20);
+}
+
+#[test]
+fn nobody_thinks_about_a_page_that_there_is_not() {
+    let server = Server::start(|seen| Act::Send(shop(seen)));
+    let mut model = Model::from_toml(SHOP).unwrap();
+    model.think = Think::Constant(Duration::from_millis(20));
+    let outcome = run(&plan(&server, model, 20, 100));
+    assert_eq!(
+        (outcome.total.good, outcome.total.late.count()),
+        (100, 100 - 20),
+        "the first pages come at once"
+    );
 }
 
 #[test]

@@ -37,6 +37,28 @@ fn a_run_is_told_in_text_and_json() {
     assert_eq!(json["policy"], "mely");
 }
 
+/// Latencies, answers and costs of steals that there were none of were told as zeros.
+#[test]
+fn what_there_is_nothing_of_is_left_out() {
+    let event =
+        "{\"handler\":\"work\",\"color\":1,\"core\":0,\"posted_ns\":5,\"start_ns\":9,\"run_ns\":900}\n";
+    let recording = "{\"recording\":1,\"policy\":\"none\",\"cpus\":[0],\"lost\":0}\n".to_owned() + event;
+    let (machine, program) =
+        (profile("xeon5100-2x2").unwrap(), Program::from_trace("day", &recording, 0).unwrap());
+    let results = crate::simulate(&machine, &program, &Options::new("none".parse().unwrap()));
+    let text = describe(&machine, &program, &results, None);
+    let table = compare(&machine, &program, std::slice::from_ref(&results), None);
+    let json = to_json(&machine, &program, &results, None);
+    for absent in ["answered", "latency", "cycles per steal", " 0 ns"] {
+        assert!(!text.contains(absent), "{absent}: {text}");
+    }
+    assert!(!table.contains(" 0 ns"), "{table}");
+    let nulls = ["answered", "per_second", "cycles_per_steal", "cycles_stolen_per_steal"];
+    assert!(nulls.iter().all(|name| json[name].is_null()), "{json}");
+    assert!(json["latency_ns"].as_object().unwrap().values().all(Value::is_null), "{json}");
+    assert!(json["events_per_second"].as_f64() > Some(0.0), "{json}");
+}
+
 #[test]
 fn what_was_decided_about_handlers_is_told_with_their_names() {
     let (machine, program) = (profile("xeon5100-2x2").unwrap(), Program::from_toml(ROW).unwrap());

@@ -248,6 +248,11 @@ impl Program {
         self.warm_up_ns
     }
 
+    /// Whether it answers requests: a recording has none.
+    pub(crate) fn answers(&self) -> bool {
+        self.trace.is_none()
+    }
+
     /// The handlers' names, in order.
     pub fn handlers(&self) -> impl Iterator<Item = &str> {
         self.handlers.iter().map(|handler| handler.name.as_str())

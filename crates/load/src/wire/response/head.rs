@@ -68,10 +68,13 @@ pub(super) fn parse_head(input: &[u8], sink: &mut impl Sink) -> Result<Option<(u
         &mut fields,
     );
     let head_bytes = match parsed {
+        Ok(httparse::Status::Complete(bytes)) if bytes > HEAD_BYTES_MAX => {
+            return Err(Malformed::HeadTooLong);
+        }
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) if input.len() > HEAD_BYTES_MAX => return Err(Malformed::HeadTooLong),
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed::HeadTooLong),
+        Err(httparse::Error::TooManyHeaders) => return Err(Malformed::TooManyFields),
         Err(_) => return Err(Malformed::Head),
     };
     let status = response.code.ok_or(Malformed::Head)?;

@@ -30,7 +30,7 @@ impl Malformed {
             Self::Chunks => format!("chunk {}", quoted(after_line_ends(bytes))),
             Self::Upgrade => format!("status line {}, which nobody asked for", quoted(bytes)),
             Self::Unasked => format!("{} behind the answer, which nobody asked for", quoted(bytes)),
-            Self::HeadTooLong | Self::Truncated => self.to_string(),
+            Self::HeadTooLong | Self::TooManyFields | Self::Truncated => self.to_string(),
         }
     }
 }
