@@ -115,8 +115,8 @@ fn one_agent_answers_for_all_instances(io: Io) {
     kill_process(pid, Signal::CONT).unwrap();
     until("it is there again", || (weight(agent) > 53).then_some(()));
     server.signal(Signal::TERM);
-    until("both instances have noticed", || {
-        (server.stderr().matches("no longer ready").count() == 2).then_some(())
+    until("both instances have noticed, and the supervisor", || {
+        (server.stderr().matches("no longer ready").count() == 3).then_some(())
     });
     assert_eq!(asked(agent), "drain\n");
     assert_eq!(server.get("/").status, 200, "it serves as before");

@@ -63,7 +63,7 @@ fn each_answer_has_a_line(io: Io) {
     for (line, expected) in lines.iter().zip(&expected) {
         assert!(line.starts_with(expected.as_str()), "{line:?} is not {expected:?}");
     }
-    assert!(server.stderr().contains("vermeil: stopped: 11 requests, 0 answers cut"), "{server:?}");
+    assert!(server.stderr().contains("vermeil: stopped: 12 requests, 0 answers cut"), "{server:?}");
     assert!(server.stderr().contains(" 0 log records dropped"), "{server:?}");
 }
 

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
 
 use crate::support::{Io, Server, Site, noise, on_both};
 
@@ -126,6 +127,9 @@ fn curl_resumes_and_revalidates(io: Io) {
     let site = Site::new();
     let bytes = noise(3, 200_000);
     site.write("big.bin", &bytes);
+    // One that was just written has no date yet.
+    let file = fs::File::options().write(true).open(site.root().join("big.bin")).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
     let server = Server::start(io, &site, &[]);
     let folder = site.outside("curl");
     fs::create_dir(&folder).unwrap();
