@@ -92,7 +92,8 @@ fn phases(size: Size, by: By) -> (Duration, Duration) {
     match size {
         Size::Full if by == By::Agents => (Duration::from_secs(60), Duration::from_secs(10)),
         Size::Full => (Duration::from_secs(5), Duration::from_secs(10)),
-        Size::Smoke => (Duration::from_millis(300), Duration::from_millis(300)),
+        // A connection that found no room in the slow server's queue is tried again after a second.
+        Size::Smoke => (Duration::from_millis(1500), Duration::from_millis(300)),
     }
 }
 
