@@ -268,16 +268,16 @@ impl Supervisor {
         for member in &self.members {
             member.signal(Signal::TERM);
         }
-        // A reload that holds it sees that all stop.
-        if let Ok(mut in_force) = self.in_force.try_write() {
-            self.stop_listening(&mut in_force);
-        }
+        self.stop_listening();
     }
 
-    /// The instances close theirs: who comes from now on is refused, not left waiting.
-    fn stop_listening(&self, in_force: &mut InForce) {
-        in_force.listening.clear();
-        self.shown().listening.clear();
+    /// The instances close theirs: who comes from now on is refused, not left waiting. Where a reload holds them, it does so when it
+    /// is over.
+    fn stop_listening(&self) {
+        if let Ok(mut in_force) = self.in_force.try_write() {
+            in_force.listening.clear();
+            self.shown().listening.clear();
+        }
     }
 
     /// Has all instances, which stop, end at once.
@@ -370,10 +370,9 @@ impl Supervisor {
     }
 
     fn reload_file(&self) -> Result<Vec<String>, ReloadError> {
-        let mut in_force = self.in_force.write().expect("nothing panics under this lock");
-        let result = self.reload_over(&mut in_force);
+        let result = self.reload_over(&mut self.in_force.write().expect("nothing panics under this lock"));
         if self.is_stopping() {
-            self.stop_listening(&mut in_force);
+            self.stop_listening();
         }
         result
     }
@@ -410,7 +409,8 @@ impl Supervisor {
 
     /// Refuses what an instance that hangs would keep from being done, before it is begun.
     fn find_hanging(&self) -> Result<(), ReloadError> {
-        let answers = self.ask_all(&Order::Status, |_| Vec::new(), STATUS_PATIENCE);
+        // There is nothing to forget yet, and it is answered at once.
+        let answers = self.ask_all(&Order::Forget, |_| Vec::new(), STATUS_PATIENCE);
         let hangs = |(member, answer): &(&Member, io::Result<Answer>)| answer.is_err() && member.serves();
         match answers.iter().find(|answer| hangs(answer)) {
             None => Ok(()),
