@@ -51,6 +51,10 @@ const REFUSED_AT: u32 = 2;
 /// most.
 const SERVED_OF_REFUSED: usize = 4;
 
+/// One of so many connections is asked how long it has waited while that is no problem: they stand in a row, so the others will
+/// have waited as long. Bench `overload`: a system call of 0.7 µs.
+const LOOK_AT: usize = 8;
+
 /// The door of one core.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -81,6 +85,8 @@ struct Moment {
     refusing: Duration,
     /// The least that one of them waited; known while it is crowded.
     least: Option<Duration>,
+    /// Whether the last that was asked had waited for longer than the bound.
+    waits_long: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +133,12 @@ impl Door {
     /// A connection was accepted; `look` tells what the kernel knows of it.
     pub(crate) fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
         self.moment.accepted += 1;
-        if self.state == State::Open {
+        let is_asked = self.moment.waits_long || self.moment.accepted % LOOK_AT == 1;
+        if self.state == State::Open || !is_asked {
             return Admission::Serve;
         }
         let Ok(Newcomer { waited, has_left }) = look() else { return Admission::Serve };
+        self.moment.waits_long = waited > self.wait_max * 3 / 2;
         let least = &mut self.moment.least;
         *least = Some(least.map_or(waited, |least| least.min(waited)));
         if waited <= self.wait_max * REFUSED_AT {

@@ -1,8 +1,8 @@
 //! The epoll driver: try first, wait for edges.
 //!
-//! Every descriptor is registered once, and a socket once more if it ever has no room. Sockets are watched for edges and carry what is known about them as flags:
-//! operations are tried at once while the flag says they may succeed, so a keep-alive request costs one `recv`, one
-//! `send` and its share of `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not
+//! A descriptor is registered once, a connection when it is first waited for, and once more if it ever has no room. Sockets are watched
+//! for edges and carry what is known about them as flags: operations are tried at once while the flag says they may succeed, so a
+//! keep-alive request costs one `recv`, one `send` and its share of `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not
 //! by its task, which may be waiting for the next request.
 //! Tested in `tests/suite`.
 
@@ -26,7 +26,7 @@ use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
 use crate::socket::accept_now;
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
-use stream::Stream;
+use stream::{Stream, Watched};
 use wait::Events;
 
 /// What an event is about; the top byte of its 64 bits.
@@ -209,17 +209,13 @@ impl Epoll {
     }
 
     pub(crate) fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        self.add(Stream::new(fd), STREAM_EVENTS)
+        Ok(StreamKey(self.streams.insert(Stream::new(fd))))
     }
 
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        self.add(Stream::connecting(fd), ROOM_EVENTS)
-    }
-
-    fn add(&mut self, stream: Stream, events: EventFlags) -> io::Result<StreamKey> {
-        let id = self.streams.insert(stream);
-        let fd = self.streams.get(id).expect("just inserted").fd();
-        if let Err(error) = self.watch(fd, kind::STREAM, id, events) {
+        let id = self.streams.insert(Stream::connecting(fd));
+        let stream = self.streams.get_mut(id).expect("just inserted");
+        if let Err(error) = watch_stream(self.epoll.as_fd(), id, stream, Watched::InputAndRoom) {
             self.streams.remove(id);
             return Err(error);
         }
@@ -237,10 +233,14 @@ impl Epoll {
         key: StreamKey,
         buf: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        match self.streams.get_mut(key.0) {
-            Some(stream) => stream.poll_recv(cx, buf, &mut self.inbox),
-            None => Poll::Ready(Err(stale("stream"))),
+        let Some(stream) = self.streams.get_mut(key.0) else {
+            return Poll::Ready(Err(stale("stream")));
+        };
+        let received = stream.poll_recv(cx, buf, &mut self.inbox);
+        if received.is_pending() && stream.watched() == Watched::Nothing {
+            watch_stream(self.epoll.as_fd(), key.0, stream, Watched::Input)?;
         }
+        received
     }
 
     #[inline]
@@ -248,7 +248,7 @@ impl Epoll {
         if let Some(stream) = self.streams.get_mut(key.0) {
             stream.start_send(head, body, more, &mut self.spares);
             if stream.misses_room()
-                && let Err(error) = watch_room(self.epoll.as_fd(), key.0, stream)
+                && let Err(error) = watch_stream(self.epoll.as_fd(), key.0, stream, Watched::InputAndRoom)
             {
                 stream.fail_send(error);
             }
@@ -276,7 +276,7 @@ impl Epoll {
         };
         let sent = stream.poll_sendfile(cx, file, offset, count);
         if stream.misses_room() {
-            watch_room(self.epoll.as_fd(), key.0, stream)?;
+            watch_stream(self.epoll.as_fd(), key.0, stream, Watched::InputAndRoom)?;
         }
         sent
     }
@@ -301,7 +301,9 @@ impl Epoll {
         if !stream.is_idle() {
             return Poll::Ready(Ok(None));
         }
-        epoll::delete(&self.epoll, stream.fd())?;
+        if stream.watched() != Watched::Nothing {
+            epoll::delete(&self.epoll, stream.fd())?;
+        }
         Poll::Ready(Ok(self.streams.remove(key.0).map(Stream::into_fd)))
     }
 
@@ -358,10 +360,14 @@ impl Epoll {
     }
 }
 
-/// Has the kernel tell of a stream's room to send from now on; of what there is already, too.
-#[cold]
-fn watch_room(epoll: BorrowedFd<'_>, id: Id, stream: &mut Stream) -> io::Result<()> {
-    epoll::modify(epoll, stream.fd(), EventData::new_u64(id.pack(kind::STREAM)), ROOM_EVENTS)?;
-    stream.room_is_watched();
+/// Has the kernel tell of more of a stream from now on; of what there is already, too.
+fn watch_stream(epoll: BorrowedFd<'_>, id: Id, stream: &mut Stream, watched: Watched) -> io::Result<()> {
+    let events = if watched == Watched::InputAndRoom { ROOM_EVENTS } else { STREAM_EVENTS };
+    let data = EventData::new_u64(id.pack(kind::STREAM));
+    match stream.watched() {
+        Watched::Nothing => epoll::add(epoll, stream.fd(), data, events)?,
+        Watched::Input | Watched::InputAndRoom => epoll::modify(epoll, stream.fd(), data, events)?,
+    }
+    stream.set_watched(watched);
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! Kernel: Linux 6.1 or later; `selftest` tries every operation. Tested in `tests/suite`.
 
 mod buffers;
+mod early;
 mod farewell;
 mod gather;
 mod listener;
@@ -32,6 +33,7 @@ use crate::driver::table::{Id, Table};
 use crate::error::{listener_closed, stale};
 use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
+use early::Early;
 use gather::Gather;
 use listener::{Listener, NextConnection};
 use outbox::Outbox;
@@ -77,6 +79,7 @@ struct Shared {
     spares: Spares,
     /// For streams that found no shared buffer free.
     inbox: Inbox,
+    early: Early,
     /// Sends at once that are not decided: the count of entries pushed with each, and its stream.
     queued: VecDeque<(u64, Id)>,
     /// Whether a task waits for one of them.
@@ -136,6 +139,7 @@ impl Uring {
             outbox: Outbox::new(),
             spares: Spares::default(),
             inbox: Inbox::new(options.recv_buffer_bytes),
+            early: Early::default(),
             queued: VecDeque::new(),
             awaited: false,
             crowded: Vec::new(),
@@ -352,7 +356,7 @@ impl Uring {
     }
 
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        let key = self.add_stream(fd)?;
+        let key = StreamKey(self.streams.insert(Stream::connecting(fd)));
         let (stream, shared) = self.open_stream(key)?;
         stream.watch_writable(key.0, shared);
         Ok(key)

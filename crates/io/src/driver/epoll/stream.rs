@@ -27,14 +27,24 @@ enum Sending {
     Failed(io::Error),
 }
 
+/// What the kernel tells of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// Nothing, since nobody has waited yet: a connection of one request that came with it never does.
+    Nothing,
+    /// When receiving may succeed again.
+    Input,
+    /// And when sending may.
+    InputAndRoom,
+}
+
 pub(super) struct Stream {
     fd: OwnedFd,
     /// Receiving may succeed. True at first: a request usually came with the connection.
     readable: bool,
     /// Sending may succeed.
     writable: bool,
-    /// The kernel tells when sending may succeed again.
-    room_watched: bool,
+    watched: Watched,
     /// The peer has finished or the connection is broken: the end must still be read.
     hung_up: bool,
     sending: Sending,
@@ -48,7 +58,7 @@ impl Stream {
             fd,
             readable: true,
             writable: true,
-            room_watched: false,
+            watched: Watched::Nothing,
             hung_up: false,
             sending: Sending::Idle,
             reader: Waiter::default(),
@@ -58,7 +68,7 @@ impl Stream {
 
     /// Of a socket that is still connecting: the edge of its connection, and every one after, is yet to come.
     pub(super) fn connecting(fd: OwnedFd) -> Self {
-        Self { readable: false, writable: false, room_watched: true, ..Self::new(fd) }
+        Self { readable: false, writable: false, ..Self::new(fd) }
     }
 
     pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -82,14 +92,19 @@ impl Stream {
         !self.readable && self.writable && matches!(self.sending, Sending::Idle | Sending::Done)
     }
 
+    #[inline]
+    pub(super) fn watched(&self) -> Watched {
+        self.watched
+    }
+
+    pub(super) fn set_watched(&mut self, watched: Watched) {
+        self.watched = watched;
+    }
+
     /// Whether something waits for room of which nobody tells.
     #[inline]
     pub(super) fn misses_room(&self) -> bool {
-        !self.writable && !self.room_watched
-    }
-
-    pub(super) fn room_is_watched(&mut self) {
-        self.room_watched = true;
+        !self.writable && self.watched != Watched::InputAndRoom
     }
 
     /// Nobody can tell of room: whoever sends is told why instead of waiting for ever.

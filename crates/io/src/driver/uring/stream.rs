@@ -1,7 +1,7 @@
 //! One socket of the io_uring driver.
 //!
 //! Owns the states of its receiving and sending. An idle stream keeps no buffer and under 128 bytes. Receiving is armed
-//! when a task first waits for it and stays armed; it is suspended while too many buffers are parked unread, and ends before
+//! when a task first waits for it (`early.rs`) and stays armed; it is suspended while too many buffers are parked unread, and ends before
 //! the socket is released. It goes by system calls while the shared buffers are all in use, so that no reader depends on
 //! others reading; and, without the copy out of them, once much has come at once to a reader that has room for as much again.
 //! A closed stream stays in the table only while the kernel may read the memory of its send.
@@ -26,6 +26,8 @@ use crate::driver::waiter::Waiter;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiving {
+    /// Nothing was asked yet.
+    Fresh,
     /// Nothing is armed.
     Idle,
     /// Bytes come into shared buffers.
@@ -95,7 +97,7 @@ impl Stream {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
-            receiving: Receiving::Idle,
+            receiving: Receiving::Fresh,
             is_rich: false,
             is_roomy: false,
             watching_writable: false,
@@ -110,6 +112,11 @@ impl Stream {
     /// Of a socket on which something has come already, as a rule: the first receive is a system call.
     pub(super) fn resumed(fd: OwnedFd) -> Self {
         Self { receiving: Receiving::Direct, ..Self::new(fd) }
+    }
+
+    /// Of a socket that is still connecting: nothing comes before something was sent, as a rule.
+    pub(super) fn connecting(fd: OwnedFd) -> Self {
+        Self { receiving: Receiving::Idle, ..Self::new(fd) }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -145,10 +152,18 @@ impl Stream {
             return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
         }
         self.is_roomy = buf.capacity() - buf.len() >= shared.parked_bytes_max();
-        if self.receiving == Receiving::Direct
-            && let Some(answer) = self.receive_directly(buf, shared)
-        {
-            return Poll::Ready(answer);
+        let is_fresh = self.receiving == Receiving::Fresh;
+        if is_fresh {
+            self.receiving = if shared.early.is_likely() { Receiving::Direct } else { Receiving::Idle };
+        }
+        if self.receiving == Receiving::Direct {
+            let answer = self.receive_directly(buf, shared);
+            if is_fresh {
+                shared.early.learn(answer.is_some());
+            }
+            if let Some(answer) = answer {
+                return Poll::Ready(answer);
+            }
         }
         self.reader.wait(cx);
         match self.receiving {
@@ -268,7 +283,7 @@ impl Stream {
             return Release::Not;
         }
         match self.receiving {
-            Receiving::Idle => return Release::Now,
+            Receiving::Fresh | Receiving::Idle => return Release::Now,
             Receiving::Direct | Receiving::Watching => return Release::Not,
             Receiving::Armed => self.cancel_receive(id, shared),
             Receiving::Suspending | Receiving::Releasing => {}
@@ -432,7 +447,11 @@ impl Stream {
         match self.receiving {
             Receiving::Armed => shared.ring.cancel(id.pack(operation::RECEIVE), silent),
             Receiving::Watching => shared.ring.cancel(id.pack(operation::READABLE), silent),
-            Receiving::Idle | Receiving::Suspending | Receiving::Releasing | Receiving::Direct => {}
+            Receiving::Fresh
+            | Receiving::Idle
+            | Receiving::Suspending
+            | Receiving::Releasing
+            | Receiving::Direct => {}
         }
         if self.watching_writable {
             shared.ring.cancel(id.pack(operation::WRITABLE), silent);
