@@ -52,7 +52,7 @@ const REFUSED_AT: u32 = 2;
 const SERVED_OF_REFUSED: usize = 4;
 
 /// One of so many connections is asked how long it has waited while that is no problem: they stand in a row, so the others will
-/// have waited as long. Bench `overload`: a system call of 0.7 µs.
+/// have waited as long. Guess: small beside a batch.
 const LOOK_AT: usize = 8;
 
 /// The door of one core.

@@ -72,6 +72,10 @@ mod tests {
         assert!(steps.have_ended(12));
         let mut never = Steps::default();
         let looks = [0; LOOKS as usize + 1].map(|taken| never.have_ended(taken));
-        assert_eq!(looks, [false, false, false, false, true], "a step just before the first look is not seen");
+        assert_eq!(
+            looks,
+            [false, false, false, false, true],
+            "a step just before the first look is not seen"
+        );
     }
 }
