@@ -166,10 +166,11 @@ impl Driver {
         each!(self, inner => inner.close_listener(key));
     }
 
-    /// Takes over a connected, non-blocking socket.
+    /// Takes over a connected, non-blocking socket, as a rule one that was accepted: the kernel is asked to watch it when it is first
+    /// waited for.
     ///
     /// # Errors
-    /// The kernel cannot watch it.
+    /// None so far.
     pub fn add_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         each!(self, inner => inner.add_stream(fd))
     }
@@ -178,13 +179,22 @@ impl Driver {
     /// first [`poll_recv`](Self::poll_recv), not by one after the next turn.
     ///
     /// # Errors
-    /// The kernel cannot watch it.
+    /// None so far.
     pub fn resume_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         match &mut self.kind {
             Kind::Uring(uring) => uring.resume_stream(fd),
             // It looks before it waits in any case.
             Kind::Epoll(epoll) => epoll.add_stream(fd),
         }
+    }
+
+    /// As [`add_stream`](Self::add_stream), for a connection that this side has made, and may keep: nothing is received before something
+    /// was sent, and it is watched from the beginning, so that its end is known at the next turn.
+    ///
+    /// # Errors
+    /// The kernel cannot watch it.
+    pub fn add_connected(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        each!(self, inner => inner.add_connected(fd))
     }
 
     /// Takes over a socket whose connection is under way ([`Connecting::UnderWay`](crate::Connecting::UnderWay)). It may be
@@ -208,7 +218,7 @@ impl Driver {
     /// that is more; `Ok(0)` is the end of the stream. One task at a time per stream.
     ///
     /// # Errors
-    /// What receiving from the socket gives; `NotConnected` for a stale key.
+    /// What receiving from the socket gives; that the kernel cannot watch it; `NotConnected` for a stale key.
     #[inline]
     pub fn poll_recv(
         &mut self,

@@ -42,6 +42,12 @@ on_both_drivers! {
         sends_one_after_the_other,
         nothing_to_send,
     }
+    fresh::{
+        what_comes_before_the_first_wait_is_heard,
+        a_send_waits_before_the_first_receive,
+        who_never_waited_is_released,
+        the_end_of_a_connection_made_here_is_known_a_turn_later,
+    }
     flow::{
         a_slow_reader_gets_everything,
         a_file_to_a_slow_reader,

@@ -154,12 +154,17 @@ impl TcpStream {
     pub async fn connect_with(addr: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
         let home = home()?;
         let socket = match connect_tcp(addr, options)? {
-            Connecting::Done(socket) => return Self::new(socket),
+            Connecting::Done(socket) => return Self::connected(home, socket),
             Connecting::UnderWay(socket) => socket,
         };
         let stream = Self { home, key: on_driver(home, |driver| driver.add_connecting(socket))?? };
         poll_fn(|context| poll_on(home, |driver| driver.poll_connected(context, stream.key))).await?;
         Ok(stream)
+    }
+
+    /// Of a connection that was made at once.
+    fn connected(home: Home, socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self { home, key: on_driver(home, |driver| driver.add_connected(socket))?? })
     }
 
     /// Connects to the UNIX socket at `path`. While the queue of its listener is full, asks again every few
@@ -168,13 +173,14 @@ impl TcpStream {
     /// # Errors
     /// Off a core, or what connect(2) says: `NotFound` or `ConnectionRefused` if nobody listens there.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
+        let home = home()?;
         let mut pause = FULL_QUEUE_PAUSE.0;
         loop {
             match connect_unix(path) {
-                Ok(socket) => return Self::new(socket),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => home()?,
+                Ok(socket) => return Self::connected(home, socket),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
-            };
+            }
             sleep(pause).await;
             pause = (2 * pause).min(FULL_QUEUE_PAUSE.1);
         }

@@ -51,8 +51,8 @@ const REFUSED_AT: u32 = 2;
 /// most.
 const SERVED_OF_REFUSED: usize = 4;
 
-/// One of so many connections is asked how long it has waited while that is no problem: they stand in a row, so the others will
-/// have waited as long. Guess: small beside a batch.
+/// The first so many connections of a moment are asked how long they have waited, and then one of so many while that is no problem:
+/// they stand in a row, so the others will have waited for less. Guess: small beside a batch.
 const LOOK_AT: usize = 8;
 
 /// The door of one core.
@@ -85,7 +85,7 @@ struct Moment {
     refusing: Duration,
     /// The least that one of them waited; known while it is crowded.
     least: Option<Duration>,
-    /// Whether the last that was asked had waited for longer than the bound.
+    /// Whether the last that was asked had waited for longer than is well, at whichever listener.
     waits_long: bool,
 }
 
@@ -133,7 +133,8 @@ impl Door {
     /// A connection was accepted; `look` tells what the kernel knows of it.
     pub(crate) fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
         self.moment.accepted += 1;
-        let is_asked = self.moment.waits_long || self.moment.accepted % LOOK_AT == 1;
+        let Moment { accepted, waits_long, .. } = self.moment;
+        let is_asked = waits_long || accepted <= LOOK_AT || accepted % LOOK_AT == 0;
         if self.state == State::Open || !is_asked {
             return Admission::Serve;
         }
@@ -397,6 +398,33 @@ mod tests {
         }
         assert!((15..60).contains(&steps), "{steps} steps");
         assert_eq!((door.status().queue_max, moment(&mut door, 0, MAX, 0)), (QUEUE_MAX, None));
+    }
+
+    /// Of four that came while the core stalled only the first was asked, which had waited the longest: the queue was made short for it.
+    #[test]
+    fn the_quickest_of_a_few_counts() {
+        let mut door = crowded();
+        for waited in [MAX, MAX / 2, MAX / 4, MAX / 100] {
+            door.admit(|| newcomer(waited));
+        }
+        (door.before, door.ran) = (0, MOMENT);
+        assert_eq!(door.judge(MOMENT, MOMENT * 2, 0), Some(625), "it widens");
+    }
+
+    #[test]
+    fn of_a_long_row_few_are_asked_while_they_come_soon_and_all_when_not() {
+        let mut door = crowded();
+        let mut asked = |waited| {
+            let mut is_asked = false;
+            door.admit(|| {
+                is_asked = true;
+                newcomer(waited)
+            });
+            usize::from(is_asked)
+        };
+        assert_eq!((0..LOOK_AT).map(|_| asked(MAX / 2)).sum::<usize>(), LOOK_AT);
+        assert_eq!((0..10 * LOOK_AT).map(|_| asked(MAX / 2)).sum::<usize>(), 10);
+        assert_eq!((0..3 * LOOK_AT).map(|_| asked(MAX * 3)).sum::<usize>(), 2 * LOOK_AT + 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The epoll driver: try first, wait for edges.
 //!
-//! A descriptor is registered once, a connection when it is first waited for, and once more if it ever has no room. Sockets are watched
+//! A descriptor is registered once, a connection that was accepted when it is first waited for, and once more if it ever has no room. Sockets are watched
 //! for edges and carry what is known about them as flags: operations are tried at once while the flag says they may succeed, so a
 //! keep-alive request costs one `recv`, one `send` and its share of `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not
 //! by its task, which may be waiting for the next request.
@@ -213,9 +213,17 @@ impl Epoll {
     }
 
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        let id = self.streams.insert(Stream::connecting(fd));
+        self.add_watched(Stream::connecting(fd), Watched::InputAndRoom)
+    }
+
+    pub(crate) fn add_connected(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        self.add_watched(Stream::new(fd), Watched::Input)
+    }
+
+    fn add_watched(&mut self, stream: Stream, watched: Watched) -> io::Result<StreamKey> {
+        let id = self.streams.insert(stream);
         let stream = self.streams.get_mut(id).expect("just inserted");
-        if let Err(error) = watch_stream(self.epoll.as_fd(), id, stream, Watched::InputAndRoom) {
+        if let Err(error) = watch_stream(self.epoll.as_fd(), id, stream, watched) {
             self.streams.remove(id);
             return Err(error);
         }

@@ -77,7 +77,7 @@ struct Shared {
     buffers: Buffers,
     outbox: Outbox,
     spares: Spares,
-    /// For streams that found no shared buffer free.
+    /// For what is received without shared buffers.
     inbox: Inbox,
     early: Early,
     /// Sends at once that are not decided: the count of entries pushed with each, and its stream.
@@ -355,8 +355,12 @@ impl Uring {
         Ok(StreamKey(self.streams.insert(Stream::resumed(fd))))
     }
 
+    pub(crate) fn add_connected(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
+        Ok(StreamKey(self.streams.insert(Stream::made_here(fd))))
+    }
+
     pub(crate) fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
-        let key = StreamKey(self.streams.insert(Stream::connecting(fd)));
+        let key = self.add_connected(fd)?;
         let (stream, shared) = self.open_stream(key)?;
         stream.watch_writable(key.0, shared);
         Ok(key)

@@ -12,7 +12,7 @@ use super::{Make, World, poll_once};
 
 async fn connect(world: &World, addr: SocketAddr) -> io::Result<StreamKey> {
     let key = match connect_tcp(addr, &ConnectOptions::default())? {
-        Connecting::Done(fd) => return world.driver.borrow_mut().add_stream(fd),
+        Connecting::Done(fd) => return world.driver.borrow_mut().add_connected(fd),
         Connecting::UnderWay(fd) => world.driver.borrow_mut().add_connecting(fd)?,
     };
     let connected = poll_fn(|cx| world.driver.borrow_mut().poll_connected(cx, key)).await;

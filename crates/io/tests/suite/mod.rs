@@ -20,6 +20,7 @@ use vermeil_io::{
 pub(crate) mod connecting;
 pub(crate) mod echo;
 pub(crate) mod flow;
+pub(crate) mod fresh;
 pub(crate) mod listeners;
 pub(crate) mod property;
 pub(crate) mod releases;
@@ -161,12 +162,20 @@ impl World {
 
     /// A stream of the driver and its peer.
     pub(crate) fn connected(&self) -> (StreamKey, TcpStream) {
+        self.connected_by(Driver::add_stream)
+    }
+
+    /// As [`connected`](Self::connected), given to the driver by `add`.
+    pub(crate) fn connected_by(
+        &self,
+        add: impl FnOnce(&mut Driver, OwnedFd) -> io::Result<StreamKey>,
+    ) -> (StreamKey, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
         let peer = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
         let (ours, _) = listener.accept().expect("accept");
         ours.set_nonblocking(true).expect("nonblocking");
         peer.set_read_timeout(Some(DEADLINE)).expect("timeout");
-        (self.driver.borrow_mut().add_stream(ours.into()).expect("add_stream"), peer)
+        (add(&mut self.driver.borrow_mut(), ours.into()).expect("the driver takes it"), peer)
     }
 
     pub(crate) async fn recv(&self, key: StreamKey, buf: &mut Vec<u8>) -> io::Result<usize> {

@@ -12,18 +12,18 @@ use vermeil_io::{DriverOptions, More, StreamKey};
 use super::{Make, World, pattern, poll_once};
 
 /// More than the socket buffers of both sides take.
-const TOO_MUCH: usize = 16 << 20;
+pub(super) const TOO_MUCH: usize = 16 << 20;
 
 /// Closes with a reset instead of an end.
 fn reset(peer: TcpStream) {
     socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).expect("linger");
 }
 
-fn recv_now(world: &World, key: StreamKey, buf: &mut Vec<u8>) -> Poll<std::io::Result<usize>> {
+pub(super) fn recv_now(world: &World, key: StreamKey, buf: &mut Vec<u8>) -> Poll<std::io::Result<usize>> {
     poll_once(|cx| world.driver.borrow_mut().poll_recv(cx, key, buf))
 }
 
-fn sent_now(world: &World, key: StreamKey) -> Poll<std::io::Result<Vec<u8>>> {
+pub(super) fn sent_now(world: &World, key: StreamKey) -> Poll<std::io::Result<Vec<u8>>> {
     poll_once(|cx| world.driver.borrow_mut().poll_sent(cx, key))
 }
 

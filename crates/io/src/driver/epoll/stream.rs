@@ -1,7 +1,8 @@
 //! One socket of the epoll driver.
 //!
 //! Owns the flags that say which operation may succeed, and the send under way. A flag is cleared only by an answer
-//! that guarantees a later edge: "would block", or fewer bytes than asked for while no hang-up is known.
+//! that guarantees a later edge: "would block", or fewer bytes than asked for while no hang-up is known; registering a socket gives
+//! one as well if there is anything to tell.
 //! Tested in `tests/suite`.
 
 use std::io;

@@ -114,8 +114,8 @@ impl Stream {
         Self { receiving: Receiving::Direct, ..Self::new(fd) }
     }
 
-    /// Of a socket that is still connecting: nothing comes before something was sent, as a rule.
-    pub(super) fn connecting(fd: OwnedFd) -> Self {
+    /// Of a connection that this side makes: nothing comes before something was sent, as a rule.
+    pub(super) fn made_here(fd: OwnedFd) -> Self {
         Self { receiving: Receiving::Idle, ..Self::new(fd) }
     }
 
