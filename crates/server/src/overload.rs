@@ -55,6 +55,10 @@ const SERVED_OF_REFUSED: usize = 4;
 /// they stand in a row, so the others will have waited for less. Guess: small beside a batch.
 const LOOK_AT: usize = 8;
 
+/// Once one has waited for so many halves of the bound, all that follow are asked, so that nobody who is to be refused goes by. Guess: midway
+/// between the bound and [`REFUSED_AT`].
+const ALL_ASKED_AT_HALVES: u32 = 3;
+
 /// The door of one core.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -85,7 +89,7 @@ struct Moment {
     refusing: Duration,
     /// The least that one of them waited; known while it is crowded.
     least: Option<Duration>,
-    /// Whether the last that was asked had waited for longer than is well, at whichever listener.
+    /// Whether the last that was asked had waited for so long that the next one is asked too, at whichever listener.
     waits_long: bool,
 }
 
@@ -139,7 +143,7 @@ impl Door {
             return Admission::Serve;
         }
         let Ok(Newcomer { waited, has_left }) = look() else { return Admission::Serve };
-        self.moment.waits_long = waited > self.wait_max * 3 / 2;
+        self.moment.waits_long = waited > self.wait_max * ALL_ASKED_AT_HALVES / 2;
         let least = &mut self.moment.least;
         *least = Some(least.map_or(waited, |least| least.min(waited)));
         if waited <= self.wait_max * REFUSED_AT {

@@ -1,9 +1,10 @@
 //! The epoll driver: try first, wait for edges.
 //!
-//! A descriptor is registered once, a connection that was accepted when it is first waited for, and once more if it ever has no room. Sockets are watched
-//! for edges and carry what is known about them as flags: operations are tried at once while the flag says they may succeed, so a
-//! keep-alive request costs one `recv`, one `send` and its share of `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not
-//! by its task, which may be waiting for the next request.
+//! A descriptor is registered once, a connection that was accepted when it is first waited for, and once more if it ever
+//! has no room. Sockets are watched for edges and carry what is known about them as flags: operations are tried at once
+//! while the flag says they may succeed, so a keep-alive request costs one `recv`, one `send` and its share of
+//! `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not by its task, which may be
+//! waiting for the next request.
 //! Tested in `tests/suite`.
 
 mod busy;

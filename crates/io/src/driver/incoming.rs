@@ -1,10 +1,10 @@
 //! Receiving by a system call.
 //!
-//! The only path of the epoll driver. The io_uring driver falls back on it when its buffers are all in use, and takes it for
-//! what comes with a connection, and for long answers to who has room for them. Bytes go through one buffer of the driver, so that the caller's grows by what has
-//! arrived and an idle connection holds nothing; copying a request costs less than touching fresh memory for each. A caller
-//! that has room for as much, because it keeps one buffer for many streams or expects a long answer, gets them there without
-//! the copy, and as many as it has room for.
+//! The only path of the epoll driver. The io_uring driver takes it for what comes with a connection and for long answers to
+//! who has room for them, and falls back on it when its buffers are all in use. Bytes go through one buffer of the driver,
+//! so that the caller's grows by what has arrived and an idle connection holds nothing; copying a request costs less than
+//! touching fresh memory for each. A caller that has room for as much, because it keeps one buffer for many streams or
+//! expects a long answer, gets them there without the copy, and as many as it has room for.
 //! Tested here and, through the drivers, in `tests/suite`.
 
 #![allow(unsafe_code)]
