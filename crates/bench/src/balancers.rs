@@ -27,22 +27,24 @@ use crate::{Error, Result};
 /// Rounds of a full run, unless told otherwise: the least that has a middle and a spread.
 pub const ROUNDS: usize = 3;
 
-/// Parts of a cpu, in thousandths: little, so that HAProxy and the load have enough of theirs to ask for more.
-const PARTS: [u32; 2] = [90, 30];
+/// Parts of a cpu, in thousandths: as much of it as leaves HAProxy a quarter, which needs half of that. A cpu that is idle most of
+/// the time has forgotten what a server is about each time it is that one's turn, and requests cost it more.
+const PARTS: [u32; 2] = [570, 190];
 
 /// Connections through HAProxy, each with a request under way: more than both servers answer while the slow one's time is
 /// used up, or all would come to wait for it.
-const CONNECTIONS: &str = "256";
+const CONNECTIONS: &str = "64";
 
 /// What it is called in rows.
 const PROGRAM: &str = "two servers";
 
-/// What is asked for.
-const FILE: (&str, usize) = ("1k.txt", 1024);
+/// What is asked for: a listing of so many files. It costs a server twenty times as much as a small file does, and so nearly the same
+/// whether it is woken for each request or has many at hand; HAProxy and the load are far from their limits.
+const FILES: usize = 100;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`; a closed loop asks for a small file through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
+`balance roundrobin`; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
 the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
 answers, asked for twice a second. *Possible* is what both do alone, added, compared with twice the slow one. *Predicted* is what \
 the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
@@ -152,7 +154,7 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
 /// Requests per second through HAProxy.
 fn one(options: &Options, by: By) -> Result<f64> {
     let haproxy = find_program("haproxy").ok_or(Error::Missing { program: "haproxy", package: "haproxy" })?;
-    let (network, cpus, site) = (Network::Loopback, Cpus::allowed()?, Site::new(&[FILE])?);
+    let (network, cpus, site) = (Network::Loopback, Cpus::allowed()?, folder()?);
     // In this order: a group is removed when all in it have ended, and what is declared later goes first.
     let quotas = [Quota::of("fast", PARTS[0])?, Quota::of("slow", PARTS[1])?];
     let mut behind = Vec::new();
@@ -173,6 +175,12 @@ fn one(options: &Options, by: By) -> Result<f64> {
     process.stop()?;
     behind.into_iter().try_for_each(|server| server.process.stop())?;
     Ok(rate)
+}
+
+/// The folder that is listed.
+fn folder() -> Result<Site> {
+    let names: Vec<String> = (0..FILES).map(|number| format!("page-{number}.html")).collect();
+    Site::new(&names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>())
 }
 
 /// A server behind HAProxy.
@@ -225,7 +233,7 @@ fn load(options: &Options, cpus: Cpus, site: &Site, address: SocketAddr, by: By)
     command.args(["load", "--cores"]).arg(format!("{0}-{0}", cpus.client)).args(["-c", CONNECTIONS]);
     command.args(["--warm-up", &format!("{}ms", settles.as_millis())]);
     command.args(["-d", &format!("{}ms", lasts.as_millis())]);
-    command.arg("--json").arg(&file).arg(format!("http://{address}/{}", FILE.0));
+    command.arg("--json").arg(&file).arg(format!("http://{address}/"));
     Ok(crate::load::recorded(&mut command, &file)?.rate)
 }
 
@@ -243,7 +251,13 @@ fn report(options: &Options, points: &Points) -> Report {
     let [fast, slow] = PARTS;
     let parameters = vec![
         ("servers", format!("{:.1} % and {:.1} % of a cpu", f64::from(fast) / 10.0, f64::from(slow) / 10.0)),
-        ("load", format!("vermeil load, {CONNECTIONS} connections{}", options.size.note())),
+        (
+            "load",
+            format!(
+                "vermeil load, {CONNECTIONS} connections, a listing of {FILES} files{}",
+                options.size.note()
+            ),
+        ),
         ("rounds", options.rounds.to_string()),
     ];
     let rate = |by: By| points.summary(PROGRAM, by.name(), "per_s").map_or(0.0, |rate| rate.median);

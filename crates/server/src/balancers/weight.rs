@@ -50,7 +50,7 @@ mod tests {
         assert!((0..20).map(|_| weight.follow(0.1)).last() > Some(20), "it comes back");
     }
 
-    /// The bench `balancers`: a server held to 1 ms in 33 may run until the kernel's next tick, which is 4 ms apart.
+    /// A server held to 1 ms in 33 may run until the kernel's next tick, which is 4 ms apart.
     #[test]
     fn a_server_without_time_has_the_least_although_it_is_measured_unevenly() {
         let mut weight = Weight::default();
