@@ -36,6 +36,7 @@ mod file;
 mod memory;
 mod options;
 mod pages;
+mod preemption;
 mod shelf;
 mod slots;
 mod socket;
@@ -50,6 +51,7 @@ pub use file::{CacheOnly, read_nowait};
 pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
+pub use preemption::{preempt_when_woken, preempts_when_woken};
 pub use shelf::{Rest, Shelf};
 pub use slots::{Slot, Slots};
 pub use socket::{

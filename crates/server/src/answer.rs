@@ -8,7 +8,7 @@ use crate::{
     connection::Head,
     control::StatusForm,
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
-    gateway::Call,
+    gateway::{self, Call},
     hosts::{Action, Found, Host, HostId, OpenJob, Path},
     local::Local,
     log::NoticeKind,
@@ -84,6 +84,9 @@ fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out
         Found::Failed(failure) => return not_served(local, &failure, head, out),
     }
     let now_ms = now_ms();
+    if local.programs.is_some() {
+        gateway::note_file(now_ms);
+    }
     let Local { hosts, cache, .. } = local;
     let handle = match cache.lookup(hosts.site(), request.target.path, now_ms) {
         // A clone writes a counter of this core only.

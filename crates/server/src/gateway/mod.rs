@@ -16,6 +16,7 @@ mod collect;
 mod errors;
 mod failure;
 mod options;
+mod patience;
 mod program;
 mod relay;
 mod revise;
@@ -35,6 +36,7 @@ pub use options::{
     CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts, SPOOL_BYTES,
     SendRoot,
 };
+pub(crate) use patience::note_file;
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
 pub(crate) use relay::{Exchange, PIECE_BYTES, Relayed, relay};
 pub(crate) use revise::{ReviseError, Revision};

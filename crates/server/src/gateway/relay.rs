@@ -8,7 +8,7 @@
 
 use super::{
     Broken, Content, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, Read, Reader, Trouble,
-    Writer, Written,
+    Writer, Written, patience::Patience,
 };
 use crate::{
     answer::Sent,
@@ -201,9 +201,10 @@ impl<R: Reader> Pump<'_, R> {
 
     /// Reads what is there already, what is about to come, and what else comes until `hold` is over, until there is `enough`.
     async fn gather(&mut self, hold: &mut Sleep, enough: usize) {
+        let mut patience = Patience::default();
         while !self.ended && self.failed.is_none() && self.output.len() < enough {
             self.output.set_aside();
-            let read = match hold.limit(self.read()).await {
+            let read = match patience.while_pending(hold.limit(self.read())).await {
                 Ok(read) => read,
                 Err(_) if self.reader.is_amid() => self.read().await,
                 Err(_) => break,

@@ -50,11 +50,13 @@ pub enum NoticeKind {
     SpawnerTrouble,
     /// A core that should poll its network card does not.
     NotPolled,
+    /// Programs are disturbed while they write their answers.
+    Disturbing,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
@@ -65,6 +67,7 @@ impl NoticeKind {
         Self::ProgramSaid,
         Self::SpawnerTrouble,
         Self::NotPolled,
+        Self::Disturbing,
     ];
 
     /// Lines of this kind within [`INTERVAL_MS`].
@@ -85,6 +88,7 @@ impl NoticeKind {
             Self::ProgramSaid => "program said",
             Self::SpawnerTrouble => "spawner",
             Self::NotPolled => "network card not polled",
+            Self::Disturbing => "programs disturbed while they write",
         }
     }
 }

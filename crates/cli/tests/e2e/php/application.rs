@@ -3,6 +3,7 @@
 use super::{site, writable, write};
 use crate::support::{Io, Server, on_both, until};
 use std::{
+    fs,
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     sync::mpsc,
@@ -14,6 +15,7 @@ on_both! {
     what_an_application_has_not_read_is_in_nobodys_way,
     what_was_held_is_sent_although_its_application_dies,
     parts_go_together_unless_the_application_says_otherwise,
+    who_writes_a_held_answer_keeps_its_cpu,
 }
 
 const END: u8 = 3;
@@ -116,6 +118,49 @@ fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
         });
     }
     server.stops_clean();
+}
+
+/// While the server holds a part back, its core does not take the cpu when it is woken; before and afterwards it does.
+fn who_writes_a_held_answer_keeps_its_cpu(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (pid, told) = mpsc::channel();
+    let (tell, classes) = mpsc::channel();
+    thread::spawn(move || {
+        for pid in told {
+            let mut server = listener.accept().expect("the server connects").0;
+            let id = read_until(&mut server, STDIN).expect("a request");
+            server
+                .write_all(&record(STDOUT, id, b"Content-Type: text/plain\r\n\r\nfirst"))
+                .expect("there is room");
+            thread::sleep(Duration::from_millis(2));
+            tell.send(classes_of_cores(pid)).expect("the test waits");
+            server.write_all(&record(END, id, &[0; 8])).expect("there is room");
+        }
+    });
+    let server = Server::start(io, &site, &["--cores=1", &format!("--php=unix:{}", socket.display())]);
+    assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
+    until("the class while it holds back", || {
+        pid.send(server.pid()).expect("it waits");
+        assert_eq!(server.client().get("/x.php").text(), "first");
+        (classes.recv().expect("it looked") == [SCHED_BATCH]).then_some(())
+    });
+    assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
+    server.stops_clean();
+}
+
+const SCHED_OTHER: &str = "0";
+const SCHED_BATCH: &str = "3";
+
+/// The scheduler's classes of a server's cores: field 41 of `stat`, which begin behind the name in parentheses (proc(5)).
+fn classes_of_cores(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+    let cores = stats.filter(|stat| stat.contains("(vermeil-0)"));
+    let class = |stat: String| stat.rsplit_once(") ")?.1.split(' ').nth(41 - 3).map(str::to_owned);
+    cores.filter_map(class).collect()
 }
 
 /// Reads records up to the end of a stream; gives the request's number.
