@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Condvar, Mutex},
     task::{Poll, Waker},
 };
+use vermeil_io::{allow_current_thread, preempt_when_woken, preempts_when_woken};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -24,6 +25,8 @@ struct Inner {
     queue_max: usize,
     /// Cpus a worker may run on: those the process had before cores were pinned.
     cpus: Vec<usize>,
+    /// The class of the thread that made the pool: whoever starts a worker may have changed its own for the moment.
+    preempts: Option<bool>,
 }
 
 #[derive(Default)]
@@ -36,7 +39,14 @@ struct State {
 
 impl Pool {
     pub(crate) fn new(threads_max: usize, queue_max: usize, cpus: Vec<usize>) -> Self {
-        Self(Arc::new(Inner { state: Mutex::default(), work: Condvar::new(), threads_max, queue_max, cpus }))
+        Self(Arc::new(Inner {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            threads_max,
+            queue_max,
+            cpus,
+            preempts: preempts_when_woken(),
+        }))
     }
 
     fn submit(&self, job: Job) -> Result<(), BlockingFull> {
@@ -74,7 +84,10 @@ impl Pool {
 impl Inner {
     fn work(&self) {
         // A worker that stays pinned like its parent would do its blocking on a core's cpu; it still works.
-        let _ = vermeil_io::allow_current_thread(&self.cpus);
+        let _ = allow_current_thread(&self.cpus);
+        if let Some(preempts) = self.preempts {
+            let _ = preempt_when_woken(preempts);
+        }
         loop {
             let job = {
                 let mut state = self.state.lock().expect("nothing panics under this lock");

@@ -84,9 +84,6 @@ fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out
         Found::Failed(failure) => return not_served(local, &failure, head, out),
     }
     let now_ms = now_ms();
-    if local.programs.is_some() {
-        gateway::note_file(now_ms);
-    }
     let Local { hosts, cache, .. } = local;
     let handle = match cache.lookup(hosts.site(), request.target.path, now_ms) {
         // A clone writes a counter of this core only.
@@ -246,6 +243,7 @@ pub(crate) fn resolved(
     head: Head,
     out: &mut Vec<u8>,
 ) -> Answer {
+    gateway::note_file();
     match handle.outcome() {
         Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
         Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),

@@ -258,6 +258,7 @@ async fn send_range(
         let end = offset + part;
         while offset < end {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
+            gateway::note_file();
             match connection.sendfile(file, &mut offset, left).await? {
                 0 => return Err(Lost::Cut),
                 count => *sent += count as u64,

@@ -13,6 +13,7 @@ use std::{
     },
     time::Duration,
 };
+use vermeil_io::{preempt_when_woken, preempts_when_woken};
 
 #[test]
 fn a_task_gives_its_result_to_whoever_waits() {
@@ -122,6 +123,16 @@ fn blocking_work_leaves_the_core_and_comes_back() {
         (elsewhere, crate::current_color() == Some(id))
     });
     assert_eq!(task.wait(), Ok((None, true)));
+}
+
+#[test]
+fn blocking_work_is_in_the_class_of_who_made_the_runtime() {
+    let runtime = runtime();
+    let task = runtime.handle().spawn(async {
+        preempt_when_woken(false).unwrap();
+        blocking(preempts_when_woken).await.unwrap()
+    });
+    assert_eq!(task.wait(), Ok(preempts_when_woken()));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// 60 ms against 200 without watching when somebody is.
 const STUCK: Duration = Duration::from_micros(300);
 
-/// How long a core that waits may take to come to its sockets. Guess: longer than waking up takes on a busy machine.
+/// How long a core that waits may take to come to its sockets. Guess: longer than waking up takes on a busy machine. One that lets a program
+/// finish writing takes longer (`gateway/patience.rs`), and is relieved like one that is held up.
 const COMING: Duration = Duration::from_millis(1);
 
 /// What is known of a core with a connection that waits.

@@ -3,16 +3,16 @@
 //! What a program writes wakes the core that holds back its answer for what follows. If the program runs on that core's cpu, the core
 //! takes it away, finds one more part, and gives it back: each time both pay for a change of address spaces. So as long as it holds
 //! something back it does not: it runs when the program stops, or has used up its slice. For what else wakes it meanwhile that is
-//! late, so a core that is asked for files as well does not wait. Leaves out how long answers are held back
-//! (`relay.rs`). Tested through the binary (`crates/cli/tests/e2e/php/application.rs`).
+//! late, so a core that sends files as well does not wait. Leaves out how long answers are held back
+//! (`relay.rs`). Tested below, and through the binary (`crates/cli/tests/e2e/php/application.rs`).
 
 use crate::{local, log::NoticeKind};
-use std::{cell::Cell, future::poll_fn, mem, pin::pin};
+use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
 
-/// For how long a core must not have been asked for a file before it waits for programs, in milliseconds. Guess: longer than the pauses between
-/// the files of a page, so that at most the first of them comes a slice later.
+/// For how long a core must not have sent anything of a file before it waits for programs, in milliseconds. Guess: longer than the pauses
+/// between the files of a page, so that only the first of them may come late.
 const QUIET_MS: u64 = 100;
 
 thread_local! {
@@ -23,57 +23,60 @@ thread_local! {
 struct Core {
     /// How many exchanges hold something back.
     holding: Cell<usize>,
-    /// When it was asked for a file.
-    asked_ms: Cell<u64>,
+    /// When it last sent something of a file.
+    file_ms: Cell<u64>,
     /// Whether it lets programs go on.
     waits: Cell<bool>,
-    /// Whether its class is ours to change; asked once.
-    may: Cell<Option<bool>>,
+    /// The kernel has refused: it is not asked again.
+    refused: Cell<bool>,
 }
 
 impl Core {
     const fn new() -> Self {
-        Self { holding: Cell::new(0), asked_ms: Cell::new(0), waits: Cell::new(false), may: Cell::new(None) }
+        Self {
+            holding: Cell::new(0),
+            file_ms: Cell::new(0),
+            waits: Cell::new(false),
+            refused: Cell::new(false),
+        }
     }
 
-    fn begin(&self, now_ms: u64) {
+    fn begin(&self, now_ms: u64) -> io::Result<()> {
         self.holding.set(self.holding.get() + 1);
-        if !self.waits.get() && now_ms.saturating_sub(self.asked_ms.get()) >= QUIET_MS {
-            self.change(true);
+        let is_quiet = now_ms.saturating_sub(self.file_ms.get()) >= QUIET_MS;
+        let is_due = is_quiet && !self.waits.get() && !self.refused.get();
+        // Whatever else it is in, somebody has chosen for it.
+        if is_due && preempts_when_woken() == Some(true) {
+            preempt_when_woken(false).inspect_err(|_| self.refused.set(true))?;
+            self.waits.set(true);
         }
+        Ok(())
     }
 
     fn end(&self) {
         self.holding.set(self.holding.get().saturating_sub(1));
-        if self.waits.get() && self.holding.get() == 0 {
-            self.change(false);
+        if self.holding.get() == 0 {
+            self.stop_waiting();
         }
     }
 
-    fn change(&self, waits: bool) {
-        let may = self.may.get().unwrap_or_else(|| preempts_when_woken() == Some(true));
-        self.may.set(Some(may));
-        if !may {
-            return;
-        }
-        match preempt_when_woken(!waits) {
-            Ok(()) => self.waits.set(waits),
-            Err(error) => {
-                self.may.set(Some(false));
-                local::try_with(|local| {
-                    let line = format_args!(
-                        "programs cannot write undisturbed, the scheduler's class stays as it is: {error}"
-                    );
-                    local.server.notices.say(NoticeKind::Disturbing, line);
-                });
-            }
+    fn note_file(&self, now_ms: u64) {
+        self.file_ms.set(now_ms);
+        self.stop_waiting();
+    }
+
+    fn stop_waiting(&self) {
+        if self.waits.replace(false) && preempts_when_woken() == Some(false) {
+            // Leaving this class takes no right.
+            let _ = preempt_when_woken(true);
         }
     }
 }
 
-/// Says that this core is asked for a file, at `now_ms`.
-pub(crate) fn note_file(now_ms: u64) {
-    CORE.with(|core| core.asked_ms.set(now_ms));
+/// Says that this core sends something of a file.
+#[inline]
+pub(crate) fn note_file() {
+    CORE.with(|core| core.note_file(now_ms()));
 }
 
 /// From the first time that something was not there at once, until it is dropped, this core lets programs go on.
@@ -88,13 +91,24 @@ impl Patience {
         let mut future = pin!(future);
         poll_fn(|context| {
             let polled = future.as_mut().poll(context);
-            if polled.is_pending() && !mem::replace(&mut self.began, true) {
-                CORE.with(|core| core.begin(now_ms()));
+            if polled.is_pending()
+                && !mem::replace(&mut self.began, true)
+                && let Err(error) = CORE.with(|core| core.begin(now_ms()))
+            {
+                say_refused(&error);
             }
             polled
         })
         .await
     }
+}
+
+fn say_refused(error: &io::Error) {
+    local::with(|local| {
+        let line =
+            format_args!("programs cannot write undisturbed: the scheduler's class stays as it is ({error})");
+        local.server.notices.say(NoticeKind::Disturbing, line);
+    });
 }
 
 impl Drop for Patience {
@@ -110,35 +124,42 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// On a thread of its own, which is in the class that threads begin in.
+    /// Long after anything was sent.
+    const LATER: u64 = 1000 + QUIET_MS;
+
+    /// On a thread of its own that takes the cpu when it is woken, as long as nobody says otherwise.
     fn on_a_core(test: impl FnOnce(&Core) + Send + 'static) {
-        thread::spawn(|| test(&Core::new())).join().unwrap();
+        let core = || {
+            preempt_when_woken(true).unwrap();
+            test(&Core::new());
+        };
+        thread::spawn(core).join().unwrap();
     }
 
     #[test]
     fn it_lasts_from_the_first_that_is_held_back_to_the_last() {
         on_a_core(|core| {
-            for (step, waits) in [
-                (Core::begin as fn(&Core, u64), true),
-                (Core::begin, true),
-                (|core, _| core.end(), true),
-                (|core, _| core.end(), false),
-                (Core::begin, true),
-            ] {
-                step(core, QUIET_MS);
-                assert_eq!(preempts_when_woken(), Some(!waits));
+            for _ in 0..2 {
+                core.begin(LATER).unwrap();
+                core.begin(LATER).unwrap();
+                core.end();
+                assert_eq!(preempts_when_woken(), Some(false));
+                core.end();
+                assert_eq!(preempts_when_woken(), Some(true));
             }
         });
     }
 
     #[test]
-    fn who_is_asked_for_files_does_not_wait() {
+    fn who_sends_files_does_not_wait() {
         on_a_core(|core| {
-            core.asked_ms.set(1000);
-            core.begin(1000 + QUIET_MS - 1);
+            core.note_file(LATER);
+            core.begin(LATER + QUIET_MS - 1).unwrap();
             assert_eq!(preempts_when_woken(), Some(true));
-            core.begin(1000 + QUIET_MS);
+            core.begin(LATER + QUIET_MS).unwrap();
             assert_eq!(preempts_when_woken(), Some(false), "the next one finds it quiet");
+            core.note_file(LATER + QUIET_MS);
+            assert_eq!(preempts_when_woken(), Some(true), "whatever is held back");
         });
     }
 
@@ -146,7 +167,7 @@ mod tests {
     fn a_class_that_somebody_chose_stays() {
         on_a_core(|core| {
             preempt_when_woken(false).unwrap();
-            core.begin(QUIET_MS);
+            core.begin(LATER).unwrap();
             core.end();
             assert_eq!(preempts_when_woken(), Some(false));
         });

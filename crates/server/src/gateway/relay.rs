@@ -206,7 +206,11 @@ impl<R: Reader> Pump<'_, R> {
             self.output.set_aside();
             let read = match patience.while_pending(hold.limit(self.read())).await {
                 Ok(read) => read,
-                Err(_) if self.reader.is_amid() => self.read().await,
+                Err(_) if self.reader.is_amid() => {
+                    // Nobody knows for how long.
+                    drop(mem::take(&mut patience));
+                    self.read().await
+                }
                 Err(_) => break,
             };
             self.failed = read.err();

@@ -120,34 +120,50 @@ fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
     server.stops_clean();
 }
 
-/// While the server holds a part back, its core does not take the cpu when it is woken; before and afterwards it does.
+/// While the server holds a part back, its core does not take the cpu when it is woken; before and afterwards it does. Nor does it wait
+/// if it sends files, or for the rest of a record that does not come.
 fn who_writes_a_held_answer_keeps_its_cpu(io: Io) {
     let site = site();
     write(&site, "x.php", "");
+    write(&site, "x.txt", "file");
     let socket = writable(&site, "run").join("php.sock");
     let listener = UnixListener::bind(&socket).expect("a socket");
-    let (pid, told) = mpsc::channel();
+    let (look, told) = mpsc::channel::<(u32, usize, Duration)>();
     let (tell, classes) = mpsc::channel();
     thread::spawn(move || {
-        for pid in told {
+        for (pid, bytes, pause) in told {
             let mut server = listener.accept().expect("the server connects").0;
             let id = read_until(&mut server, STDIN).expect("a request");
-            server
-                .write_all(&record(STDOUT, id, b"Content-Type: text/plain\r\n\r\nfirst"))
-                .expect("there is room");
-            thread::sleep(Duration::from_millis(2));
+            let parts =
+                [record(STDOUT, id, b"Content-Type: text/plain\r\n\r\nfirst"), record(STDOUT, id, b"rest")];
+            let text = parts.concat();
+            let (before, behind) = text.split_at(parts[0].len() + bytes);
+            server.write_all(before).expect("there is room");
+            thread::sleep(pause);
             tell.send(classes_of_cores(pid)).expect("the test waits");
-            server.write_all(&record(END, id, &[0; 8])).expect("there is room");
+            server.write_all(&[behind, &record(END, id, &[0; 8])].concat()).expect("there is room");
         }
     });
     let server = Server::start(io, &site, &["--cores=1", &format!("--php=unix:{}", socket.display())]);
+    let mut client = server.client();
+    let mut while_held = |bytes, pause| {
+        look.send((server.pid(), bytes, pause)).expect("it waits");
+        assert_eq!(client.get("/x.php").text(), "firstrest");
+        classes.recv().expect("it looked")
+    };
+    let (soon, late) = (Duration::from_millis(2), Duration::from_millis(200));
     assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
-    until("the class while it holds back", || {
-        pid.send(server.pid()).expect("it waits");
-        assert_eq!(server.client().get("/x.php").text(), "first");
-        (classes.recv().expect("it looked") == [SCHED_BATCH]).then_some(())
+    until("the class while it holds back", || (while_held(0, soon) == [SCHED_BATCH]).then_some(()));
+    assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
+    assert_eq!(while_held(2, late), [SCHED_OTHER], "amid a record");
+    let mut files = server.client();
+    until("the class of who sends files", || {
+        let mut beside_a_file = || {
+            assert!(files.get("/x.txt").text().ends_with("file"));
+            while_held(0, soon) == [SCHED_OTHER]
+        };
+        (0..3).all(|_| beside_a_file()).then_some(())
     });
-    assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
     server.stops_clean();
 }
 
