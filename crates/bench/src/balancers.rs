@@ -1,4 +1,4 @@
-//! The bench of balancers: HAProxy in front of two servers of unequal speed, by turns and by what the servers' agents ask for.
+//! The bench of balancers: HAProxy in front of two servers of unequal speed, in another network namespace, by turns and by what the servers' agents ask for.
 //!
 //! Each server is held to a part of a cpu, one to a third of the other's. By turns the slower one decides: both are given
 //! the same, and clients wait for it. With agent checks HAProxy goes by weights that follow how busy each server is. What
@@ -7,11 +7,10 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::process::Command;
 use std::time::Duration;
 
 use crate::machine::Cpus;
-use crate::network::Network;
+use crate::network::{Network, Veth};
 use crate::options::Options;
 use crate::overload::quota::Quota;
 use crate::peers::process::Process;
@@ -44,7 +43,7 @@ const FILES: usize = 100;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
+`balance roundrobin`, which stands in another network namespace, with the load; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
 the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
 answers, asked for twice a second. *Possible* is what both do alone, added, compared with twice the slow one. *Predicted* is what \
 the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
@@ -102,7 +101,7 @@ fn phases(size: Size, by: By) -> (Duration, Duration) {
 /// Runs the bench.
 ///
 /// # Errors
-/// Without HAProxy, without the right to hold servers to a part of a cpu, when something does not start, or the run is
+/// Without HAProxy, without the rights to hold servers to a part of a cpu and to make network namespaces, when something does not start, or the run is
 /// interrupted. Everything started has been stopped, in every case.
 pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
     let mut points = Points::default();
@@ -144,6 +143,10 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
         eprintln!("SKIPPED: servers cannot be held to a part of a cpu here: {why}");
         return Ok(None);
     }
+    if let Err(why) = Veth::new(Cpus::allowed()?) {
+        eprintln!("SKIPPED: no network namespaces here: {why}");
+        return Ok(None);
+    }
     let report = run(options, stop)?;
     for metric in ["per_s", "of_turns"] {
         report.check(&By::ALL.map(|by| (by.name(), metric)))?;
@@ -154,14 +157,15 @@ pub fn smoke(options: &Options, stop: &Stop) -> Result<Option<Report>> {
 /// Requests per second through HAProxy.
 fn one(options: &Options, by: By) -> Result<f64> {
     let haproxy = find_program("haproxy").ok_or(Error::Missing { program: "haproxy", package: "haproxy" })?;
-    let (network, cpus, site) = (Network::Loopback, Cpus::allowed()?, folder()?);
+    let (cpus, site) = (Cpus::allowed()?, folder()?);
+    let network = Network::Veth(Veth::new(cpus)?);
     // In this order: a group is removed when all in it have ended, and what is declared later goes first.
     let quotas = [Quota::of("fast", PARTS[0])?, Quota::of("slow", PARTS[1])?];
     let mut behind = Vec::new();
     for (quota, name) in quotas.iter().zip(["fast", "slow"]) {
         behind.push(Behind::start(options, &network, cpus, &site, (quota, name))?);
     }
-    let address = network.free_address()?;
+    let address = network.free_client_address()?;
     let state = site.state_folder("haproxy")?;
     let file = state.join("haproxy.cfg");
     fs::write(&file, configuration(address, &behind[by.servers()], by))
@@ -171,7 +175,7 @@ fn one(options: &Options, by: By) -> Result<f64> {
     command.arg("-db").arg("-f").arg(&file);
     let process = Process::start("haproxy", command, &state)?;
     process.wait_until_listening(&network, address)?;
-    let rate = load(options, cpus, &site, address, by)?;
+    let rate = load(options, (&network, cpus), &site, address, by)?;
     process.stop()?;
     behind.into_iter().try_for_each(|server| server.process.stop())?;
     Ok(rate)
@@ -226,10 +230,16 @@ fn configuration(address: SocketAddr, behind: &[Behind], by: By) -> String {
     text
 }
 
-fn load(options: &Options, cpus: Cpus, site: &Site, address: SocketAddr, by: By) -> Result<f64> {
+fn load(
+    options: &Options,
+    (network, cpus): (&Network, Cpus),
+    site: &Site,
+    address: SocketAddr,
+    by: By,
+) -> Result<f64> {
     let (settles, lasts) = phases(options.size, by);
     let file = site.state_folder("load")?.join("record.json");
-    let mut command = Command::new(&options.vermeil);
+    let mut command = network.client_command(&options.vermeil, cpus.client);
     command.args(["load", "--cores"]).arg(format!("{0}-{0}", cpus.client)).args(["-c", CONNECTIONS]);
     command.args(["--warm-up", &format!("{}ms", settles.as_millis())]);
     command.args(["-d", &format!("{}ms", lasts.as_millis())]);

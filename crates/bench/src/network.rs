@@ -54,11 +54,22 @@ impl Network {
         }
     }
 
+    /// The address of the load's side.
+    fn client_ip(&self) -> IpAddr {
+        match self {
+            Self::Loopback => Ipv4Addr::LOCALHOST.into(),
+            Self::Veth(_) => VETH_CLIENT.into(),
+        }
+    }
+
     /// An address with a port nobody listens on at this moment.
     pub fn free_address(&self) -> Result<SocketAddr> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let port = port.map_err(Error::thing("find", "a free port"))?.port();
-        Ok(SocketAddr::new(self.server_ip(), port))
+        Ok(SocketAddr::new(self.server_ip(), free_port()?))
+    }
+
+    /// As [`free_address`](Self::free_address), on the load's side.
+    pub fn free_client_address(&self) -> Result<SocketAddr> {
+        Ok(SocketAddr::new(self.client_ip(), free_port()?))
     }
 
     /// A command that will run `program` on the server's side, pinned to `cpu`.
@@ -100,6 +111,11 @@ impl Network {
             Self::Veth(veth) => veth.client.enter(work),
         }
     }
+}
+
+fn free_port() -> Result<u16> {
+    let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    Ok(found.map_err(Error::thing("find", "a free port"))?.port())
 }
 
 /// Two namespaces of our own with a pair of virtual cards between them; removed when dropped.
