@@ -45,7 +45,7 @@ const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
 `balance roundrobin`, which stands in another network namespace, with the load; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
 the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
-answers, asked for twice a second. *Possible* is what both do alone, added, compared with twice the slow one. *Predicted* is what \
+answers, asked for twice a second. *Possible* is what the fast one does alone and the slow one by turns, where it has no time left, added, compared with by turns. *Predicted* is what \
 the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
 uses all; so the slow one's weight is *r* times less where the fast one is idle for 20 % · ln *r* / ln 20 of its time, 7 % for three. \
 It takes a request to cost a server the same however many wait, and whichever other servers HAProxy has. The first seconds, a minute by agents, in which weights settle, are not counted.";
@@ -247,9 +247,10 @@ fn load(
     Ok(crate::load::recorded(&mut command, &file)?.rate)
 }
 
-/// What both do, compared with both doing what the slow one can.
-fn together(fast: f64, slow: f64) -> f64 {
-    (fast + slow) / (2.0 * slow)
+/// What both do, compared with both doing what the slow one can. That is measured by turns, not alone: a cpu that is idle most of the time has
+/// forgotten more of what a server is about, and the slow one alone does a tenth less.
+fn together(fast: f64, turns: f64) -> f64 {
+    (fast + turns / 2.0) / turns
 }
 
 /// The part of its time that a server is idle whose weight is so many times that of another, which has no time left.
@@ -279,11 +280,12 @@ fn report(options: &Options, points: &Points) -> Report {
         share.filter(|share| share.is_finite()).map_or(String::new(), |share| format!("{share:.2}"))
     };
     for by in By::ALL {
-        let together = |idle: f64| together(rate(By::Fast) * (1.0 - idle), rate(By::Slow));
+        let (fast, turns) = (rate(By::Fast), rate(By::Turns));
+        let together = |idle: f64| together(fast * (1.0 - idle), turns);
         let (predicted, possible) = match by {
             By::Fast | By::Slow => (None, None),
             By::Turns => (Some(1.0), Some(1.0)),
-            By::Agents => (Some(together(idle(rate(By::Fast) / rate(By::Slow)))), Some(together(0.0))),
+            By::Agents => (Some(together(idle(2.0 * fast / turns))), Some(together(0.0))),
         };
         table.push([
             by.name().into(),
@@ -305,7 +307,7 @@ fn report(options: &Options, points: &Points) -> Report {
 mod tests {
     #[test]
     fn three_to_one_is_nearly_twice_as_much() {
-        assert_eq!(super::together(3.0, 1.0), 2.0);
+        assert_eq!(super::together(3.0, 2.0), 2.0);
         let idle = super::idle(3.0);
         assert!((0.07..0.08).contains(&idle), "{idle}");
         assert_eq!(super::idle(1.0), 0.0);
