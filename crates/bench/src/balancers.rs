@@ -43,7 +43,7 @@ const FILES: usize = 100;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** Two servers, the second held to a third of the first's cpu time, behind Debian's HAProxy with \
-`balance roundrobin`, which stands in another network namespace, with the load; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round. *By turns* both have \
+`balance roundrobin`, which stands in another network namespace, with the load; a closed loop asks for the listing of a folder of a hundred files through it. The first rows are what each does alone. *Of by turns* compares with that in the same round, and all that follows is of the same round too. *By turns* both have \
 the same weight, so together they do twice what the slow one can; *by agents* each has the part of its weight that `--agent` \
 answers, asked for twice a second. *Possible* is what the fast one does alone and the slow one by turns, where it has no time left, added, compared with by turns. *Predicted* is what \
 the rule for weights makes of it: a server asks for less the more of its time it uses beyond 80 %, and for the least, 5 %, where it \
@@ -122,11 +122,23 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Report> {
 
 /// What a round came to: rates, and each compared with that by turns of the same round.
 fn keep(rates: &[(By, f64)], points: &mut Points) {
-    let turns = rates.iter().find(|(by, _)| *by == By::Turns).map_or(0.0, |(_, rate)| *rate);
+    let rate_of = |wanted| {
+        let found = rates.iter().find(|(by, _)| *by == wanted);
+        found.map_or(f64::MIN_POSITIVE, |(_, rate)| rate.max(f64::MIN_POSITIVE))
+    };
+    let (fast, turns) = (rate_of(By::Fast), rate_of(By::Turns));
+    let predicted = together(fast * (1.0 - idle(2.0 * fast / turns)), turns);
     for &(by, rate) in rates {
-        let key = |metric, unit| Key { program: PROGRAM.into(), variant: by.name().into(), metric, unit };
-        points.push(key("per_s", "req/s"), rate);
-        points.push(key("of_turns", ""), rate / turns.max(f64::MIN_POSITIVE));
+        let mut push = |metric, unit, value| {
+            points.push(Key { program: PROGRAM.into(), variant: by.name().into(), metric, unit }, value);
+        };
+        push("per_s", "req/s", rate);
+        push("of_turns", "", rate / turns);
+        if by == By::Agents {
+            push("predicted", "", predicted);
+            push("of_predicted", "", rate / turns / predicted);
+            push("possible", "", together(fast, turns));
+        }
     }
 }
 
@@ -271,30 +283,31 @@ fn report(options: &Options, points: &Points) -> Report {
         ),
         ("rounds", options.rounds.to_string()),
     ];
-    let rate = |by: By| points.summary(PROGRAM, by.name(), "per_s").map_or(0.0, |rate| rate.median);
-    let mut table = Table::new(
-        1,
-        &["HAProxy goes", "requests per second", "spread", "of by turns", "spread", "predicted", "possible"],
-    );
-    let known = |share: Option<f64>| {
-        share.filter(|share| share.is_finite()).map_or(String::new(), |share| format!("{share:.2}"))
-    };
+    let heads = [
+        "HAProxy goes",
+        "requests per second",
+        "spread",
+        "of by turns",
+        "spread",
+        "predicted",
+        "of predicted",
+        "spread",
+        "possible",
+    ];
+    let mut table = Table::new(1, &heads);
     for by in By::ALL {
-        let (fast, turns) = (rate(By::Fast), rate(By::Turns));
-        let together = |idle: f64| together(fast * (1.0 - idle), turns);
-        let (predicted, possible) = match by {
-            By::Fast | By::Slow => (None, None),
-            By::Turns => (Some(1.0), Some(1.0)),
-            By::Agents => (Some(together(idle(2.0 * fast / turns))), Some(together(0.0))),
-        };
+        let median = |metric| points.median(PROGRAM, by.name(), metric);
+        let spread = |metric| points.spread(PROGRAM, by.name(), metric);
         table.push([
             by.name().into(),
-            points.median(PROGRAM, by.name(), "per_s"),
-            points.spread(PROGRAM, by.name(), "per_s"),
-            points.median(PROGRAM, by.name(), "of_turns"),
-            points.spread(PROGRAM, by.name(), "of_turns"),
-            known(predicted),
-            known(possible),
+            median("per_s"),
+            spread("per_s"),
+            median("of_turns"),
+            spread("of_turns"),
+            median("predicted"),
+            median("of_predicted"),
+            spread("of_predicted"),
+            median("possible"),
         ]);
     }
     Report::new("balancers", "two servers of unequal speed behind HAProxy", &options.repository, parameters)
