@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts the emulated machine in a network of its own and sends it requests whenever it says ASK. Arguments: kernel, initramfs,
-# the console's file.
+# the console's file. The kernel's own tests of its ciphers are left out: under emulation one can hang, and nothing here uses them.
 kernel=$1 initramfs=$2 console=$3
 ip link set lo up
 ip tuntap add dev tap0 mode tap multi_queue
@@ -24,7 +24,7 @@ qemu-system-x86_64 "$@" \
     -device pxb-pcie,id=far,bus_nr=64,numa_node=1,bus=pcie.0 -device pcie-root-port,id=rp1,bus=far,chassis=1 \
     -netdev tap,id=net,ifname=tap0,script=no,downscript=no,queues=4,vhost=off \
     -device virtio-net-pci,netdev=net,bus=rp1,mq=on,rss=on,hash=on,vectors=10 \
-    -kernel "$kernel" -initrd "$initramfs" -append "console=ttyS0 quiet panic=-1" \
+    -kernel "$kernel" -initrd "$initramfs" -append "console=ttyS0 quiet panic=-1 cryptomgr.notests" \
     -display none -monitor none -serial "file:$console" -no-reboot &
 machine=$!
 trap 'kill $machine $clients 2> /dev/null' EXIT
