@@ -243,7 +243,9 @@ pub(crate) fn resolved(
     head: Head,
     out: &mut Vec<u8>,
 ) -> Answer {
-    gateway::note_file();
+    if local.programs.is_some() {
+        gateway::note_file();
+    }
     match handle.outcome() {
         Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
         Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
