@@ -16,14 +16,14 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *Blocked* is how long the call takes that starts a program: for so long the thread that makes it does \
 nothing else. *To its end* is until the program's end is known; the program does nothing but end. *CPU* is the processor \
 time of the caller, of the spawner, and of the program until its end, for each start. *Stall* is how long, in µs, another \
-thread of the same process was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most in any round, of as many times for each way. \
+thread of the same process, which works during starts of their own, was kept from writing to its memory, asking for more, and opening a descriptor: one time in a thousand, and at most in any round, of as many times for each way. \
 What it waited for a cpu is not in it: that is the programs' doing, whoever starts them. Nor is *host's longest*, for how long the host \
 had taken the cpu away from the machine while the thread ran, which no way to start can help. *none* starts nothing, so its stall is the machine's. *Page tables* are those of the process that starts the \
 program; `fork` copies them, so it grows with memory and shrinks with the size of pages; `posix_spawn` and `vfork` borrow the memory, but copy the table of \
 descriptors; *bare* is `posix_spawn` by a process that holds nothing and does nothing else, the least that a start costs; the spawner is another process, small and with few descriptors, so its cost is the same throughout. \
 *several* are four at once instead of one after the other, as a server has them. *awake* are cpus that are not halted when they \
 have nothing to do: one after the other the caller and the spawner take turns, and waking a halted cpu of a virtual machine takes longer than most of a start; \
-*bare* needs that less often, so compare the two awake, or several at once. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
+*bare* needs that less often, so compare those awake, several at once, or *one_cpu*: all on one, where nobody is woken elsewhere and nothing but the work is left. *sandboxed* is the spawner with another user, its groups and a session of its own; limits and no new privileges are in both. What it \
 costs more is what the kernel's scheduling groups for sessions cost (`sched_autogroup_enabled`), if it makes them where this runs.
 
 *Dead after* is how long, from the moment a client closes its connection, the program that it asked for and that program's child both \

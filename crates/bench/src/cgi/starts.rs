@@ -83,7 +83,7 @@ fn holdings(size: Size) -> Vec<Holding> {
 }
 
 /// The ways to start, and how often each is tried: a fork of gigabytes takes a thousand times longer than the others.
-const WAYS: [&str; 12] = [
+const WAYS: [&str; 15] = [
     "none",
     "fork",
     "bare",
@@ -96,15 +96,18 @@ const WAYS: [&str; 12] = [
     "bare_awake",
     "spawner_awake",
     "sandboxed_awake",
+    "bare_one_cpu",
+    "spawner_one_cpu",
+    "sandboxed_one_cpu",
 ];
 
-fn starts(size: Size, holding: Holding) -> [usize; 12] {
+fn starts(size: Size, holding: Holding) -> [usize; WAYS.len()] {
     let fork = match size {
-        Size::Smoke => return [3; 12],
+        Size::Smoke => return [3; WAYS.len()],
         Size::Full if holding.pages == Pages::Small && holding.mb >= 1024 => 20_000 / holding.mb.max(1000),
         Size::Full => 200,
     };
-    let mut starts = [300; 12];
+    let mut starts = [300; WAYS.len()];
     starts[1] = fork;
     starts
 }

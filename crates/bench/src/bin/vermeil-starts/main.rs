@@ -1,13 +1,14 @@
 //! What starting one program costs a process that holds much memory and many descriptors, by each way to start one.
 //!
 //! The spawner is started first, as a server does it, and a process that holds nothing and starts programs by itself; then memory is filled and descriptors are opened. Each way starts
-//! the program many times, one after the other, and waits for its end. Beside it another thread works on the same
-//! memory, and notes how long it was kept from that, as often for each way. One line of JSON per way. Leaves out which machines and sizes
+//! the program many times, one after the other, and waits for its end. Then it does so again while another thread works on the
+//! same memory, and notes how long it was kept from that, as often for each way. One line of JSON per way. Leaves out which machines and sizes
 //! that is tried on (`cgi/starts.rs`). The ways take turns, so that what else the machine does meanwhile falls on all of them.
 
 mod awake;
 mod bare;
 mod memory;
+mod one_cpu;
 mod stall;
 mod ways;
 
@@ -131,17 +132,15 @@ impl Measured {
 
     fn turn(&mut self, starts: usize, ways: &mut Ways, watch: &Watch) -> io::Result<()> {
         ways.starts(self.way, WARM_UPS)?;
-        watch.reset();
-        let (mut count, mut cpu) = (0, Duration::ZERO);
-        while count < starts || !watch.has(NOTED) {
-            let (started, took) = ways.starts(self.way, starts)?;
-            count += started.len();
-            cpu += took;
-            self.starts.extend(started);
-        }
-        self.pieces.extend(watch.take(NOTED));
+        let (started, cpu) = ways.starts(self.way, starts)?;
+        self.cpu_us.push(cpu.as_secs_f64() * 1e6 / started.len() as f64);
+        self.starts.extend(started);
         self.page_tables_kb = ways.page_tables_kb(self.way)?;
-        self.cpu_us.push(cpu.as_secs_f64() * 1e6 / count as f64);
+        watch.begin();
+        while !watch.has(NOTED) {
+            ways.starts(self.way, starts)?;
+        }
+        self.pieces.extend(watch.end(NOTED));
         Ok(())
     }
 

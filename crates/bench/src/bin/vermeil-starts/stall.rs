@@ -47,6 +47,7 @@ pub(crate) struct Piece {
 #[derive(Default)]
 struct Shared {
     samples: Mutex<Vec<Piece>>,
+    works: AtomicBool,
     ends: AtomicBool,
 }
 
@@ -71,9 +72,10 @@ impl Watch {
         Ok(Self { shared, thread })
     }
 
-    /// Forgets what was noted.
-    pub(crate) fn reset(&self) {
-        self.shared.samples().clear();
+    /// The thread works from now on.
+    pub(crate) fn begin(&self) {
+        self.shared.works.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
     }
 
     /// Whether `count` pieces of work were done since.
@@ -81,8 +83,9 @@ impl Watch {
         self.shared.samples().len() >= count || self.thread.is_finished()
     }
 
-    /// The first `count` of them.
-    pub(crate) fn take(&self, count: usize) -> Vec<Piece> {
+    /// The thread works no longer; gives the first `count` pieces of what it did.
+    pub(crate) fn end(&self, count: usize) -> Vec<Piece> {
+        self.shared.works.store(false, Ordering::Relaxed);
         let mut samples = std::mem::take(&mut *self.shared.samples());
         samples.truncate(count);
         samples
@@ -94,6 +97,7 @@ impl Watch {
     /// It could not work.
     pub(crate) fn stop(self) -> io::Result<()> {
         self.shared.ends.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
         self.thread.join().expect("it does not panic")
     }
 }
@@ -102,6 +106,10 @@ fn work(shared: &Shared, memory: &ManuallyDrop<Memory>) -> io::Result<()> {
     let (schedstat, null) = (File::open(SCHEDSTAT)?, File::open("/dev/null")?);
     let mut place: usize = 1;
     while !shared.ends.load(Ordering::Relaxed) {
+        if !shared.works.load(Ordering::Relaxed) {
+            thread::park();
+            continue;
+        }
         // A walk through all pages in no order that a cache would like.
         place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let before = Account::begin(&schedstat)?;

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_bench::rusage;
 use vermeil_spawn::{Channel, Event, Identity, Keeper, Profile, ProfileId, Program, Request, Stdio};
 
-use crate::{awake, bare::Bare, timed};
+use crate::{awake, bare::Bare, one_cpu::OneCpu, timed};
 
 /// Bytes of the stack of a child that borrows our memory.
 const STACK_BYTES: usize = 64 << 10;
@@ -59,23 +59,47 @@ pub(crate) enum Way {
     SpawnerAwake,
     /// As `Sandboxed`, with cpus that are never halted.
     SandboxedAwake,
+    /// As `Bare`, on one cpu.
+    BareOneCpu,
+    /// As `Spawner`, all on one cpu.
+    SpawnerOneCpu,
+    /// As `Sandboxed`, all on one cpu.
+    SandboxedOneCpu,
 }
 
 impl Way {
     /// Whether it can be tried here.
     pub(crate) fn is_possible(self) -> bool {
-        self.asleep().is_none() || awake::hold().is_ok()
+        self.cpus() != Cpus::Awake || awake::hold().is_ok()
     }
 
-    /// The same on cpus that may be halted; nothing if this is that.
-    fn asleep(self) -> Option<Self> {
+    fn cpus(self) -> Cpus {
         match self {
-            Self::BareAwake => Some(Self::Bare),
-            Self::SpawnerAwake => Some(Self::Spawner),
-            Self::SandboxedAwake => Some(Self::Sandboxed),
-            _ => None,
+            Self::BareAwake | Self::SpawnerAwake | Self::SandboxedAwake => Cpus::Awake,
+            Self::BareOneCpu | Self::SpawnerOneCpu | Self::SandboxedOneCpu => Cpus::One,
+            _ => Cpus::AsTheyAre,
         }
     }
+
+    /// The same on cpus as they are.
+    fn plain(self) -> Self {
+        match self {
+            Self::BareAwake | Self::BareOneCpu => Self::Bare,
+            Self::SpawnerAwake | Self::SpawnerOneCpu => Self::Spawner,
+            Self::SandboxedAwake | Self::SandboxedOneCpu => Self::Sandboxed,
+            plain => plain,
+        }
+    }
+}
+
+/// The cpus that programs are started on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cpus {
+    AsTheyAre,
+    /// Never halted.
+    Awake,
+    /// One for all that takes part.
+    One,
 }
 
 /// One start.
@@ -139,7 +163,7 @@ impl Ways {
 
     /// Kilobytes of page tables of the process that starts the program.
     pub(crate) fn page_tables_kb(&self, way: Way) -> io::Result<u64> {
-        let pid = match way.asleep().unwrap_or(way) {
+        let pid = match way.plain() {
             Way::Bare | Way::BareSeveral => self.bare.pid(),
             Way::Spawner | Way::SpawnerSeveral | Way::Sandboxed => self.spawner_pid,
             _ => std::process::id(),
@@ -153,9 +177,16 @@ impl Ways {
 
     /// Starts the program `count` times; the starts, and the processor time they took in all.
     pub(crate) fn starts(&mut self, way: Way, count: usize) -> io::Result<(Vec<Start>, Duration)> {
-        if let Some(way) = way.asleep() {
-            let _awake = awake::hold()?;
-            return self.starts(way, count);
+        match way.cpus() {
+            Cpus::AsTheyAre => {}
+            Cpus::Awake => {
+                let _awake = awake::hold()?;
+                return self.starts(way.plain(), count);
+            }
+            Cpus::One => {
+                let _one_cpu = OneCpu::hold([self.bare.pid(), self.spawner_pid])?;
+                return self.starts(way.plain(), count);
+            }
         }
         let (profile, at_once) = match way {
             Way::None => return Ok((pass_time(count), Duration::ZERO)),
