@@ -19,7 +19,7 @@ use clap::{Arg, ArgAction, Args, Command, Id, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use std::path::PathBuf;
-use vermeil_server::config::{self, Surroundings};
+use vermeil_server::config::{self, Given, Surroundings};
 use vermeil_server::control::ControlTarget;
 use vermeil_server::log::LogTarget;
 use vermeil_server::supervise::{Assigned, Program, supervise};
@@ -270,7 +270,10 @@ impl ServeArgs {
     }
 
     fn options_assigned(self, assigned: &Assigned) -> Result<ServeOptions, UsageError> {
-        let around = Surroundings { assigned: Some(assigned.instance().clone()), ..Surroundings::here()? };
+        let around = Surroundings {
+            given: Given::Instances(vec![assigned.instance().clone()]),
+            ..Surroundings::here()?
+        };
         match (&self.config, assigned.text()) {
             (Some(file), Some(text)) => Ok(config::take(file, text, &around)?),
             _ => self.resolve(&around),

@@ -20,9 +20,6 @@ use rustix::time::{ClockId, clock_gettime};
 /// Other cores that a core's connections may go to, nearest first, at most.
 pub const NEAR_MAX: usize = 8;
 
-/// The weight of a core as fast as the fastest.
-pub const WEIGHT_ONE: u64 = 1024;
-
 /// What one core shows: two cache lines, which x86 fetches together.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
@@ -30,14 +27,13 @@ pub struct CoreBoard {
     busy_since_ns: AtomicU64,
     pending_ns: AtomicU64,
     looks: AtomicU64,
-    weight_1024: AtomicU64,
     elsewhere: AtomicU64,
     sent_away: AtomicU64,
     near_count: AtomicU32,
     near: [AtomicU32; NEAR_MAX],
     unused_half: AtomicU32,
     looked_ns: AtomicU64,
-    unused: [AtomicU32; 8],
+    unused: [AtomicU32; 10],
 }
 
 /// The boards of all cores.
@@ -164,14 +160,13 @@ impl CoreBoard {
         self.pending_ns.load(Ordering::Relaxed)
     }
 
-    /// Where connections for this core may go when it has too much to do, nearest first; and how much longer than on the
-    /// fastest core its work takes, in parts of [`WEIGHT_ONE`]. Beyond [`NEAR_MAX`] nobody is taken note of.
-    pub fn describe(&self, near: &[u32], weight_1024: u64) {
+    /// Where connections for this core may go when it has too much to do, nearest first. Beyond [`NEAR_MAX`] nobody is
+    /// taken note of.
+    pub fn describe(&self, near: &[u32]) {
         for (word, &core) in self.near.iter().zip(near) {
             word.store(core, Ordering::Relaxed);
         }
         self.near_count.store(near.len().min(NEAR_MAX) as u32, Ordering::Relaxed);
-        self.weight_1024.store(weight_1024, Ordering::Relaxed);
     }
 
     /// Connections for this core that the kernel program gave to others, since the start.
@@ -207,7 +202,7 @@ mod tests {
         file.set_len(3 * size_of::<CoreBoard>() as u64).unwrap();
         let (one, other) = (Board::mapped(&file, 3).unwrap(), Board::mapped(&file, 3).unwrap());
         one.core(2).begin_work(5, 6);
-        one.core(2).describe(&[0, 1], WEIGHT_ONE);
+        one.core(2).describe(&[0, 1]);
         assert_eq!((other.len(), other.core(2).busy_ns(7), other.core(2).pending_ns()), (3, Some(2), 6));
         assert_eq!(other.core(1).busy_ns(7), None);
         drop(one);
@@ -220,8 +215,8 @@ mod tests {
     /// As `struct core` of the program has it.
     #[test]
     fn the_words_stand_where_the_program_looks() {
-        assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 48);
-        assert_eq!(std::mem::offset_of!(CoreBoard, looked_ns), 88);
+        assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 40);
+        assert_eq!(std::mem::offset_of!(CoreBoard, looked_ns), 80);
     }
 
     #[test]

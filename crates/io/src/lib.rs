@@ -42,7 +42,7 @@ mod slots;
 mod socket;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
-pub use board::{Board, CoreBoard, NEAR_MAX, WEIGHT_ONE, monotonic_ns};
+pub use board::{Board, CoreBoard, NEAR_MAX, monotonic_ns};
 pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};

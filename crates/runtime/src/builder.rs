@@ -46,10 +46,21 @@ impl Default for Limits {
     }
 }
 
+/// What becomes of a core whose cpu is not to be had: offline, or out of the cpuset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pinning {
+    /// The runtime does not start.
+    #[default]
+    Required,
+    /// It runs where its thread may, and can be pinned later by itself.
+    WherePossible,
+}
+
 /// Describes a runtime before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     cpus: Option<Vec<usize>>,
+    pinning: Pinning,
     io: DriverOptions,
     policy: Policy,
     layout: Option<Layout>,
@@ -79,6 +90,12 @@ impl Builder {
     /// The cpus to run on, one core each, in this order. Default: every cpu this process may use.
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.cpus = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// What becomes of a core whose cpu is not to be had. Default: the runtime does not start.
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.pinning = pinning;
         self
     }
 
@@ -172,9 +189,10 @@ impl Builder {
         for (index, &cpu) in cpus.iter().enumerate() {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
+            let pin = (cpu, self.pinning);
             let thread = std::thread::Builder::new()
                 .name(format!("vermeil-{}", index.0))
-                .spawn(move || start(index, cpu, shared, &options, epoch, started));
+                .spawn(move || start(index, pin, shared, &options, epoch, started));
             match thread {
                 Ok(thread) => runtime.threads.push(thread),
                 Err(source) => {
@@ -214,14 +232,22 @@ fn layout_of(cpus: &[usize]) -> Layout {
 /// A core's thread, from its start to its end. `started` is told how the start went and let go of then.
 fn start(
     index: CoreIndex,
-    cpu: usize,
+    pin: (usize, Pinning),
     shared: Arc<Shared>,
     options: &DriverOptions,
     epoch: Instant,
     started: Sender<Result<(), StartError>>,
 ) {
-    let driver = pin_current_thread(cpu)
-        .map_err(|source| StartError::Pin { core: index.0, cpu, source })
+    let pinned = match pin {
+        (cpu, Pinning::Required) => {
+            pin_current_thread(cpu).map_err(|source| StartError::Pin { core: index.0, cpu, source })
+        }
+        (cpu, Pinning::WherePossible) => {
+            let _runs_elsewhere = pin_current_thread(cpu);
+            Ok(())
+        }
+    };
+    let driver = pinned
         .and_then(|()| Driver::new(options).map_err(|source| StartError::Driver { core: index.0, source }));
     let driver = match driver {
         Ok(driver) => driver,

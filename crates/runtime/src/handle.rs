@@ -46,4 +46,12 @@ impl Handle {
     pub fn cores(&self) -> impl ExactSizeIterator<Item = CoreIndex> + use<> {
         self.shared.indices()
     }
+
+    /// The cpu that a core is pinned to, or would be, by [`Pinning`](crate::Pinning).
+    ///
+    /// # Panics
+    /// When there is no such core.
+    pub fn cpu(&self, core: CoreIndex) -> usize {
+        self.shared.core(core.0).cpu
+    }
 }

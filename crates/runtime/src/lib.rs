@@ -83,7 +83,7 @@ mod when;
 mod tests;
 
 pub use blocking::blocking;
-pub use builder::{Builder, Limits};
+pub use builder::{Builder, Limits, Pinning};
 pub use color::Color;
 pub use core::{core_index, now_ms};
 pub use error::{BlockingFull, Full, OffCore, StartError, TaskError};
@@ -100,8 +100,8 @@ pub use time::{Sleep, Timeout, sleep};
 pub use times::{Histogram, ObservedTimes};
 
 pub use vermeil_io::{
-    Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, NEAR_MAX, WEIGHT_ONE,
-    listen, monotonic_ns,
+    Board, ConnectOptions, CoreBoard, DriverOptions, IoChoice, ListenOptions, More, NEAR_MAX, listen,
+    monotonic_ns,
 };
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{

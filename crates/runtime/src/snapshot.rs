@@ -114,7 +114,7 @@ pub struct Snapshot {
 /// One core's counters. Counts are since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreSnapshot {
-    /// Cpu the core is pinned to.
+    /// Cpu the core is pinned to, or would be.
     pub cpu: usize,
     /// The driver's description of itself.
     pub io: String,

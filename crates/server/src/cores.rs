@@ -28,6 +28,7 @@ use std::{
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
 use vermeil_io::{begin_no_more, limit_queue};
 use vermeil_spawn::Channel;
+use vermeil_topology::CpuId;
 
 /// How long a connection without a request is kept at the end, for a request that is on its way. Guess: a round trip
 /// across an ocean, twice.
@@ -141,7 +142,7 @@ fn open_core(handle: &Handle, core: CoreIndex, sockets: Sockets, changes: Option
     if let Some(changes) = changes {
         background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
     }
-    background.push(handle.spawn_on(&handle.color_on(core), tick(core)));
+    background.push(handle.spawn_on(&handle.color_on(core), tick(core, handle.cpu(core))));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
     background.push(handle.spawn_on(&handle.color_on(core), judge(core)));
     if let Some(readiness) = local::with(|local| {
@@ -177,11 +178,11 @@ async fn take_changes(changes: Source) {
     }
 }
 
-async fn tick(core: CoreIndex) {
-    let mut whereabouts = Whereabouts::here(core.0);
+async fn tick(core: CoreIndex, cpu: usize) {
+    let mut whereabouts = Whereabouts::here(core.0, CpuId(cpu as u32));
     loop {
-        sleep(TICK).await;
         whereabouts.look();
+        sleep(TICK).await;
         local::with(|local| {
             local.hosts.tick();
             local.cache.tick();

@@ -5,6 +5,7 @@ use crate::{
     balancers::BalancerOptions,
     busy_poll::BusyPoll,
     cgi::CgiOptions,
+    config::Placement,
     control::ControlTarget,
     files::StoreOptions,
     gateway::GatewayOptions,
@@ -46,6 +47,8 @@ pub struct ServeOptions {
     pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.
     pub listen: Vec<SocketAddr>,
+    /// Which cores and instances were asked for.
+    pub placement: Placement,
     /// Cpus to run on, one core each, at least one.
     pub cpus: Vec<CpuId>,
     /// The instances, at least one; together they have the cpus, in this order.

@@ -216,7 +216,7 @@ impl Running {
         if present.is_handing_over {
             return Err(ReloadError::HandingOver);
         }
-        let options = config::load(&file, &Surroundings::here()?)?;
+        let options = config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
         let old = &present.options;
         let added = listen_on_added(&old.listen, &options, &old.cpus, &present.server.balancing)?;
         let prepared = self.prepare(&present, options, added)?;
@@ -417,6 +417,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("cgi", old.cgi != new.cgi && new.hosts.have_cgi()),
     ];
     new.control.clone_from(&old.control);
+    new.placement.clone_from(&old.placement);
     new.cpus.clone_from(&old.cpus);
     new.instances.clone_from(&old.instances);
     new.user.clone_from(&old.user);

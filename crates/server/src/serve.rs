@@ -44,7 +44,7 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use vermeil::{Board, DriverOptions, Runtime, StartError};
+use vermeil::{Board, DriverOptions, Pinning, Runtime, StartError};
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
 
@@ -371,7 +371,7 @@ impl About {
             say(format_args!("memory: {memory}"));
         }
         say(format_args!("sandbox: {sandbox}"));
-        say(format_args!("balance: {}", running.server().balancing.line));
+        say(format_args!("balance: {}", running.server().balancing.describe(cpus.len())));
         if let Some(busy_poll) = busy_poll {
             say(format_args!("busy polling: {busy_poll}"));
         }
@@ -387,7 +387,7 @@ fn launch(
 ) -> Result<(Runtime, String), ServeError> {
     let io = DriverOptions { choice: options.io, ..DriverOptions::default() };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
-    let mut builder = Runtime::builder().cpus(cpus).io(io);
+    let mut builder = Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io);
     if let Some(board) = board {
         builder = builder.board(board);
     }

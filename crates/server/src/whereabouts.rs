@@ -19,9 +19,10 @@ pub(crate) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Of the calling thread, which is this core. What it is not bound to cannot be taken from it.
-    pub(crate) fn here(core: u32) -> Self {
-        let cpu = (current_affinity().len() == 1).then(|| Place::of(cpus()));
+    /// Of the calling thread, which is this core, at home on that cpu, also if that was taken away before. Memory that it is
+    /// not bound to cannot be taken from it.
+    pub(crate) fn here(core: u32, cpu: CpuId) -> Self {
+        let cpu = Some(Place::of(vec![cpu.0]));
         let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(Place::of);
         Self { core, cpu, memory }
     }

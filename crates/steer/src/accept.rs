@@ -324,7 +324,7 @@ mod tests {
 
     /// Has a core of four show the work it has, and when it looked at its sockets last; two cores are near: 3, then 1.
     fn show(steering: &AcceptSteering, core: u32, [pending_ns, looked_ns]: [u64; 2]) {
-        // The words of `struct core`: busy since, pending, looks, weight, elsewhere, sent away, near (count, then cores).
+        // The words of `struct core`: busy since, pending, looks, elsewhere, sent away, near (count, then cores).
         let mut words = [0u64; CORE_BYTES as usize / 8];
         let so_far = &mut [0; CORE_BYTES as usize];
         bpf::lookup(steering.boards(), core, so_far).unwrap();
@@ -332,10 +332,9 @@ mod tests {
             *word = u64::from_ne_bytes(bytes.try_into().unwrap());
         }
         words[1] = pending_ns;
-        words[3] = 1024;
-        words[6] = 2 | 3 << 32;
-        words[7] = 1;
-        words[11] = looked_ns;
+        words[5] = 2 | 3 << 32;
+        words[6] = 1;
+        words[10] = looked_ns;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bpf::update(steering.boards(), core, &bytes).unwrap();
     }

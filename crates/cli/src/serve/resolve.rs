@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use vermeil_http::Limits;
 use vermeil_server::balance::Balance;
 use vermeil_server::balancers::{BalancerOptions, LoadReport};
-use vermeil_server::config::Surroundings;
+use vermeil_server::config::{Placement, Surroundings};
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::php::PoolsOptions;
@@ -23,7 +23,8 @@ impl ServeArgs {
     /// A name without address, cpus that this process may not use, bounds that contradict each other.
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
-        let instances = around.instances(&self.cores, self.instances)?;
+        let placement = Placement { cores: self.cores.clone(), instances: self.instances };
+        let instances = around.instances(&placement)?;
         if self.trace.is_some() && instances.len() > 1 {
             return Err(UsageError::TraceOfSeveral { instances: instances.len() });
         }
@@ -45,6 +46,7 @@ impl ServeArgs {
             cgi: self.cgi.options()?,
             cpus,
             instances,
+            placement,
             file: None,
             trace: self.trace.clone(),
             take_over: TakeOver::Never,

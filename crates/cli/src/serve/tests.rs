@@ -28,7 +28,13 @@ fn surroundings() -> Surroundings {
         "empty" => Ok(Vec::new()),
         _ => Err(io::Error::other("no such name")),
     };
-    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up, assigned: None }
+    Surroundings {
+        allowed: Allowed::everything(&machine),
+        machine,
+        has_ipv6: true,
+        look_up,
+        given: Given::Nothing,
+    }
 }
 
 fn addr(text: &str) -> SocketAddr {

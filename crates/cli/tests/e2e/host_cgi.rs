@@ -13,6 +13,7 @@ on_both! {
     programs_are_born_in_the_cgroup_of_their_host,
     programs_reach_what_their_host_lets_them,
     a_reload_changes_what_programs_run_as_and_within,
+    programs_of_instances_follow_a_reload,
 }
 
 /// Where version 2 of cgroups is, alone or beside version 1.
@@ -220,6 +221,14 @@ fn programs_reach_what_their_host_lets_them(io: Io) {
 }
 
 /// Bounds, folder, user and a host that was not there: each counts from the reload on, and what was wrong never does.
+/// Writes the configuration and has the server take it; waits until it has said `words` once more.
+fn reload(server: &Server, site: &Site, io: Io, text: &str, words: &str) {
+    let before = server.stderr().matches(words).count();
+    site.configure(io, text);
+    server.signal(Signal::HUP);
+    until("it has answered the signal", || (server.stderr().matches(words).count() > before).then_some(()));
+}
+
 fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
     let site = site();
     script(&site, "show", "ulimit -n; id -un");
@@ -231,14 +240,7 @@ fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
     mode(&program, 0o755);
     let is_root = geteuid().is_root();
     let who = |server: &Server| of(server, "a", "show").lines().last().unwrap_or_default().to_owned();
-    let reload = |server: &Server, text: &str, words: &str| {
-        let before = server.stderr().matches(words).count();
-        site.configure(io, text);
-        server.signal(Signal::HUP);
-        until("it has answered the signal", || {
-            (server.stderr().matches(words).count() > before).then_some(())
-        });
-    };
+    let reload = |server: &Server, text: &str, words: &str| reload(server, &site, io, text, words);
 
     let server = serve(io, &site, &["cgi = { descriptors = 70 }"]);
     let first = of(&server, "a", "show");
@@ -265,5 +267,24 @@ fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
 
     reload(&server, &configuration(&["cgi = { descriptors = 70 }"]), "vermeil: reloaded: ");
     assert_eq!(of(&server, "a", "show"), first, "as it was");
+    server.stops_clean();
+}
+
+/// The keeper of an instance may run on that instance's cpus alone, and reads a configuration that names them all.
+fn programs_of_instances_follow_a_reload(io: Io) {
+    let site = site();
+    script(&site, "who", "echo $WHO");
+    let cpus: Vec<String> = vermeil_io::current_affinity().iter().map(ToString::to_string).collect();
+    let text = |who: &str| {
+        let hosts = configuration(&[&format!("cgi = {{ environment = [\"WHO={who}\"] }}")]);
+        format!("instances = 2\nbalance = \"hash\"\ncores = \"{}\"\n{hosts}", cpus.join(","))
+    };
+    let server = Server::configured(io, &site, &text("first"));
+    assert_eq!(of(&server, "a", "who"), "first\n");
+    reload(&server, &site, io, &text("second"), "vermeil: reloaded: ");
+    // Which instance is asked, the kernel's hash decides.
+    for _ in 0..20 {
+        assert_eq!(of(&server, "a", "who"), "second\n");
+    }
     server.stops_clean();
 }

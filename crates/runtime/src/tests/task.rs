@@ -2,8 +2,8 @@
 
 use super::{PATIENCE, eventually, runtime};
 use crate::{
-    Colored, CoreIndex, Handler, Limits, Policy, Runtime, TaskError, blocking, core_index, sleep, yield_now,
-    yield_turn,
+    Colored, CoreIndex, Handler, Limits, Pinning, Policy, Runtime, StartError, TaskError, blocking,
+    core_index, sleep, yield_now, yield_turn,
 };
 use std::{
     future::pending,
@@ -319,4 +319,19 @@ fn a_result_is_not_kept_by_a_waker() {
     drop(task);
     eventually("only the test has it", || Arc::strong_count(&witness) == 1);
     runtime.shutdown(PATIENCE);
+}
+
+/// No machine has that many cpus.
+const NOWHERE: usize = 100_000;
+
+#[test]
+fn a_core_whose_cpu_is_gone_runs_where_it_may_if_that_is_asked_for() {
+    let builder = || Runtime::builder().cpus([NOWHERE]);
+    assert!(matches!(builder().build(), Err(StartError::Pin { core: 0, cpu: NOWHERE, .. })));
+    let runtime = builder().pinning(Pinning::WherePossible).build().expect("it starts");
+    let handle = runtime.handle();
+    let core = handle.cores().next().expect("one core");
+    assert_eq!(handle.cpu(core), NOWHERE);
+    let ran = handle.spawn_on(&handle.color_on(core), async { vermeil_io::current_affinity().len() });
+    assert!(ran.wait().expect("it runs") > 0);
 }

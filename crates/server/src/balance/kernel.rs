@@ -1,12 +1,12 @@
 //! The program in the kernel that chooses the core of a new connection, and the boards that it reads.
 //!
-//! Owns what the program has to know of the machine: which core a cpu's connections are for, where they may go instead,
-//! how fast cores are. Leaves out the program and its loading (`vermeil-steer`).
+//! Owns what the program has to know of the machine: which core a cpu's connections are for, where they may go instead.
+//! How fast cores are is in the times that they measure. Leaves out the program and its loading (`vermeil-steer`).
 
 use std::{path::Path, sync::Arc};
-use vermeil::{Board, NEAR_MAX, WEIGHT_ONE};
+use vermeil::{Board, NEAR_MAX};
 use vermeil_steer::{AcceptSteering, Mode, homes, near};
-use vermeil_topology::{CAPACITY_MAX, CpuId, Machine, sysfs};
+use vermeil_topology::{CpuId, sysfs};
 
 /// The kernel chooses.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl KernelChoice {
         let board = Board::mapped(steering.boards(), cpus.len())
             .map_err(|error| format!("the kernel's map cannot be shared: {error}"))?;
         for (core, near) in near(&machine, cpus, NEAR_MAX).iter().enumerate() {
-            board.core(core).describe(near, weight(&machine, cpus[core]));
+            board.core(core).describe(near);
         }
         Ok(Self { steering, board: Arc::new(board) })
     }
@@ -38,25 +38,11 @@ pub(super) fn sent_away(board: &Board) -> String {
     format!(", {sent} sent elsewhere by the kernel")
 }
 
-/// How much longer than on the fastest core work takes. What a node's memory adds is in the times that cores measure.
-fn weight(machine: &Machine, cpu: CpuId) -> u64 {
-    let core = machine.cores().iter().find(|core| core.cpus.contains(cpu));
-    let capacity = core.map_or(CAPACITY_MAX, |core| core.capacity.max(1));
-    WEIGHT_ONE * u64::from(CAPACITY_MAX) / u64::from(capacity)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn boards_are_the_size_the_program_expects() {
         assert_eq!(size_of::<vermeil::CoreBoard>(), vermeil_steer::CORE_BYTES as usize);
-    }
-
-    #[test]
-    fn a_core_as_fast_as_the_fastest_weighs_one() {
-        let machine = vermeil_topology::synthetic::parse("core:2 pu:1").unwrap();
-        assert_eq!(weight(&machine, CpuId(1)), WEIGHT_ONE);
     }
 }

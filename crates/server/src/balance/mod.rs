@@ -120,7 +120,7 @@ pub(crate) type Shelf = vermeil_io::Shelf<u32>;
 pub(crate) struct Balancing {
     pub(crate) steering: Steering,
     /// For people: what was chosen and why.
-    pub(crate) line: String,
+    line: String,
     /// The program in the kernel, in the process that owns the sockets.
     chooser: Option<AcceptSteering>,
     /// What the program looks at.
@@ -195,15 +195,15 @@ impl Balancing {
         neighbours: Neighbours,
         line: String,
     ) -> Self {
-        let (watched, rule) = match neighbours {
-            Neighbours::Watch => (neighbours_on(cpus), verdict::describe()),
-            Neighbours::LookAway => (vec![Vec::new(); cpus.len()], "nobody watches".to_owned()),
+        let watched = match neighbours {
+            Neighbours::Watch => neighbours_on(cpus),
+            Neighbours::LookAway => vec![Vec::new(); cpus.len()],
         };
         let (chooser, board) =
             kernel.map_or((None, None), |KernelChoice { steering, board }| (Some(steering), Some(board)));
         Self {
             steering,
-            line: format!("{line}; {rule}"),
+            line,
             chooser,
             board,
             neighbours,
@@ -211,6 +211,16 @@ impl Balancing {
             shelves: OnceLock::new(),
             counters: Counters::new(cpus.len()),
         }
+    }
+
+    /// For people: what was chosen and why, and what becomes of a stuck core where so many are together in a process.
+    pub(crate) fn describe(&self, together: usize) -> String {
+        let rule = match self.neighbours {
+            Neighbours::LookAway => "nobody watches".to_owned(),
+            Neighbours::Watch if together < 2 => "no core has a neighbour in its process".to_owned(),
+            Neighbours::Watch => verdict::describe(),
+        };
+        format!("{}; {rule}", self.line)
     }
 
     /// What is left to do for one of several instances on its own cores: their sockets were opened elsewhere. `board` is its
@@ -353,7 +363,7 @@ mod tests {
     fn what_needs_a_right_falls_back_in_words() {
         let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);
         match asked.chooser {
-            Some(_) => assert_eq!(asked.line, "round-robin, as asked for; nobody watches"),
+            Some(_) => assert_eq!(asked.describe(2), "round-robin, as asked for; nobody watches"),
             None => assert!(
                 asked.line.starts_with("local, not round-robin as asked for: the kernel"),
                 "{}",
@@ -361,6 +371,7 @@ mod tests {
             ),
         }
         let auto = Balancing::choose(Balance::Auto, &[CpuId(0)]);
-        assert!(auto.line.contains("relieved"), "{}", auto.line);
+        assert!(auto.describe(2).contains("relieved"), "{}", auto.line);
+        assert!(auto.describe(1).ends_with("; no core has a neighbour in its process"), "{}", auto.line);
     }
 }

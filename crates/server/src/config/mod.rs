@@ -23,7 +23,7 @@ mod tests;
 
 pub use plan::Plan;
 pub use report::ConfigError;
-pub use surroundings::{AddressError, Surroundings};
+pub use surroundings::{AddressError, Given, Placement, Surroundings};
 
 use crate::{ServeOptions, paths};
 use keys::{Document, HostTable};

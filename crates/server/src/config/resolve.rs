@@ -8,7 +8,7 @@ use super::{
     programs,
     read::At,
     report::Problem,
-    surroundings::Surroundings,
+    surroundings::{Placement, Surroundings},
     values::{Listen, Size, Span},
 };
 use crate::{
@@ -46,7 +46,8 @@ pub(super) fn resolve(
 ) -> Option<ServeOptions> {
     let mut found = Problems::default();
     let listen = listen(&document, around, &mut found);
-    let instances = instances(&document, around, &mut found);
+    let placement = Placement { cores: document.cores.value.clone(), instances: document.instances };
+    let instances = instances(&document, &placement, around, &mut found);
     let cpus = cpus_of(&instances);
     refuse_contradictions(&document, &mut found);
     let folder = hosts.folder;
@@ -79,6 +80,7 @@ pub(super) fn resolve(
     }
     Some(ServeOptions {
         cgi,
+        placement,
         user,
         file: None,
         trace: None,
@@ -153,14 +155,18 @@ fn agent(document: &Document, around: &Surroundings, problems: &mut Problems) ->
     addrs
 }
 
-fn instances(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<Instance> {
-    let cores = &document.cores;
-    around.instances(&cores.value, document.instances).unwrap_or_else(|error| {
+fn instances(
+    document: &Document,
+    placement: &Placement,
+    around: &Surroundings,
+    problems: &mut Problems,
+) -> Vec<Instance> {
+    around.instances(placement).unwrap_or_else(|error| {
         let what = match error {
             vermeil_topology::Error::Cores { problem, .. } => problem,
             other => other.to_string(),
         };
-        problems.push(&cores.at, "cores", what);
+        problems.push(&document.cores.at, "cores", what);
         Vec::new()
     })
 }

@@ -1,6 +1,7 @@
 //! What a command line or a configuration is resolved against: this machine, or one that a test invents.
 
 use super::values::Listen;
+use crate::options::ServeOptions;
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
@@ -21,8 +22,28 @@ pub struct Surroundings {
     pub has_ipv6: bool,
     /// Gives the addresses of a name, each with the port.
     pub look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
-    /// What this process is, if it is one of several instances: others have chosen its cpus.
-    pub assigned: Option<Instance>,
+    /// What is known already of cores and instances.
+    pub given: Given,
+}
+
+/// Which cores and instances were asked for, whatever that came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// On which cpus.
+    pub cores: CoreSelection,
+    /// Into how many instances they are divided.
+    pub instances: InstanceSelection,
+}
+
+/// What is known of cores and instances before a configuration is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Nothing: a server begins.
+    Nothing,
+    /// All: others have decided it.
+    Instances(Vec<Instance>),
+    /// A server runs, on what its own choice has come to. A cpu may have been taken away since.
+    InForce(Placement, Vec<Instance>),
 }
 
 /// Why a name to listen on is no address.
@@ -62,23 +83,27 @@ impl Surroundings {
         // The kernel lists the addresses of IPv6 there; without IPv6 there is no such file.
         let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
         let look_up = |name: &str, port| (name, port).to_socket_addrs().map(Iterator::collect);
-        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up, assigned: None })
+        Ok(Self { machine, allowed: allowed(root, &affinity), has_ipv6, look_up, given: Given::Nothing })
     }
 
-    /// The instances that a choice of cores comes to: one, on its assigned cpus, for a process that is one of several.
+    /// The same for a server that runs as these options say: what they came to stays, also where a cpu has been taken away.
+    pub fn of_running(self, options: &ServeOptions) -> Self {
+        Self { given: Given::InForce(options.placement.clone(), options.instances.clone()), ..self }
+    }
+
+    /// The instances that what is asked for comes to.
     ///
     /// # Errors
     /// Cores that are not there or not allowed.
-    pub fn instances(
-        &self,
-        cores: &CoreSelection,
-        instances: InstanceSelection,
-    ) -> Result<Vec<Instance>, Error> {
-        if let Some(assigned) = &self.assigned {
-            return Ok(vec![assigned.clone()]);
+    pub fn instances(&self, asked: &Placement) -> Result<Vec<Instance>, Error> {
+        if let Given::Instances(decided) = &self.given {
+            return Ok(decided.clone());
         }
-        let cpus = cores.resolve(&self.machine, &self.allowed)?;
-        Ok(instances.divide(&self.machine, &cpus))
+        match (asked.cores.resolve(&self.machine, &self.allowed), &self.given) {
+            (Ok(cpus), _) => Ok(asked.instances.divide(&self.machine, &cpus)),
+            (Err(_), Given::InForce(before, came_to)) if before == asked => Ok(came_to.clone()),
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Adds the addresses of `listen` to `addrs`, each once: twice the same would compete with itself.

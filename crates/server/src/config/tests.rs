@@ -19,7 +19,13 @@ fn surroundings() -> Surroundings {
         "localhost" => Ok(vec![addr(&format!("[::1]:{port}")), addr(&format!("127.0.0.1:{port}"))]),
         _ => Err(io::Error::other("no such name")),
     };
-    Surroundings { allowed: Allowed::everything(&machine), machine, has_ipv6: true, look_up, assigned: None }
+    Surroundings {
+        allowed: Allowed::everything(&machine),
+        machine,
+        has_ipv6: true,
+        look_up,
+        given: Given::Nothing,
+    }
 }
 
 fn addr(text: &str) -> SocketAddr {
@@ -502,4 +508,20 @@ fn what_only_a_restart_changes_is_named_by_its_key() {
     assert_eq!(differ("", "cores = 3"), ["cores"]);
     assert_eq!(differ("", "instances = 2"), ["instances"]);
     assert_eq!(differ("", "cores = 3\ninstances = 3"), ["cores", "instances"]);
+}
+
+#[test]
+fn a_server_that_has_lost_a_cpu_reads_its_configuration_as_before() {
+    let text = |cores: &str| format!("cores = {cores}\n[[host]]\nroot = \"www\"\n");
+    for cores in ["4", "\"0-3\""] {
+        let running = load(&text(cores));
+        let mut around = surroundings();
+        around.allowed.cpus = (0..3).map(CpuId).collect();
+        let read = |text: &str, around: &Surroundings| parse(Path::new("v.toml"), text, around);
+        assert!(read(&text(cores), &around).is_err(), "a server that begins has no such cpu");
+        let around = around.of_running(&running);
+        let again = read(&text(cores), &around).unwrap();
+        assert_eq!(again.instances, running.instances);
+        assert!(read(&text("\"1-3\""), &around).is_err(), "something else was asked for");
+    }
 }

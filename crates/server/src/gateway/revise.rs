@@ -7,7 +7,7 @@
 use super::{Answering, GatewayOptions, Grounds, Shared};
 use crate::{
     cgi::{self, Cgi, CgiError},
-    config::{self, Surroundings},
+    config::{self, Given, Surroundings},
     options::ServeOptions,
     php::{self, PhpError, Revised},
 };
@@ -34,8 +34,11 @@ pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Revis
     let file = options.file.clone()?;
     let of_all = cgi::is_wanted(options).then(|| options.cgi.clone());
     let grounds = grounds.clone();
+    // The keeper may run on the cpus of its instance alone, and has nothing to say of them.
+    let given = Given::Instances(options.instances.clone());
     Some(Box::new(move || {
         let around = Surroundings::here().map_err(|error| error.to_string())?;
+        let around = Surroundings { given: given.clone(), ..around };
         let options = config::load(&file, &around).map_err(|error| error.to_string())?;
         let of_php = php::profiles(&options, &grounds).map_err(|error| error.to_string())?;
         let of_all = of_all.as_ref().unwrap_or(&options.cgi);

@@ -8,7 +8,7 @@ use super::link::{Answer, Assignment, Link, Order, text_of_descriptor};
 use super::place::take_place;
 use crate::{
     balance::Balancing,
-    config::{self, Surroundings},
+    config::{self, Given, Surroundings},
     control::Overseer as _,
     listen::Listening,
     reload::{Prepared, Running},
@@ -196,7 +196,7 @@ impl Obedience {
         let text = descriptors.next().ok_or("there is no configuration")?;
         let text = text_of_descriptor(text).map_err(|error| error.to_string())?;
         let around = Surroundings::here().map_err(|error| error.to_string())?;
-        let around = Surroundings { assigned: Some(self.instance.clone()), ..around };
+        let around = Surroundings { given: Given::Instances(vec![self.instance.clone()]), ..around };
         let file = self.running.file().ok_or("it was started from a command line")?;
         let mut options =
             config::take(Path::new(&file), &text, &around).map_err(|error| error.to_string())?;

@@ -78,7 +78,8 @@ pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, Serve
     privileges::say_who(&options);
     let mut signals = signals::watch(Impatience::Anybodys).map_err(ServeError::Signals)?;
     let control = control.start();
-    let line = format!("balance: {}", balancing.line);
+    let together = options.instances.iter().map(|instance| instance.cpus.len()).max();
+    let line = format!("balance: {}", balancing.describe(together.unwrap_or_default()));
     let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
     let in_force = InForce { options, text, listening, agent: cloned(&agent)? };
     let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force));

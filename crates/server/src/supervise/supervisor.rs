@@ -386,7 +386,7 @@ impl Supervisor {
             return Err(ReloadError::HandingOver);
         }
         let text = config::text_of(&file)?;
-        let new = config::take(&file, &text, &Surroundings::here()?)?;
+        let new = config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
         self.find_hanging()?;
         let old = &in_force.options;
         let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
@@ -399,8 +399,8 @@ impl Supervisor {
             said.push(format!("only a restart changes {}", ours.join(", ")));
         }
         in_force.listening.extend(added);
-        let (instances, cpus) = (in_force.options.instances.clone(), in_force.options.cpus.clone());
-        in_force.options = ServeOptions { instances, cpus, ..new };
+        let ServeOptions { placement, instances, cpus, .. } = in_force.options.clone();
+        in_force.options = ServeOptions { placement, instances, cpus, ..new };
         in_force.text = Some(text);
         *self.shown() = Shown::of(in_force);
         self.reloads.fetch_add(1, Ordering::Relaxed);
