@@ -27,13 +27,14 @@ pub struct CoreBoard {
     busy_since_ns: AtomicU64,
     pending_ns: AtomicU64,
     looks: AtomicU64,
+    programs_ns: AtomicU64,
     elsewhere: AtomicU64,
     sent_away: AtomicU64,
     near_count: AtomicU32,
     near: [AtomicU32; NEAR_MAX],
     unused_half: AtomicU32,
     looked_ns: AtomicU64,
-    unused: [AtomicU32; 10],
+    unused: [AtomicU32; 8],
 }
 
 /// The boards of all cores.
@@ -160,6 +161,16 @@ impl CoreBoard {
         self.pending_ns.load(Ordering::Relaxed)
     }
 
+    /// What waits for programs in this core's process will take, as time; it stands until it is shown anew.
+    pub fn show_programs(&self, waiting_ns: u64) {
+        self.programs_ns.store(waiting_ns, Ordering::Relaxed);
+    }
+
+    /// As it was shown last.
+    pub fn programs_ns(&self) -> u64 {
+        self.programs_ns.load(Ordering::Relaxed)
+    }
+
     /// Where connections for this core may go when it has too much to do, nearest first. Beyond [`NEAR_MAX`] nobody is
     /// taken note of.
     pub fn describe(&self, near: &[u32]) {
@@ -191,8 +202,9 @@ mod tests {
         assert_eq!((board.len(), core.busy_ns(5), core.looks()), (2, None, 0));
         core.begin_work(7, 40);
         assert_eq!((core.busy_ns(10), core.pending_ns(), core.looks()), (Some(3), 40, 1));
+        core.show_programs(50);
         core.begin_wait();
-        assert_eq!((core.busy_ns(10), core.pending_ns()), (None, 0));
+        assert_eq!((core.busy_ns(10), core.pending_ns(), core.programs_ns()), (None, 0, 50));
         assert_eq!(board.core(0).looks(), 0);
     }
 
@@ -215,8 +227,8 @@ mod tests {
     /// As `struct core` of the program has it.
     #[test]
     fn the_words_stand_where_the_program_looks() {
-        assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 40);
-        assert_eq!(std::mem::offset_of!(CoreBoard, looked_ns), 80);
+        assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 48);
+        assert_eq!(std::mem::offset_of!(CoreBoard, looked_ns), 88);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     gateway::{Answering, Programs, Shared},
     hosts::{CoreHosts, Hosts},
     listen::Listening,
-    local::{self, Listener},
+    local::{self, Listener, Local},
     log::{CoreLog, Log, Notices},
     overload::{self, QUEUE_MAX},
     php,
@@ -202,8 +202,16 @@ async fn judge(core: CoreIndex) {
         local::with(|local| {
             overload::judge(local, elapsed);
             busy_poll::judge(core, local, elapsed);
+            show_programs(core, local);
         });
     }
+}
+
+/// Shows the kernel what waits for the pool that all hosts share. Pools of single hosts say nothing of what comes next.
+fn show_programs(core: CoreIndex, local: &Local) {
+    let Some(board) = local.server.balancing.board() else { return };
+    let pool = local.programs.as_ref().and_then(|programs| programs.answering.php.as_ref());
+    board.core(core.0 as usize).show_programs(pool.map_or(0, |php| php.snapshot().waiting_ns()));
 }
 
 async fn flush_log() {

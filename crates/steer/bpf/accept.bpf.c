@@ -29,13 +29,14 @@ struct core {
   u64 busy_since_ns;  /* when it looked at its sockets, 0 while it waits for them; written by the core */
   u64 pending_ns;     /* the work it found there, as time; written by the core */
   u64 looks;          /* how often it has looked; written by the core */
+  u64 programs_ns;    /* what waits for programs in its process, as time; written by the core */
   u64 elsewhere;      /* whether its connections go elsewhere; written here */
   u64 sent_away;      /* connections that went elsewhere; written here */
   u32 near_count;
   u32 near[NEAR_MAX]; /* other cores, nearest first */
   u32 unused_half;
   u64 looked_ns;      /* when it looked at its sockets last, 0 for never; written by the core */
-  u32 unused[10];
+  u32 unused[8];
 };
 
 /* A core that has nothing to do looks at its sockets ten times a second all the same (the server's overload.rs): one
@@ -43,14 +44,14 @@ struct core {
 #define ABSENT_NS 250000000ull
 
 /* The time a new connection waits before this core looks at it. A slow core has measured its work as slow as it is, so its
- * speed is in it. */
+ * speed is in it. What waits for programs waits behind no core, but a request for one of them will wait there. */
 static u64 wait_ns(const struct core *core, u64 now) {
   u64 since = core->busy_since_ns;
   u64 looked = core->looked_ns;
   if (!since && looked && now > looked + ABSENT_NS)
     since = looked;
   u64 busy = since && now > since ? now - since : 0;
-  return core->pending_ns + busy;
+  return core->pending_ns + core->programs_ns + busy;
 }
 
 static u32 by_load(struct plan *plan, u32 home) {

@@ -323,8 +323,8 @@ mod tests {
     }
 
     /// Has a core of four show the work it has, and when it looked at its sockets last; two cores are near: 3, then 1.
-    fn show(steering: &AcceptSteering, core: u32, [pending_ns, looked_ns]: [u64; 2]) {
-        // The words of `struct core`: busy since, pending, looks, elsewhere, sent away, near (count, then cores).
+    fn show(steering: &AcceptSteering, core: u32, [pending_ns, looked_ns, programs_ns]: [u64; 3]) {
+        // The words of `struct core`: busy since, pending, looks, programs, elsewhere, sent away, near (count, then cores).
         let mut words = [0u64; CORE_BYTES as usize / 8];
         let so_far = &mut [0; CORE_BYTES as usize];
         bpf::lookup(steering.boards(), core, so_far).unwrap();
@@ -332,9 +332,10 @@ mod tests {
             *word = u64::from_ne_bytes(bytes.try_into().unwrap());
         }
         words[1] = pending_ns;
-        words[5] = 2 | 3 << 32;
-        words[6] = 1;
-        words[10] = looked_ns;
+        words[3] = programs_ns;
+        words[6] = 2 | 3 << 32;
+        words[7] = 1;
+        words[11] = looked_ns;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bpf::update(steering.boards(), core, &bytes).unwrap();
     }
@@ -344,7 +345,7 @@ mod tests {
         let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
-        let show = |core: u32, pending_ns: u64| show(&steering, core, [pending_ns, 0]);
+        let show = |core: u32, pending_ns: u64| show(&steering, core, [pending_ns, 0, 0]);
         (0..4).for_each(|core| show(core, 0));
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "nobody has anything to do");
         show(2, 5 * BOUND_NS);
@@ -370,14 +371,26 @@ mod tests {
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
         let (long_ago, just_now) = (1, u64::MAX / 2);
-        (0..4).for_each(|core| show(&steering, core, [0, just_now]));
+        (0..4).for_each(|core| show(&steering, core, [0, just_now, 0]));
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "all wait for something to do");
-        show(&steering, 2, [0, long_ago]);
+        show(&steering, 2, [0, long_ago, 0]);
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10], "it has not looked for long");
-        show(&steering, 3, [0, long_ago]);
+        show(&steering, 3, [0, long_ago, 0]);
         assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0], "nor has the nearest");
-        show(&steering, 2, [0, just_now]);
+        show(&steering, 2, [0, just_now, 0]);
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10, 0], "it runs again");
+    }
+
+    #[test]
+    fn a_core_whose_programs_are_asked_for_too_much_is_spared() {
+        let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
+        let (addr, sockets) = group(4);
+        steering.choose_among(&sockets).unwrap();
+        (0..4).for_each(|core| show(&steering, core, [0; 3]));
+        show(&steering, 2, [0, 0, 5 * BOUND_NS]);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10]);
+        show(&steering, 3, [0, 0, 4 * BOUND_NS]);
+        assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0]);
     }
 
     #[test]

@@ -37,6 +37,14 @@ pub struct PoolSnapshot {
     pub restarts: u64,
 }
 
+impl PoolSnapshot {
+    /// How long the last of those who wait will, in nanoseconds: what each takes is what they took so far.
+    pub(crate) fn waiting_ns(&self) -> u64 {
+        let each = self.service_ns_sum.checked_div(self.requests).unwrap_or_default();
+        (self.queue as u64).saturating_mul(each) / self.connections_max.max(1) as u64
+    }
+}
+
 /// The counts that only grow.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

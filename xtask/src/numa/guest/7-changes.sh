@@ -31,4 +31,19 @@ taken "a cpu leaves the cpuset and comes back" $kept/cpuset.cpus "0-13,15" "0-15
     "cpu 14 was taken away" "runs on cpu 14 again"
 taken "the memory of a node leaves the cpuset and comes back" $kept/cpuset.mems "0-2" "0-3" \
     "memory of node 3 was taken away" "memory comes from node 3 again"
+
+# An instance that is killed while one of its cpus is away comes back on the others, and goes to that one when it may.
+: > /tmp/answers
+echo 0 > /sys/devices/system/cpu/cpu10/online
+says "cpu 10 was taken away"
+kill -KILL "$(pid_of 2)"
+says "instance 2 serves again"; again=$?
+for _ in $(seq 8); do wget -q -O - http://127.0.0.1/index.html >> /tmp/answers; done
+echo 1 > /sys/devices/system/cpu/cpu10/online
+says "runs on cpu 10 again"; back=$?
+answers=$(grep -c home /tmp/answers)
+[ $again = 0 ] && [ $back = 0 ] && [ "$answers" = 8 ]
+check "a killed instance serves again without one of its cpus" $? \
+    "$answers of 8 requests answered; said: $(grep -m 1 "instance 2 serves again" /tmp/said); $(grep -m 1 "runs on cpu 10 again" /tmp/said)"
+
 stop; check "the server drains after all that" $? "exit code $?"

@@ -1,17 +1,27 @@
 //! PHP in several instances: each has a pool of its own, and one that is killed does not leave its pool behind.
 
 use super::{serve, site, write};
-use crate::support::{Io, Server, on_both, until, vermeil};
+use crate::support::{Client, Io, Server, on_both, two_cpus, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, thread, time::Duration};
 
 on_both! {
     each_instance_has_its_own_pool,
+    new_connections_go_where_less_waits_for_php,
 }
 
 /// Which instance a connection comes to, the kernel's hash decides: among forty, both have some.
 const CLIENTS: usize = 40;
+
+/// Requests that wait for the one child: four seconds of work.
+const WAITING: usize = 20;
+
+/// Looks whether a connection went elsewhere, in less time than that: the status takes a fifth of a second.
+const LOOKS: usize = 10;
+
+/// Between two of them.
+const LOOK: Duration = Duration::from_millis(100);
 
 #[track_caller]
 fn instances(control: &str) -> Vec<Value> {
@@ -65,4 +75,45 @@ fn each_instance_has_its_own_pool(io: Io) {
         let gone = after.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         gone.then_some(())
     });
+}
+
+/// Its cores wait for nothing but PHP, so that by what they do themselves they are idle.
+fn new_connections_go_where_less_waits_for_php(io: Io) {
+    let Some(cpus) = two_cpus() else { return };
+    let site = site();
+    write(&site, "slow.php", "usleep(200000); echo 'slept';");
+    let control = site.outside("control");
+    let control = control.to_str().expect("UTF-8");
+    let cores = format!("{},{}", cpus[0], cpus[1]);
+    let args = ["--instances", "2", "--cores", &cores, "--balance", "load-aware", "--php-children", "1"];
+    let Some(server) = serve(io, &site, &[&args[..], &["--control", control]].concat()) else { return };
+    server.says("vermeil: balance: ");
+    if !server.stderr().contains("vermeil: balance: load-aware") {
+        eprintln!("SKIPPED: the kernel takes no program: {server:?}");
+        return;
+    }
+    let addr = server.addr();
+    let from_first_cpu = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            vermeil_io::pin_current_thread(cpus[0]).expect("a cpu of ours");
+            assert_eq!(
+                Client::connect(addr).get("/slow.php").text(),
+                "slept",
+                "so it is known how long it takes"
+            );
+            let mut waiting: Vec<Client> = (0..WAITING).map(|_| Client::connect(addr)).collect();
+            waiting.iter_mut().for_each(|client| client.ask("GET", "/slow.php", &[]));
+            let moved = (0..LOOKS).any(|_| {
+                thread::sleep(LOOK);
+                drop(Client::connect(addr).get("/none"));
+                instances(control)[0]["cores"][0]["sent_away"].as_u64() > Some(0)
+            });
+            (moved, waiting)
+        });
+        asking.join().expect("it does not panic")
+    });
+    let (moved, waiting) = from_first_cpu;
+    assert!(moved, "{:?}", instances(control));
+    drop(waiting);
+    server.stops_clean();
 }
