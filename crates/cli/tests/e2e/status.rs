@@ -59,6 +59,7 @@ fn the_status_tells_what_was_done(io: Io) {
     assert_eq!((&status["pid"], &status["state"]), (&server.pid().into(), &"serving".into()));
     assert_eq!(status["listening"], serde_json::json!([server.addr().to_string()]));
     assert_eq!((&status["configuration"], &status["reloads"]), (&Value::Null, &0.into()));
+    assert!(status["imbalance"].as_f64().is_none_or(|times| times >= 1.0), "{status}");
     let instance = &status["instances"][0];
     assert_eq!((&instance["requests"], &instance["connections"]), (&19.into(), &3.into()));
     let sum = |field: &str| -> u64 {

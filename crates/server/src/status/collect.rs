@@ -1,6 +1,7 @@
 //! Asking everybody: the cores by message, the kernel through `/proc`, the rest where it counts.
 
 use super::{
+    imbalance,
     process::{self, ThreadTime},
     records::{
         CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, NoticeStatus,
@@ -67,6 +68,7 @@ struct CoreAnswer {
 /// The status of now; takes a fifth of a second.
 pub(crate) fn collect(sources: &Sources<'_>) -> Status {
     let Sources { options, server, life, .. } = sources;
+    let instances = vec![instance(sources)];
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -75,7 +77,8 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Status {
         configuration: options.file.as_ref().map(|file| file.display().to_string()),
         reloads: life.reloads,
         listening: life.listening.iter().map(ToString::to_string).collect(),
-        instances: vec![instance(sources)],
+        imbalance: imbalance(&instances),
+        instances,
         silent: Vec::new(),
     }
 }

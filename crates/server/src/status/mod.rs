@@ -6,11 +6,13 @@
 //! (`crates/cli/tests/e2e/status.rs`).
 
 mod collect;
+mod imbalance;
 mod process;
 mod records;
 mod text;
 
 pub(crate) use collect::collect;
+pub(crate) use imbalance::imbalance;
 pub(crate) use process::core_times;
 pub use records::{
     CacheStatus, CgiStatus, CoreStatus, HostsStatus, InstanceStatus, LogStatus, MemoryStatus, NoticeStatus,

@@ -59,6 +59,9 @@ record! {
         reloads: u64,
         /// Addresses it listens on.
         listening: Vec<String>,
+        /// How much more work the busiest core has than all cores on average, in the last fifth of a second: 1 where all have the
+        /// same, as many as there are cores where one has all; `null` where they have next to none.
+        imbalance: Option<f64>,
         /// What serves: this process, or those that it watches over.
         instances: Vec<InstanceStatus>,
         /// Instances that did not answer: they are being started, or hang.

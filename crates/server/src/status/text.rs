@@ -17,6 +17,9 @@ impl Display for Status {
             writeln!(f, "configuration: {file}, reloaded {}", times(self.reloads))?;
         }
         writeln!(f, "listening: {}", self.listening.join(", "))?;
+        if let Some(imbalance) = self.imbalance {
+            writeln!(f, "work: the busiest core has {imbalance:.1} times the mean of all cores")?;
+        }
         if let ([instance], []) = (&*self.instances, &*self.silent) {
             return instance.fmt(f);
         }

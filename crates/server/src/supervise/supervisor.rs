@@ -20,7 +20,7 @@ use crate::{
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
-    status::{InstanceStatus, Status},
+    status::{InstanceStatus, Status, imbalance},
     voice::say,
 };
 use rustix::process::Signal;
@@ -496,6 +496,7 @@ impl Overseer for Supervisor {
             configuration: file.as_ref().map(|file| file.display().to_string()),
             reloads: self.reloads.load(Ordering::Relaxed),
             listening: listening.iter().map(ToString::to_string).collect(),
+            imbalance: imbalance(&instances),
             instances,
             silent,
         }

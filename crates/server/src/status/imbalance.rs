@@ -1,0 +1,30 @@
+//! How unevenly work is divided among the cores of all instances. Work is time: connections and requests are not alike.
+
+use super::InstanceStatus;
+
+/// Cores that are busy for less than this part of their time, on average, are not compared. Guess: ticks and looks alone.
+const BUSY_MIN: f64 = 0.01;
+
+/// The busiest core's work by the mean of all.
+pub(crate) fn imbalance(instances: &[InstanceStatus]) -> Option<f64> {
+    let busy: Vec<f64> =
+        instances.iter().flat_map(|instance| &instance.cores).map(|core| core.busy).collect();
+    of(&busy)
+}
+
+fn of(busy: &[f64]) -> Option<f64> {
+    let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
+    (mean >= BUSY_MIN).then(|| busy.iter().copied().fold(0.0, f64::max) / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_one_where_all_have_the_same_and_the_cores_where_one_has_all() {
+        assert_eq!(of(&[0.5; 4]), Some(1.0));
+        assert_eq!(of(&[0.8, 0.0, 0.0, 0.0]), Some(4.0));
+        assert_eq!((of(&[0.001; 4]), of(&[])), (None, None));
+    }
+}
