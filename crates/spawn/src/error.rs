@@ -206,6 +206,8 @@ pub enum Step {
     Folder,
     /// Making or opening the cgroup.
     Cgroup,
+    /// Writing the cgroup's bounds.
+    Bounds,
     /// Preparing the confinement.
     Confinement,
     /// Making the process.
@@ -231,13 +233,14 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Request,
         Self::Profile,
         Self::Root,
         Self::Look,
         Self::Folder,
         Self::Cgroup,
+        Self::Bounds,
         Self::Confinement,
         Self::Clone,
         Self::Session,
@@ -263,6 +266,7 @@ impl Step {
             Self::Look => "looking for it",
             Self::Folder => "opening the folder to run in",
             Self::Cgroup => "making or opening its cgroup",
+            Self::Bounds => "writing this bound of its cgroup",
             Self::Confinement => "preparing its confinement",
             Self::Clone => "making a process",
             Self::Session => "starting a session or process group",
@@ -287,9 +291,14 @@ impl Step {
             }
             (Self::Execute, Some(libc::ENOEXEC)) => "; begin a script with #! and its interpreter",
             (Self::Execute | Self::Clone, Some(libc::EAGAIN)) => "; raise the limit of processes of its user",
-            (Self::Cgroup, Some(libc::ENOENT)) => {
-                "; make its parent, and add the controllers that its bounds need to the parent's cgroup.subtree_control"
+            (Self::Cgroup, Some(libc::ENOENT)) => "; make the folder that it is in",
+            (Self::Bounds, Some(libc::ENOENT)) => {
+                "; add its controller to the cgroup.subtree_control of the folder that the cgroup is in"
             }
+            (Self::Bounds, Some(libc::EACCES | libc::EPERM | libc::EROFS)) => {
+                "; give this file to the user that the server is started by, or write the bound there before it starts"
+            }
+            (Self::Bounds, Some(libc::EINVAL | libc::ERANGE)) => "; configure a bound that the kernel takes",
             (Self::Confinement, Some(libc::EOPNOTSUPP)) => "; this kernel has no Landlock: confine nothing",
             (_, Some(libc::EMFILE)) => "; raise the limit of open files",
             _ => "",

@@ -4,7 +4,7 @@
 //! are opened for each program rather than kept: a server may have thousands of profiles, most of them idle.
 
 use crate::{
-    cgroup,
+    cgroup::Cgroups,
     child::{Apart, Rules},
     confine,
     cradle::{Cradle, Descriptor, Membership, Plan, Wait},
@@ -84,12 +84,20 @@ impl Ready {
         Self { rules: Arc::new(rules), runs_as, whose, profile }
     }
 
+    /// Takes note of what is to be known before any program is started.
+    pub(crate) fn tell(&self, cgroups: &mut Cgroups) {
+        if let Some(cgroup) = &self.profile.cgroup {
+            cgroups.learn(cgroup);
+        }
+    }
+
     /// Starts what `order` asks for, in `cradle`.
     pub(crate) fn start(
         &self,
         order: &Order<'_>,
         stdio: [BorrowedFd<'_>; 3],
         cradle: &mut Cradle,
+        cgroups: &mut Cgroups,
         stall: &StallTimer,
     ) -> Result<Started, Refused> {
         let found = self.find(order.program)?;
@@ -99,10 +107,7 @@ impl Ready {
             .map_err(|_| failed(Step::Request, Errno::INVAL))?;
         let ruleset = self.profile.confinement.as_ref().map(confine::ruleset).transpose();
         let ruleset = ruleset.map_err(|(path, errno)| (path, at(Step::Confinement)(errno)))?;
-        let cgroup = self.profile.cgroup.as_ref().map(|cgroup| {
-            cgroup::open(cgroup).map_err(|errno| (cgroup.folder.clone(), at(Step::Cgroup)(errno)))
-        });
-        let cgroup = cgroup.transpose()?;
+        let cgroup = self.profile.cgroup.as_ref().map(|cgroup| cgroups.open(cgroup)).transpose()?;
         let plan = Plan {
             path,
             strings: order.strings(),

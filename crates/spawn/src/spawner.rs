@@ -7,6 +7,7 @@
 //! real processes (`tests/processes`).
 
 use crate::{
+    cgroup::Cgroups,
     cradle::Cradle,
     error::Step,
     jobs::{Asker, Job, Jobs},
@@ -60,6 +61,7 @@ struct Line {
 struct Spawner<'k> {
     generation: u32,
     ready: Vec<Ready>,
+    cgroups: Cgroups,
     /// On which the keeper tells of profiles, until it has gone.
     keeper: Option<OwnedFd>,
     lines: Vec<Option<Line>>,
@@ -129,9 +131,13 @@ impl<'k> Spawner<'k> {
         epoll::add(&epoll, &signals, epoll::EventData::new_u64(OF_CHILDREN), epoll::EventFlags::IN)?;
         let lines =
             channels.into_iter().map(|socket| Some(Line { socket, unsent: VecDeque::new(), is_full: false }));
+        let ready: Vec<Ready> = profiles.into_iter().map(Ready::new).collect();
+        let mut cgroups = Cgroups::default();
+        ready.iter().for_each(|ready| ready.tell(&mut cgroups));
         Ok(Self {
             generation,
-            ready: profiles.into_iter().map(Ready::new).collect(),
+            ready,
+            cgroups,
             keeper: Some(keeper),
             lines: lines.collect(),
             jobs: Jobs::default(),
@@ -153,7 +159,9 @@ impl<'k> Spawner<'k> {
                     // It has judged them, and they are its own words.
                     let profile = buffer[..received.bytes].split_first();
                     let profile = profile.and_then(|(_, bytes)| Profile::read(&mut Reader::new(bytes)).ok());
-                    self.ready.push(Ready::new(profile.expect("the keeper's own words")));
+                    let ready = Ready::new(profile.expect("the keeper's own words"));
+                    ready.tell(&mut self.cgroups);
+                    self.ready.push(ready);
                 }
                 Err(Errno::AGAIN) => return,
                 Ok(None) | Err(_) => self.keeper = None,
@@ -234,7 +242,7 @@ impl<'k> Spawner<'k> {
         let ready =
             self.ready.get(order.profile as usize).ok_or_else(|| nowhere(Step::Profile, Errno::NOENT))?;
         let mut cradle = self.cradles.pop().unwrap_or_else(Cradle::new);
-        let started = ready.start(order, stdio, &mut cradle, self.stall);
+        let started = ready.start(order, stdio, &mut cradle, &mut self.cgroups, self.stall);
         let cradle = match (&started, order.told) {
             (Ok(_), Told::Nothing) => Some(cradle),
             // Its child has left, or there was none.

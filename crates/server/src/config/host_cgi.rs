@@ -10,6 +10,7 @@ use super::{
 };
 use crate::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
 use std::{
+    ops::Range,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -58,6 +59,14 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
         }),
         time_limit: table.timeout.map(Duration::from),
     }
+}
+
+/// The cgroup of a host, and where it is named.
+pub(super) fn cgroup_of<'h>(
+    table: Option<&'h HostCgiTable>,
+    programs: Option<&'h HostPrograms>,
+) -> Option<(&'h Range<usize>, &'h Cgroup)> {
+    Some((&table?.cgroup.as_ref()?.folder.at, programs?.cgroup.as_ref()?))
 }
 
 /// A folder below the host's; empty for that itself.

@@ -322,7 +322,8 @@ table! {
 table! {
     /// A cgroup (version 2), for all programs of a host together. It is made when the first is started; the folder that it is in
     /// must be there, with the controllers that the bounds need in its `cgroup.subtree_control`. Takes a server that the superuser
-    /// starts, or to whose user the folder was given.
+    /// starts, or to whose user the folder was given. Bounds are written into one that is there already, too; what is not
+    /// named here stays as it is there. Hosts with the same folder have the same bounds.
     pub(super) struct CgroupTable {
         /// Its folder, such as `"/sys/fs/cgroup/vermeil/example.org"`.
         folder: At<PathBuf>,

@@ -14,13 +14,22 @@ use super::{
 use crate::{
     ServeOptions, TakeOver, Timeouts,
     balancers::BalancerOptions,
+    cgi::Cgroup,
     control::ControlTarget,
     cpus_of,
     files::{Listing, SiteOptions, StoreOptions},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
 };
-use std::{net::SocketAddr, ops::Range, path::Path, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    ops::Range,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
 use vermeil_http::{Limits, Status};
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
@@ -216,6 +225,8 @@ pub(super) struct HostsMade<'f> {
     /// Where each host stands, by its number.
     places: Vec<usize>,
     default: Option<Range<usize>>,
+    /// The cgroups that hosts have named, as the first did.
+    cgroups: HashMap<PathBuf, Cgroup>,
     /// Names that an earlier host has, and where they stand again.
     taken: Vec<(HostId, Range<usize>, String)>,
     problems: Problems,
@@ -228,6 +239,7 @@ impl<'f> HostsMade<'f> {
             folder,
             places: Vec::new(),
             default: None,
+            cgroups: HashMap::new(),
             taken: Vec::new(),
             problems: Problems::default(),
         }
@@ -246,6 +258,9 @@ impl<'f> HostsMade<'f> {
         let php = programs::host_php(&host.php, &mut self.problems);
         let cgi =
             host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
+        if let Some((at, cgroup)) = host_cgi::cgroup_of(host.cgi.as_ref(), cgi.as_deref()) {
+            self.cgroup(at, cgroup);
+        }
         let rules = Rules { files, php, cgi, routes };
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
@@ -274,6 +289,16 @@ impl<'f> HostsMade<'f> {
         };
         if let Err(taken) = self.builder.name(id, &parsed) {
             self.taken.push((taken.by, name.at.clone(), parsed.to_string()));
+        }
+    }
+
+    /// Bounds are a folder's, not a host's: only one host's would hold.
+    fn cgroup(&mut self, at: &Range<usize>, cgroup: &Cgroup) {
+        let first = self.cgroups.entry(cgroup.folder.clone()).or_insert_with(|| cgroup.clone());
+        if first != cgroup {
+            let what =
+                "another host has this cgroup with other bounds; write the same ones, or name another folder";
+            self.problems.push(at, "host.cgi.cgroup.folder", what);
         }
     }
 

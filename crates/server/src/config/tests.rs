@@ -303,6 +303,23 @@ fn hosts_may_run_their_programs_otherwise() {
 }
 
 #[test]
+fn hosts_share_a_cgroup_if_they_bound_it_alike() {
+    let host = |processes| {
+        format!(
+            "[[host]]\nnames = [\"n{processes}\"]\n[host.cgi]\ncgroup = {{ folder = \"/g\", processes = {processes} }}\n"
+        )
+    };
+    load(&format!("{}{}", host(9), host(9).replace("n9", "m9")));
+    assert_eq!(
+        problems(&format!("{}{}", host(9), host(8))),
+        [
+            "v.toml:8:21: host.cgi.cgroup.folder: another host has this cgroup with other bounds; write the same ones, or name \
+          another folder"
+        ]
+    );
+}
+
+#[test]
 fn every_problem_is_told_with_its_place() {
     let text = r#"
 corse = 2

@@ -160,16 +160,29 @@ pub(crate) fn programs_are_born_in_their_cgroup(_: &[String]) {
     fs::remove_dir(&folder).expect("nothing is in it");
 
     let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).expect("it is there");
-    let bounded = Cgroup { processes: Some(9), ..cgroup };
+    let bounded = Cgroup { processes: Some(9), ..cgroup.clone() };
     let mut spawner = Spawner::start(&Profile { cgroup: Some(bounded), ..site.profile() });
     if controllers.contains("pids") {
         assert_eq!(spawner.run(spawner.request("show")).exit.end, End::Code(0));
         assert_eq!(fs::read_to_string(folder.join("pids.max")).expect("bounded"), "9\n");
         spawner.keeper.stop();
+        // What the last run has left is bounded as the next one wants it.
+        let bounded = Cgroup { processes: Some(8), ..cgroup };
+        let mut spawner = Spawner::start(&Profile { cgroup: Some(bounded), ..site.profile() });
+        assert_eq!(spawner.run(spawner.request("show")).exit.end, End::Code(0));
+        assert_eq!(fs::read_to_string(folder.join("pids.max")).expect("bounded"), "8\n");
+        spawner.keeper.stop();
         fs::remove_dir(&folder).expect("nothing is in it");
     } else {
         let error = spawner.refused(spawner.request("show"));
         assert!(error.to_string().contains("cgroup.subtree_control"), "{error}");
+        assert!(error.to_string().contains("pids.max"), "{error}");
         assert!(!folder.exists(), "a cgroup without its bounds is not left behind");
+        // One that is there already is not used without them either.
+        fs::create_dir(&folder).expect("as before");
+        let error = spawner.refused(spawner.request("show"));
+        assert!(error.to_string().contains("pids.max"), "{error}");
+        spawner.keeper.stop();
+        fs::remove_dir(&folder).expect("nothing is in it");
     }
 }
