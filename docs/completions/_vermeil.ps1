@@ -72,6 +72,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--cgi-queue', '--cgi-queue', [CompletionResultType]::ParameterName, 'Requests that may wait for a program to end')
             [CompletionResult]::new('--cgi-timeout', '--cgi-timeout', [CompletionResultType]::ParameterName, 'How long a program may run, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--cgi-memory', '--cgi-memory', [CompletionResultType]::ParameterName, 'Address space that each process of a program may have, in bytes')
+            [CompletionResult]::new('--cgi-send', '--cgi-send', [CompletionResultType]::ParameterName, 'A folder out of which programs may have files sent; may be given several times')
             [CompletionResult]::new('--connections-max', '--connections-max', [CompletionResultType]::ParameterName, 'Connections held at once, on each core')
             [CompletionResult]::new('--wait-max', '--wait-max', [CompletionResultType]::ParameterName, 'For connections to be accepted, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--request-line-bytes', '--request-line-bytes', [CompletionResultType]::ParameterName, 'The longest request line, in bytes')

@@ -1104,7 +1104,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --connections-max --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
+            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --cache-bytes --cache-entries --cache-file-bytes --php --php-children --php-queue --php-queue-timeout --php-timeout --php-requests --php-body-bytes --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --connections-max --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --requests-per-connection --ranges-max --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1279,6 +1279,10 @@ _vermeil() {
                     return 0
                     ;;
                 --cgi-memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgi-send)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

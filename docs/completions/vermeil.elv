@@ -68,6 +68,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --cgi-queue 'Requests that may wait for a program to end'
             cand --cgi-timeout 'How long a program may run, in seconds or with a unit: ms, s, m, h'
             cand --cgi-memory 'Address space that each process of a program may have, in bytes'
+            cand --cgi-send 'A folder out of which programs may have files sent; may be given several times'
             cand --connections-max 'Connections held at once, on each core'
             cand --wait-max 'For connections to be accepted, in seconds or with a unit: ms, s, m, h'
             cand --request-line-bytes 'The longest request line, in bytes'

@@ -79,6 +79,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-max -d 'Pr
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-queue -d 'Requests that may wait for a program to end' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-timeout -d 'How long a program may run, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-memory -d 'Address space that each process of a program may have, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-send -d 'A folder out of which programs may have files sent; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l connections-max -d 'Connections held at once, on each core' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l wait-max -d 'For connections to be accepted, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l request-line-bytes -d 'The longest request line, in bytes' -r

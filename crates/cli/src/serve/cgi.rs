@@ -6,6 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args};
 use std::str::FromStr;
 use vermeil_server::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
+use vermeil_server::gateway::SendRoot;
 use vermeil_server::hosts::{Action, Route};
 
 use super::limits::{G, K, M};
@@ -59,6 +60,12 @@ pub(super) struct CgiArgs {
     /// run as any other, and their status line is a bad answer.
     #[arg(long, requires = "cgi")]
     cgi_nph: bool,
+
+    /// A folder out of which programs may have files sent; may be given several times
+    ///
+    /// As --php-send for PHP. Default: none.
+    #[arg(long, value_name = "[PREFIX=]DIR", requires = "cgi")]
+    cgi_send: Vec<SendRoot>,
 }
 
 /// Which paths are programs', as written.
@@ -100,6 +107,11 @@ impl CgiArgs {
             }
         };
         self.cgi.iter().map(route).collect()
+    }
+
+    /// The folders out of which they may have files sent.
+    pub(super) fn sends(&self) -> Vec<SendRoot> {
+        self.cgi_send.clone()
     }
 
     /// What programs run as and within.

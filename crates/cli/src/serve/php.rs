@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use vermeil_server::gateway::{self, GatewayOptions, GatewayTimeouts, SendRoot};
+use vermeil_server::gateway::{self, GatewayOptions, GatewayTimeouts, SendRoot, Sends};
 use vermeil_server::php::{self, PhpOptions, PhpSource};
 
 /// PHP.
@@ -73,7 +73,7 @@ pub(super) struct PhpArgs {
     ///
     /// With X-Sendfile and a file's absolute path; with PREFIX= before it also with X-Accel-Redirect and a path that
     /// begins so, such as /files=/srv/files. Default: none.
-    #[arg(long, value_name = "[PREFIX=]DIR", requires = "php", value_parser = send_root)]
+    #[arg(long, value_name = "[PREFIX=]DIR", requires = "php")]
     php_send: Vec<SendRoot>,
 }
 
@@ -108,20 +108,6 @@ impl FromStr for Where {
     }
 }
 
-fn send_root(text: &str) -> Result<SendRoot, &'static str> {
-    let (prefix, folder) = match text.split_once('=') {
-        Some((prefix, folder)) => (Some(prefix.to_owned()), folder),
-        None => (None, text),
-    };
-    if prefix.as_ref().is_some_and(|prefix| !prefix.starts_with('/')) {
-        return Err("write the prefix as a path of the site, such as /files=/srv/files");
-    }
-    if folder.is_empty() {
-        return Err("write a folder, such as /srv/files");
-    }
-    Ok(SendRoot { prefix, folder: folder.into() })
-}
-
 impl PhpArgs {
     /// Whether PHP was asked for.
     pub(super) fn is_on(&self) -> bool {
@@ -144,7 +130,7 @@ impl PhpArgs {
     }
 
     /// What relaying needs to know.
-    pub(super) fn gateway(&self) -> GatewayOptions {
+    pub(super) fn gateway(&self, cgi_sends: Vec<SendRoot>) -> GatewayOptions {
         let timeouts = GatewayTimeouts {
             queue: self.php_queue_timeout.into(),
             answer: self.php_timeout.into(),
@@ -153,7 +139,7 @@ impl PhpArgs {
         GatewayOptions {
             content_bytes: self.php_body_bytes.bytes,
             timeouts,
-            send_roots: self.php_send.clone(),
+            sends: Sends { php: self.php_send.clone(), cgi: cgi_sends },
             ..GatewayOptions::default()
         }
     }

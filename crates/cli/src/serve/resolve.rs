@@ -12,6 +12,7 @@ use vermeil_server::balance::Balance;
 use vermeil_server::balancers::{BalancerOptions, LoadReport};
 use vermeil_server::config::{Placement, Surroundings};
 use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
+use vermeil_server::gateway::HostSends;
 use vermeil_server::hosts::{HostPhp, Hosts, Rules};
 use vermeil_server::php::PoolsOptions;
 use vermeil_server::{BusyPoll, IoChoice, SITES_OPEN_MAX, ServeOptions, TakeOver, Timeouts, cpus_of};
@@ -30,9 +31,10 @@ impl ServeArgs {
         }
         let cpus = cpus_of(&instances);
         let mut limits = Limits::from(self.limits);
+        let gateway = self.php.gateway(self.cgi.sends());
         if self.php.is_on() || self.cgi.is_on() {
             // Whose content it is, is known only after its head: what is not PHP's is thrown away.
-            limits.body_bytes = limits.body_bytes.max(self.php.gateway().content_bytes);
+            limits.body_bytes = limits.body_bytes.max(gateway.content_bytes);
         }
         let agent: Vec<Listen> = self.agent.iter().cloned().collect();
         let balancers =
@@ -40,7 +42,7 @@ impl ServeArgs {
         Ok(ServeOptions {
             balancers,
             listen: addresses(&self.listen, around)?,
-            gateway: self.php.gateway(),
+            gateway,
             php: self.php.php(cpus.len()),
             php_pools: PoolsOptions::default(),
             cgi: self.cgi.options()?,
@@ -76,6 +78,7 @@ impl ServeArgs {
             files,
             php: if self.php.is_on() { HostPhp::Shared } else { HostPhp::Off },
             cgi: None,
+            sends: HostSends::default(),
             routes: self.cgi.routes(),
         }
     }

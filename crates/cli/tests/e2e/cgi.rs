@@ -29,6 +29,7 @@ on_both! {
     without_spawner_files_are_still_served,
     nothing_is_left_when_the_server_stops,
     c_and_php,
+    files_are_sent_from_allowed_folders,
 }
 
 /// A site whose programs another user may run.
@@ -702,4 +703,23 @@ fn c_and_php(io: Io) {
         "{}",
         &text[..200]
     );
+}
+
+/// It took PHP to say so.
+fn files_are_sent_from_allowed_folders(io: Io) {
+    let site = site();
+    let store = site.outside("store");
+    fs::create_dir(&store).expect("a folder");
+    fs::write(store.join("file"), "stored").expect("a file");
+    script(
+        &site,
+        "cgi-bin/send",
+        "echo \"X-Accel-Redirect: $QUERY_STRING\"; echo Content-Type: text/plain; echo",
+    );
+    let server = serve(io, &site, &["--cgi-send", &format!("/store={}", store.display())]);
+    let sent = server.get("/cgi-bin/send?/store/file");
+    assert_eq!((sent.status, sent.text()), (200, "stored"));
+    assert_eq!(server.get("/cgi-bin/send?/etc/passwd").status, 502);
+    server.says("X-Accel-Redirect: /etc/passwd is in no folder that files may be sent from (--cgi-send)");
+    server.stops_clean();
 }

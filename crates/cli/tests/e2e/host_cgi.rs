@@ -14,6 +14,7 @@ on_both! {
     programs_reach_what_their_host_lets_them,
     a_reload_changes_what_programs_run_as_and_within,
     programs_of_instances_follow_a_reload,
+    files_are_sent_from_folders_that_are_named,
 }
 
 /// Where version 2 of cgroups is, alone or beside version 1.
@@ -286,5 +287,40 @@ fn programs_of_instances_follow_a_reload(io: Io) {
     for _ in 0..20 {
         assert_eq!(of(&server, "a", "who"), "second\n");
     }
+    server.stops_clean();
+}
+
+/// What files may be sent could be said on the command line only, where there are no hosts.
+fn files_are_sent_from_folders_that_are_named(io: Io) {
+    let site = site();
+    for name in ["shared", "own"] {
+        fs::create_dir(site.outside(name)).expect("a folder");
+        fs::write(site.outside(name).join("file"), name).expect("a file");
+    }
+    let send = |name: &str, lines: &str| {
+        let name = format!("cgi-bin/{name}");
+        site.write(&name, format!("#!/bin/sh\n{lines}\necho Content-Type: text/plain; echo\n").as_bytes());
+        mode(&site.path(&name), 0o755);
+    };
+    send("shared", &format!("echo X-Sendfile: {}/file", site.outside("shared").display()));
+    send("own", "echo X-Accel-Redirect: /private/file");
+    let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+    let named = |hosts: &[&str]| {
+        let of_hosts = configuration(hosts).replacen(&format!("[cgi]\n{user}"), "", 1);
+        format!("[cgi]\nsend = [\"shared\"]\n{user}{of_hosts}")
+    };
+    let server = Server::configured(io, &site, &named(&["", "[host.cgi]\nsend = [\"/private=own\"]"]));
+    assert_eq!(of(&server, "a", "shared"), "shared");
+    assert_eq!(of(&server, "b", "own"), "own");
+    assert_eq!(ask(&server, "a", "own").0, 502);
+    server.says("X-Accel-Redirect: /private/file is in no folder that files may be sent from (send in [cgi], or in its [host.cgi])");
+    assert_eq!(ask(&server, "b", "shared").0, 502, "a host's own are instead of those of all");
+
+    let reload = |hosts: &[&str], words: &str| reload(&server, &site, io, &named(hosts), words);
+    reload(&["[host.cgi]\nsend = [\"/private=own\"]", "cgi = { send = [] }"], "vermeil: reloaded: ");
+    assert_eq!(of(&server, "a", "own"), "own");
+    assert_eq!((ask(&server, "a", "shared").0, ask(&server, "b", "own").0), (502, 502));
+    reload(&["cgi = { send = [\"gone\"] }", ""], "the configuration stays as it is");
+    assert_eq!(of(&server, "a", "own"), "own", "refused as a whole");
     server.stops_clean();
 }

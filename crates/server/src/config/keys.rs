@@ -244,6 +244,10 @@ table! {
         body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
         /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
         user: Option<At<String>> = None,
+        /// Folders out of which PHP may have files sent: with `X-Sendfile` and a file's absolute path, and if written
+        /// `"PREFIX=FOLDER"`, such as `"/files=/srv/files"`, with `X-Accel-Redirect` and a path that begins so. Relative to the folder of
+        /// this file. For hosts with `php = true`; those with a pool of their own name theirs.
+        send: Vec<At<String>> = Vec::new(),
         /// Pools of hosts that run at once. When another is wanted, the one that was idle for the longest time is stopped; while
         /// none is idle its requests wait. Of no meaning for `php = true`.
         pools_max: u64 = php::POOLS_MAX as u64; from 1, to 100_000,
@@ -263,6 +267,8 @@ table! {
         idle_stop: Span = php::IDLE_STOP.into(),
         /// Requests that may wait for a child, or for the pool to be started. Beyond it: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
+        /// Folders out of which it may have files sent, as in `[php]`; those of `[php]` are not among them.
+        send: Vec<At<String>> = Vec::new(),
         /// Requests after which a child is replaced; 0: never.
         requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
     }
@@ -286,6 +292,8 @@ table! {
         memory: Option<At<Size>> = None,
         /// Whether programs whose names begin with `nph-` write the whole answer themselves.
         nph: bool = false,
+        /// Folders out of which programs may have files sent, as in `[php]`.
+        send: Vec<At<String>> = Vec::new(),
     }
 }
 
@@ -312,6 +320,8 @@ table! {
         processes: Option<u64> = None; from 1, to 1 << 22,
         /// Whether programs are kept from gaining privileges by executing others, such as `sudo` or `sendmail`.
         no_new_privileges: bool = true,
+        /// Folders out of which programs may have files sent, as in `[php]`; `[]` is none.
+        send: Option<Vec<At<String>>> = None,
         /// The cgroup that programs are born in.
         cgroup: Option<CgroupTable> = None,
         /// What programs reach of the file system. Without it: what their user may.

@@ -3,7 +3,7 @@
 //! Leaves out which hosts and paths are theirs, which hosts and routes say. Tested in `tests.rs`.
 
 use super::{
-    keys::{CgiTable, HostPhpTable, PhpTable},
+    keys::{CgiTable, HostCgiTable, HostPhpTable, PhpTable},
     read::{At, FlagOr},
     resolve::{Problems, narrow},
     values::Size,
@@ -11,11 +11,14 @@ use super::{
 use crate::{
     User,
     cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits, UserError},
-    gateway::{GatewayOptions, GatewayTimeouts},
+    gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
     hosts::HostPhp,
     php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Children that a pool may have.
 const CHILDREN_MAX: u64 = 10_000;
@@ -24,8 +27,9 @@ const CHILDREN_MAX: u64 = 10_000;
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 /// What relaying to programs needs to know.
-pub(super) fn gateway(table: &PhpTable) -> GatewayOptions {
+pub(super) fn gateway(table: &PhpTable, sends: Sends) -> GatewayOptions {
     GatewayOptions {
+        sends,
         content_bytes: table.body_bytes.bytes,
         timeouts: GatewayTimeouts {
             queue: table.queue_timeout.into(),
@@ -34,6 +38,41 @@ pub(super) fn gateway(table: &PhpTable) -> GatewayOptions {
         },
         ..GatewayOptions::default()
     }
+}
+
+/// What the programs of all hosts may have sent; relative paths begin at `folder`.
+pub(super) fn sends(php: &PhpTable, cgi: &CgiTable, folder: &Path, problems: &mut Problems) -> Sends {
+    Sends {
+        php: send_roots(&php.send, "php.send", folder, problems),
+        cgi: send_roots(&cgi.send, "cgi.send", folder, problems),
+    }
+}
+
+/// The same for those of a host.
+pub(super) fn host_sends(
+    php: &FlagOr<HostPhpTable>,
+    cgi: Option<&HostCgiTable>,
+    folder: &Path,
+    problems: &mut Problems,
+) -> HostSends {
+    // Whoever has a user of its own is not to read what others may.
+    let php = match php {
+        FlagOr::Flag(_) => None,
+        FlagOr::Table(table) => Some(send_roots(&table.send, "host.php.send", folder, problems)),
+    };
+    let cgi = cgi.and_then(|table| table.send.as_ref());
+    HostSends { php, cgi: cgi.map(|roots| send_roots(roots, "host.cgi.send", folder, problems)) }
+}
+
+fn send_roots(written: &[At<String>], key: &str, folder: &Path, problems: &mut Problems) -> Vec<SendRoot> {
+    let mut root = |At { value, at }: &At<String>| match value.parse::<SendRoot>() {
+        Ok(root) => Some(SendRoot { folder: folder.join(root.folder), ..root }),
+        Err(why) => {
+            problems.push(at, key, format!("\"{value}\": {why}"));
+            None
+        }
+    };
+    written.iter().filter_map(|at| root(at)).collect()
 }
 
 /// PHP for a server of `cores` cores.

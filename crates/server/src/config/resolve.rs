@@ -77,7 +77,8 @@ pub(super) fn resolve(
             None
         }
     });
-    let gateway = programs::gateway(&document.php);
+    let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
+    let gateway = programs::gateway(&document.php, sends);
     let cgi = programs::cgi(&document.cgi, &mut found);
     let php = programs::php(&document.php, cpus.len(), &mut found);
     problems.append(&mut found.0);
@@ -261,7 +262,8 @@ impl<'f> HostsMade<'f> {
         if let Some((at, cgroup)) = host_cgi::cgroup_of(host.cgi.as_ref(), cgi.as_deref()) {
             self.cgroup(at, cgroup);
         }
-        let rules = Rules { files, php, cgi, routes };
+        let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
+        let rules = Rules { files, php, cgi, sends, routes };
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);

@@ -7,6 +7,7 @@ use super::plan::folder_trouble;
 use crate::{
     ServeOptions, cgi,
     control::ControlTarget,
+    gateway::{SendRoot, send_roots},
     log::LogTarget,
     php,
     privileges::{self, When},
@@ -24,8 +25,16 @@ pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
         let why = folder_trouble(root)?;
         Some(format!("cannot serve {}: {why}; make it, or name another as root", root.display()))
     };
+    let of_send_root = |root: &SendRoot| {
+        let why = folder_trouble(&root.folder)?;
+        Some(format!(
+            "cannot have files of {} sent: {why}; make it, or take it out of send",
+            root.folder.display()
+        ))
+    };
+    let sends = send_roots(&options.gateway, hosts).filter_map(of_send_root);
     let php = php::look_for(options).err().map(|error| error.to_string());
-    roots.iter().filter_map(|root| of_root(root)).chain(php).collect()
+    roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).collect()
 }
 
 /// What may keep it from starting, a line each.

@@ -320,6 +320,48 @@ fn hosts_share_a_cgroup_if_they_bound_it_alike() {
 }
 
 #[test]
+fn programs_have_files_sent_out_of_named_folders() {
+    let send = |folder: &str| crate::gateway::SendRoot { prefix: None, folder: folder.into() };
+    let options = load(
+        "[php]\nsend = [\"p\"]\n[cgi]\nsend = [\"/files=/c\"]\n[[host]]\nphp = true\n[[host]]\nnames = [\"own\"]\n\
+         [host.php]\nsend = [\"../h\"]\n[host.cgi]\nsend = []\n[[host]]\nnames = [\"none\"]\n[host.php]\n[host.cgi]\n",
+    );
+    let of_all = &options.gateway.sends;
+    assert_eq!(of_all.php, [send("/etc/vermeil/p")]);
+    assert_eq!((of_all.cgi[0].prefix.as_deref(), &*of_all.cgi[0].folder), (Some("/files"), Path::new("/c")));
+    let of = |name: &str| {
+        options.hosts.host(options.hosts.find(Some(name.as_bytes())).unwrap()).rules.sends.clone()
+    };
+    assert_eq!((of("any").php, of("any").cgi), (None, None), "as of all");
+    assert_eq!((of("own").php, of("own").cgi), (Some(vec![send("/etc/vermeil/../h")]), Some(Vec::new())));
+    assert_eq!((of("none").php, of("none").cgi), (Some(Vec::new()), None), "a pool of its own has its own");
+    for (keys, problem) in [
+        (
+            "send = [\"files=/x\"]",
+            "v.toml:2:9: php.send: \"files=/x\": write the prefix as a path of the site, such as /files=/srv/files",
+        ),
+        ("send = [\"\"]", "v.toml:2:9: php.send: \"\": write a folder, such as /srv/files"),
+        ("sned = []", "v.toml:2:1: php.sned: there is no such key; did you mean `send`?"),
+    ] {
+        assert_eq!(problems(&format!("[php]\n{keys}\n[[host]]\n")), [problem]);
+    }
+}
+
+#[test]
+fn a_folder_to_send_from_must_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n[host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n";
+    let file = folder.path().join("v.toml");
+    std::fs::write(&file, text).unwrap();
+    let options = parse(&file, text, &surroundings()).unwrap();
+    let here = folder.path().display();
+    let expected = [("gone", "there is no such folder"), ("v.toml", "it is no folder")].map(|(name, why)| {
+        format!("cannot have files of {here}/{name} sent: {why}; make it, or take it out of send")
+    });
+    assert_eq!(Plan::new(&options).refusals(), expected);
+}
+
+#[test]
 fn every_problem_is_told_with_its_place() {
     let text = r#"
 corse = 2

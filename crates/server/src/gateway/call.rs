@@ -4,17 +4,17 @@
 //! the same for all of them and becomes an answer here.
 
 use super::{
-    Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName,
+    Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName, SendRoot,
     collect::Collected,
     route::{self, Reason, Route},
-    sendfile::{self, Named, SendSite},
+    sendfile::{self, Named, SendSites},
     spool::Spools,
 };
 use crate::{
     answer::{self, Answer},
     cgi::{self, Cgi, Spawning},
     connection::{Connection, Head, Lost},
-    files::{Handle, SiteError, Store},
+    files::{Handle, Store},
     hosts::{HostId, HostPhp, Met},
     local::{self, Local},
     log::{NoticeKind, Notices},
@@ -51,34 +51,30 @@ pub(crate) struct Shared {
     cgi: OnceLock<Arc<Cgi>>,
     /// Of the keeper, if it can read anew what programs there may be.
     pub(crate) revisions: Option<Mutex<Revisions>>,
-    pub(crate) send_sites: Vec<SendSite>,
+    /// The cache of all files.
+    pub(crate) store: Arc<Store>,
 }
 
 impl Shared {
     /// Programs of a server whose files are kept in `store`.
-    ///
-    /// # Errors
-    /// A folder that files may be sent from cannot be served.
     pub(crate) fn new(
         spool_folder: PathBuf,
         store: &Arc<Store>,
         notices: Arc<Notices>,
         answering: Answering,
         running: RunsPrograms,
-    ) -> Result<Arc<Self>, SiteError> {
-        let options = &answering.options;
-        let send_sites = options.send_roots.iter().map(|root| SendSite::open(root, store));
+    ) -> Arc<Self> {
         let RunsPrograms { pools, supervisor, cgi, revisions } = running;
-        Ok(Arc::new(Self {
-            spools: Spools::new(spool_folder, options.spool_bytes),
+        Arc::new(Self {
+            spools: Spools::new(spool_folder, answering.options.spool_bytes),
             errors: ErrorSink::new(notices),
-            send_sites: send_sites.collect::<Result<_, _>>()?,
+            store: store.clone(),
             answering: Mutex::new(answering),
             pools,
             supervisor: Mutex::new(supervisor),
             cgi: cgi.map(OnceLock::from).unwrap_or_default(),
             revisions,
-        }))
+        })
     }
 }
 
@@ -98,6 +94,7 @@ pub(crate) struct Answering {
     pub(crate) php: Option<Arc<Php>>,
     /// Of hosts.
     pub(crate) pools: Arc<HashMap<Arc<PoolOptions>, Arc<Php>>>,
+    pub(crate) send_sites: SendSites,
 }
 
 impl Answering {
@@ -237,11 +234,11 @@ pub(crate) async fn answer(
     if call.reason == Reason::Cgi {
         return match cgi::answer(connection, request, head, call).await? {
             cgi::Answered::Yes(result) => {
-                OfProgram { program: "cgi", request, head, name: call.name }.outcome(connection, result).await
+                OfProgram { kind: Kind::Cgi, request, head, call }.outcome(connection, result).await
             }
             cgi::Answered::No(status) => {
                 connection.settle(file_head.persistence);
-                Ok(OfProgram { program: "cgi", request, head: file_head, name: call.name }
+                Ok(OfProgram { kind: Kind::Cgi, request, head: file_head, call }
                     .page(connection, status, file_head))
             }
         };
@@ -254,16 +251,23 @@ pub(crate) async fn answer(
         }
     };
     let result = php::run(connection, request, head, call, &program).await;
-    let of_program = OfProgram { program: "php", request, head, name: call.name };
+    let of_program = OfProgram { kind: Kind::Php, request, head, call };
     of_program.outcome(connection, result).await
+}
+
+/// Which kind of program was asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Cgi,
+    Php,
 }
 
 /// What became of a program's request.
 struct OfProgram<'a> {
-    program: &'static str,
+    kind: Kind,
     request: &'a Request<'a>,
     head: Head,
-    name: RequestName,
+    call: &'a Call,
 }
 
 impl OfProgram<'_> {
@@ -278,12 +282,38 @@ impl OfProgram<'_> {
             _ => return self.without_file(connection, result),
         };
         connection.settle(self.head.persistence);
-        match sendfile::send(connection, self.request, self.head, response, named).await? {
+        let from = (&self.call.answering.send_sites, self.send_roots());
+        match sendfile::send(connection, self.request, self.head, response, named, from).await? {
             Some(answer) => Ok(Outcome::Answer(answer)),
             None => {
-                self.say(&sendfile::refusal(named), &Status::BadGateway.code());
+                self.say(&sendfile::refusal(named, self.send_cure()), &Status::BadGateway.code());
                 Ok(self.page(connection, Status::BadGateway, self.head))
             }
+        }
+    }
+
+    /// The folders out of which the program may have files sent.
+    fn send_roots(&self) -> &[SendRoot] {
+        let (of_host, of_all) = (&self.call.host.host().rules.sends, &self.call.answering.options.sends);
+        match self.kind {
+            Kind::Php => of_host.php.as_ref().unwrap_or(&of_all.php),
+            Kind::Cgi => of_host.cgi.as_ref().unwrap_or(&of_all.cgi),
+        }
+    }
+
+    /// Where such a folder is to be named.
+    fn send_cure(&self) -> &'static str {
+        let is_configured = local::with(|local| {
+            local.programs.as_ref().is_some_and(|programs| programs.shared.revisions.is_some())
+        });
+        let rules = self.call.host.host().rules;
+        match (self.kind, is_configured) {
+            (Kind::Php, false) => "--php-send",
+            (Kind::Cgi, false) => "--cgi-send",
+            (Kind::Php, true) if matches!(rules.php, HostPhp::Own(_)) => "send in its [host.php]",
+            (Kind::Php, true) => "send in [php]",
+            (Kind::Cgi, true) if rules.sends.cgi.is_some() => "send in its [host.cgi]",
+            (Kind::Cgi, true) => "send in [cgi], or in its [host.cgi]",
         }
     }
 
@@ -342,7 +372,11 @@ impl OfProgram<'_> {
 
     /// Says what was wrong, and what the client got.
     fn say(&self, what: &dyn Display, got: &dyn Display) {
-        let Self { program, request, name, .. } = self;
+        let Self { kind, request, call: Call { name, .. }, .. } = self;
+        let program = match kind {
+            Kind::Cgi => "cgi",
+            Kind::Php => "php",
+        };
         let (method, target) = (request.method.as_bytes().escape_ascii(), request.target.raw.escape_ascii());
         local::with(|local| {
             let line = format_args!("{program} {name}: {method} {target}: {what} ({got})");

@@ -33,14 +33,15 @@ pub(crate) use collect::{Content, ContentReader, collect};
 pub(crate) use errors::{ErrorLines, ErrorSink, RequestName};
 pub(crate) use failure::{Broken, Ended, Failure};
 pub use options::{
-    CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts, SPOOL_BYTES,
-    SendRoot,
+    CONTENT_BYTES, CONTENT_MEMORY_BYTES, CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts, HostSends,
+    SPOOL_BYTES, SendRoot, Sends,
 };
 pub(crate) use patience::note_file;
 pub(crate) use program::{Last, Read, Reader, Trouble, Writer};
 pub(crate) use relay::{Exchange, PIECE_BYTES, Relayed, relay};
 pub(crate) use revise::{ReviseError, Revision};
 pub(crate) use route::Program;
+pub(crate) use sendfile::send_roots;
 pub(crate) use setup::Setup;
 pub use setup::SetupError;
 pub(crate) use workspace::{Grounds, Workspace};

@@ -1,6 +1,6 @@
 //! What relaying to programs can be told: bounds and times, each with its default and what happens there.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 use vermeil_http::gateway::HeadLimits;
 
 /// Content of a request kept in memory, in bytes; more is spooled. Default 64 KiB, four times nginx's
@@ -32,7 +32,7 @@ pub struct GatewayOptions {
     /// How long things may take.
     pub timeouts: GatewayTimeouts,
     /// The folders out of which programs may have files sent, by `X-Sendfile` and `X-Accel-Redirect`. Default: none.
-    pub send_roots: Vec<SendRoot>,
+    pub sends: Sends,
 }
 
 impl Default for GatewayOptions {
@@ -43,7 +43,7 @@ impl Default for GatewayOptions {
             spool_bytes: SPOOL_BYTES,
             head: HeadLimits::default(),
             timeouts: GatewayTimeouts::default(),
-            send_roots: Vec::new(),
+            sends: Sends::default(),
         }
     }
 }
@@ -70,12 +70,48 @@ impl Default for GatewayTimeouts {
     }
 }
 
-/// A folder out of which programs may have files sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the programs of a server may have sent, where their host does not say otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sends {
+    /// PHP.
+    pub php: Vec<SendRoot>,
+    /// CGI programs.
+    pub cgi: Vec<SendRoot>,
+}
+
+/// What the programs of one host may have sent. Nothing: as of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostSends {
+    /// PHP.
+    pub php: Option<Vec<SendRoot>>,
+    /// CGI programs.
+    pub cgi: Option<Vec<SendRoot>>,
+}
+
+/// A folder out of which programs may have files sent. As text: `DIR` or `PREFIX=DIR`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SendRoot {
     /// Paths that begin so, in whole segments, name files in it by `X-Accel-Redirect`. Nothing: only `X-Sendfile` does,
     /// by their absolute path.
     pub prefix: Option<String>,
     /// The folder.
     pub folder: PathBuf,
+}
+
+impl FromStr for SendRoot {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (prefix, folder) = match text.split_once('=') {
+            Some((prefix, folder)) => (Some(prefix.to_owned()), folder),
+            None => (None, text),
+        };
+        if prefix.as_ref().is_some_and(|prefix| !prefix.starts_with('/')) {
+            return Err("write the prefix as a path of the site, such as /files=/srv/files");
+        }
+        if folder.is_empty() {
+            return Err("write a folder, such as /srv/files");
+        }
+        Ok(Self { prefix, folder: folder.into() })
+    }
 }

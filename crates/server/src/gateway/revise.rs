@@ -4,10 +4,11 @@
 //! finds among what was read what it needs. Leaves out reading and swapping the rest (`reload.rs`). Tested through the
 //! binary (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
-use super::{Answering, GatewayOptions, Grounds, Shared};
+use super::{Answering, GatewayOptions, Grounds, Shared, sendfile::SendSites};
 use crate::{
     cgi::{self, Cgi, CgiError},
     config::{self, Given, Surroundings},
+    files::SiteError,
     options::ServeOptions,
     php::{self, PhpError, Revised},
 };
@@ -26,6 +27,9 @@ pub(crate) enum ReviseError {
     /// PHP.
     #[error(transparent)]
     Php(#[from] PhpError),
+    /// A folder that files may be sent from.
+    #[error(transparent)]
+    SendRoot(#[from] SiteError),
 }
 
 /// How the keeper reads anew what programs there may be; nothing for a server without a file. What `[cgi]` says of all hosts
@@ -49,6 +53,7 @@ pub(super) fn reviser(options: &ServeOptions, grounds: &Grounds) -> Option<Revis
 /// The programs of a new configuration, which nobody asks for yet.
 pub(crate) struct Revision {
     options: GatewayOptions,
+    send_sites: SendSites,
     php: Revised,
     /// With its sites.
     cgi: Option<(Arc<Cgi>, cgi::Sites)>,
@@ -61,6 +66,8 @@ impl Shared {
     /// Something cannot be had. Nothing has changed.
     pub(crate) fn revise(&self, old: &ServeOptions, new: &ServeOptions) -> Result<Revision, ReviseError> {
         let revisions = self.revisions.as_ref().ok_or(ReviseError::NoSpawner)?;
+        let before = self.answering().send_sites;
+        let send_sites = SendSites::open(&new.gateway, &new.hosts, &before, &self.store)?;
         let mut revisions = revisions.lock().expect("nothing panics under this lock");
         let mut rereading = revisions.rereading();
         let cgi = match self.cgi() {
@@ -71,7 +78,7 @@ impl Shared {
         let cgi = cgi.transpose()?;
         let php = self.answering().php;
         let php = self.pools.revise(old, php.as_ref(), new, &mut rereading)?;
-        Ok(Revision { options: new.gateway.clone(), php, cgi })
+        Ok(Revision { options: new.gateway.clone(), send_sites, php, cgi })
     }
 
     /// Has the new programs ready for whoever asks; gives what each core is to answer by.
@@ -105,6 +112,11 @@ impl Shared {
 impl Revision {
     fn answering(&self) -> Answering {
         let Revised { php, of_hosts, .. } = &self.php;
-        Answering { options: self.options.clone(), php: php.clone(), pools: of_hosts.clone() }
+        Answering {
+            options: self.options.clone(),
+            php: php.clone(),
+            pools: of_hosts.clone(),
+            send_sites: self.send_sites.clone(),
+        }
     }
 }

@@ -5,18 +5,66 @@
 //! The program's own fields go with them, but for those that describe the file. Tested below and through the binary.
 
 use super::{
-    SendRoot,
+    GatewayOptions, HostSends, SendRoot, Sends,
     route::{encoded, look_up},
 };
 use crate::{
     answer::{self, Answer},
     connection::{Connection, Head, Lost},
     files::{Listing, Outcome, Site, SiteError, SiteOptions, Store},
+    hosts::Hosts,
     local, paths, slow,
 };
-use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::Arc,
+};
 use vermeil_http::{Request, Status, gateway::ResponseHead, path};
 use vermeil_io::CacheOnly;
+
+/// The folders out of which any program may have files sent, open. Those that a reload keeps stay open, with what is cached
+/// of them.
+#[derive(Clone, Default)]
+pub(crate) struct SendSites(Arc<HashMap<SendRoot, Arc<SendSite>>>);
+
+impl SendSites {
+    /// Opens what `options` and `hosts` name in the cache of all files, but for what is open `before`.
+    ///
+    /// # Errors
+    /// One of them cannot be served.
+    pub(crate) fn open(
+        options: &GatewayOptions,
+        hosts: &Hosts,
+        before: &Self,
+        store: &Arc<Store>,
+    ) -> Result<Self, SiteError> {
+        let opened = send_roots(options, hosts).map(|root| {
+            let site = match before.0.get(root) {
+                Some(site) => site.clone(),
+                None => Arc::new(SendSite::open(root, store)?),
+            };
+            Ok((root.clone(), site))
+        });
+        opened.collect::<Result<_, _>>().map(|sites| Self(Arc::new(sites)))
+    }
+
+    fn of<'s>(&'s self, roots: &'s [SendRoot]) -> impl Iterator<Item = &'s SendSite> {
+        roots.iter().filter_map(|root| self.0.get(root).map(Arc::as_ref))
+    }
+}
+
+/// All folders that are named, each once.
+pub(crate) fn send_roots<'o>(
+    options: &'o GatewayOptions,
+    hosts: &'o Hosts,
+) -> impl Iterator<Item = &'o SendRoot> {
+    let Sends { php, cgi } = &options.sends;
+    let of_hosts = hosts.sends().flat_map(|HostSends { php, cgi }| php.iter().chain(cgi).flatten());
+    let mut seen = HashSet::new();
+    php.iter().chain(cgi).chain(of_hosts).filter(move |root| seen.insert(*root))
+}
 
 /// A folder out of which files are sent.
 pub(crate) struct SendSite {
@@ -54,16 +102,14 @@ pub(crate) enum Named<'a> {
 
 impl Named<'_> {
     /// Where it is among `roots`, and its path there, encoded.
-    fn find(self, roots: &[SendSite]) -> Option<(&SendSite, Vec<u8>)> {
+    fn find<'s>(self, mut roots: impl Iterator<Item = &'s SendSite>) -> Option<(&'s SendSite, Vec<u8>)> {
         match self {
-            Self::File(file) => {
-                roots.iter().find_map(|root| Some((root, encoded(below(&root.folder, file)?))))
-            }
+            Self::File(file) => roots.find_map(|root| Some((root, encoded(below(&root.folder, file)?)))),
             Self::Path(raw) => {
                 let raw = raw.split(|&byte| byte == b'?').next()?;
                 let mut decoded = Vec::new();
                 let decoded = path::decode(raw, &mut decoded).ok()?.bytes;
-                roots.iter().find_map(|root| Some((root, encoded(below(root.prefix.as_ref()?, decoded)?))))
+                roots.find_map(|root| Some((root, encoded(below(root.prefix.as_ref()?, decoded)?))))
             }
         }
     }
@@ -81,9 +127,9 @@ pub(crate) async fn send(
     head: Head,
     response: &ResponseHead,
     named: Named<'_>,
+    (sites, roots): (&SendSites, &[SendRoot]),
 ) -> Result<Option<Answer>, Lost> {
-    let programs = local::with(|local| local.programs.as_ref().expect("a program named it").shared.clone());
-    let Some((root, raw_path)) = named.find(&programs.send_sites) else { return Ok(None) };
+    let Some((root, raw_path)) = named.find(sites.of(roots)) else { return Ok(None) };
     let handle = look_up(connection, &root.site, &raw_path).await?;
     let mut file_answer = Vec::new();
     let answer = local::with(|local| match handle {
@@ -145,12 +191,12 @@ fn name(line: &[u8]) -> &[u8] {
 }
 
 /// That what a program named is in no folder allowed for it, said to whoever runs the server.
-pub(crate) fn refusal(named: Named<'_>) -> String {
+pub(crate) fn refusal(named: Named<'_>, cure: &str) -> String {
     let (field, path) = match named {
         Named::Path(path) => ("X-Accel-Redirect", path),
         Named::File(path) => ("X-Sendfile", path),
     };
-    format!("{field}: {} is in no folder that files may be sent from (--php-send)", path.escape_ascii())
+    format!("{field}: {} is in no folder that files may be sent from ({cure})", path.escape_ascii())
 }
 
 #[cfg(test)]
@@ -202,7 +248,7 @@ mod tests {
         };
         let roots = [open(None, "one"), open(Some("/files/"), "two")];
         let find = |named: Named<'_>| {
-            let (root, path) = named.find(&roots)?;
+            let (root, path) = named.find(roots.iter())?;
             let place = roots.iter().position(|other| std::ptr::eq(root, other)).expect("one of them");
             Some((place, String::from_utf8(path).expect("ASCII")))
         };

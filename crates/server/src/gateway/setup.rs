@@ -1,7 +1,7 @@
 //! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started
 //! when it has given them up, ended with it.
 
-use super::{Answering, RunsPrograms, Shared, Workspace, revise::reviser};
+use super::{Answering, RunsPrograms, Shared, Workspace, revise::reviser, sendfile::SendSites};
 use crate::{
     cgi::{self, Cgi, CgiError},
     files::{SiteError, Store},
@@ -170,11 +170,12 @@ impl Setup {
         let of_hosts = Pools::new(grounds, pools_channel, cores, notices.clone(), connect_port)
             .map_err(|source| PhpError::Files { path: "the pools of hosts".into(), source })?;
         let begun = of_hosts.begin(pools, options.php_pools.running_max)?;
+        let send_sites = SendSites::open(&options.gateway, &options.hosts, &SendSites::default(), store)?;
         let (options, revisions) = (options.gateway.clone(), revisions.map(Mutex::new));
-        let answering = Answering { options, php, pools: begun.of_hosts };
+        let answering = Answering { options, php, pools: begun.of_hosts, send_sites };
         let running = RunsPrograms { pools: of_hosts, supervisor, cgi, revisions };
         let spool = workspace.grounds().spool();
-        let shared = Shared::new(spool, store, notices.clone(), answering, running)?;
+        let shared = Shared::new(spool, store, notices.clone(), answering, running);
         Ok(RunningPrograms { shared, channels, keeper, workspace })
     }
 }

@@ -8,7 +8,7 @@ use super::{
     name::{self, Name},
     route::{Action, Route},
 };
-use crate::{cgi::HostPrograms, files::SiteOptions, paths, php::PoolOptions};
+use crate::{cgi::HostPrograms, files::SiteOptions, gateway::HostSends, paths, php::PoolOptions};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
@@ -50,6 +50,8 @@ pub struct Rules {
     pub php: HostPhp,
     /// What its CGI programs run as and within, if it is not as for all.
     pub cgi: Option<Arc<HostPrograms>>,
+    /// The folders out of which its programs may have files sent, if they are not those of all.
+    pub sends: HostSends,
     /// What is no file; the first that matches counts.
     pub routes: Vec<Route>,
 }
@@ -237,6 +239,11 @@ impl Hosts {
     /// What hosts say of their CGI programs.
     pub fn programs(&self) -> impl Iterator<Item = &Arc<HostPrograms>> {
         self.rules.iter().filter_map(|rules| rules.cgi.as_ref())
+    }
+
+    /// What hosts say of files that their programs have sent.
+    pub fn sends(&self) -> impl Iterator<Item = &HostSends> {
+        self.rules.iter().map(|rules| &rules.sends)
     }
 
     /// The pools that hosts have for themselves, each once.

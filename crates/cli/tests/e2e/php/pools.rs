@@ -12,6 +12,7 @@ on_both! {
     more_pools_than_may_run_take_turns,
     a_pool_that_is_killed_is_started_by_the_next_request,
     beyond_the_bound_requests_wait_and_are_told,
+    each_pool_has_files_sent_out_of_its_own_folders,
 }
 
 /// Users that a Debian system has, by name and number.
@@ -210,5 +211,37 @@ fn beyond_the_bound_requests_wait_and_are_told(io: Io) {
         let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
         head.starts_with("HTTP/1.1 200 ").then_some(())
     });
+    server.stops_clean();
+}
+
+fn each_pool_has_files_sent_out_of_its_own_folders(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    for name in ["shared", "own"] {
+        fs::create_dir(site.outside(name)).expect("a folder");
+        fs::write(site.outside(name).join("file"), name).expect("a file");
+    }
+    write(&site, "send.php", "header('X-Accel-Redirect: ' . $_GET['f']);");
+    let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+    let php_cgi = installed("php-cgi").expect("it is there");
+    let top = format!(
+        "[php]\nsource = {php_cgi:?}\nsend = [\"/shared=shared\"]\n[[host]]\nnames = [\"c\"]\nroot = \"site\"\nphp = true"
+    );
+    let server = serve(io, &site, &top, [&format!("{user}send = [\"/own=own\"]"), user]);
+    for (host, target, expected) in [
+        ("a", "own", Some("own")),
+        ("a", "shared", None),
+        ("b", "own", None),
+        ("b", "shared", None),
+        ("c", "own", None),
+        ("c", "shared", Some("shared")),
+    ] {
+        let (head, body) = whole_of(&mut server.client(), host, &format!("/send.php?f=/{target}/file"));
+        assert_eq!(head.starts_with("HTTP/1.1 200 "), expected.is_some(), "{host} {target}: {head}");
+        assert!(expected.is_none_or(|expected| body == expected.as_bytes()), "{host} {target}");
+    }
+    server.says("(send in its [host.php])");
     server.stops_clean();
 }
