@@ -6,6 +6,7 @@ use crate::Exit;
 use crate::values::{Listen, Size};
 use std::io;
 use std::path::PathBuf;
+use vermeil_server::Unfit;
 use vermeil_server::cgi::UserError;
 use vermeil_server::config::{AddressError, ConfigError};
 
@@ -20,6 +21,8 @@ pub(crate) enum UsageError {
     MachineFile { path: PathBuf, source: io::Error },
     #[error("--cgi-user: {0}")]
     CgiUser(#[source] UserError),
+    #[error("{option}: {why}")]
+    Superuser { option: &'static str, why: Unfit },
     #[error("--trace: records one instance and there are {instances}; add --instances one")]
     TraceOfSeveral { instances: usize },
     #[error("{0}")]
@@ -36,6 +39,7 @@ impl UsageError {
             Self::Machine(vermeil_topology::Error::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
             Self::CgiUser(_)
+            | Self::Superuser { .. }
             | Self::Config(_)
             | Self::Contradiction { .. }
             | Self::Machine(_)

@@ -46,7 +46,7 @@ pub use busy_poll::BusyPoll;
 pub use handover::{TakeOver, TakeOverError};
 pub use listen::ListenError;
 pub use options::{CONNECTIONS_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of};
-pub use privileges::{PrivilegeError, User};
+pub use privileges::{PrivilegeError, Unfit, User};
 pub use serve::{Ended, ServeError, raise_descriptor_limit, serve, serve_assigned};
 pub use vermeil::IoChoice;
 pub use voice::speaker;

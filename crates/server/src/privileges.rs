@@ -39,6 +39,33 @@ impl fmt::Display for User {
     }
 }
 
+/// Why programs are not run as somebody, however they are asked for: a rule of suexec's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// Their user would be the superuser.
+    #[error(
+        "programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of their own"
+    )]
+    User,
+    /// Their group would be the superuser's.
+    #[error(
+        "programs do not run in the superuser's group, whose files may be written to by it; name a user of another group, or for one \
+         host another group behind it, as \"USER:GROUP\""
+    )]
+    Group,
+}
+
+impl Unfit {
+    /// Nothing if programs may run as `identity`.
+    pub fn of(identity: &Identity) -> Option<Self> {
+        match identity {
+            Identity { uid: 0, .. } => Some(Self::User),
+            Identity { gid: 0, .. } => Some(Self::Group),
+            _ => None,
+        }
+    }
+}
+
 /// The user could not be taken on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot become user {user}: {why}")]
@@ -170,5 +197,20 @@ pub(crate) fn say_who(options: &ServeOptions) {
             ));
         }
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_run_neither_as_the_superuser_nor_in_its_group() {
+        let of = |uid, gid| Unfit::of(&Identity { uid, gid, groups: vec![0] });
+        assert_eq!(
+            [of(0, 0), of(0, 1), of(1, 0)],
+            [Some(Unfit::User), Some(Unfit::User), Some(Unfit::Group)]
+        );
+        assert_eq!(of(1, 1), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Which programs are refused, whoever asks: the rules of Apache's suexec, as pure functions of what `stat` says.
+//! Which programs are refused, whoever asks: rules of Apache's suexec, as pure functions of what `stat` says. Which of them, and
+//! which not, is in `docs/cgi.md`.
 //!
 //! A program runs with the rights of a user, so whoever can change it, or the folders on the way to it, has those rights
 //! too. Nobody else may: every name from the root of the programs down is looked at. Leaves out looking (`look.rs`), and

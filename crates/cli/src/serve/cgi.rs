@@ -5,6 +5,7 @@ use crate::values::{Size, Span, size_between};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args};
 use std::str::FromStr;
+use vermeil_server::Unfit;
 use vermeil_server::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
 use vermeil_server::gateway::SendRoot;
 use vermeil_server::hosts::{Action, Route};
@@ -117,15 +118,19 @@ impl CgiArgs {
     /// What programs run as and within.
     ///
     /// # Errors
-    /// An unknown user.
+    /// An unknown user, or the superuser.
     pub(super) fn options(&self) -> Result<CgiOptions, UsageError> {
         let identity = self.cgi_user.as_deref().map(Identity::of_user).transpose();
+        let identity = identity.map_err(UsageError::CgiUser)?;
+        if let Some(why) = identity.as_ref().and_then(Unfit::of) {
+            return Err(UsageError::Superuser { option: "--cgi-user", why });
+        }
         let limits = ResourceLimits {
             address_space_bytes: self.cgi_memory.map(|size| size.bytes),
             ..ResourceLimits::default()
         };
         Ok(CgiOptions {
-            identity: identity.map_err(UsageError::CgiUser)?,
+            identity,
             limits,
             // There is one host.
             bounds: ProgramBounds {

@@ -1,12 +1,15 @@
 //! The options of `vermeil serve` about PHP, and what they come to.
 
 use super::limits::{G, K};
+use crate::usage::UsageError;
 use crate::values::{Size, Span, size_between};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use vermeil_server::Unfit;
+use vermeil_server::cgi::Identity;
 use vermeil_server::gateway::{self, GatewayOptions, GatewayTimeouts, SendRoot, Sends};
 use vermeil_server::php::{self, PhpOptions, PhpSource};
 
@@ -127,6 +130,18 @@ impl PhpArgs {
             user: self.php_user.clone(),
             ..defaults
         })
+    }
+
+    /// Refuses to run a pool as the superuser; whether there is such a user is known when it is started.
+    ///
+    /// # Errors
+    /// That is asked for.
+    pub(super) fn refuse_superuser(&self) -> Result<(), UsageError> {
+        let identity = self.php_user.as_deref().and_then(|user| Identity::of_user(user).ok());
+        match identity.as_ref().and_then(Unfit::of) {
+            Some(why) => Err(UsageError::Superuser { option: "--php-user", why }),
+            None => Ok(()),
+        }
     }
 
     /// What relaying needs to know.

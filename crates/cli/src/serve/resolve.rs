@@ -24,6 +24,7 @@ impl ServeArgs {
     /// A name without address, cpus that this process may not use, bounds that contradict each other.
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
         self.refuse_contradictions()?;
+        self.php.refuse_superuser()?;
         let placement = Placement { cores: self.cores.clone(), instances: self.instances };
         let instances = around.instances(&placement)?;
         if self.trace.is_some() && instances.len() > 1 {

@@ -232,6 +232,18 @@ fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
             "--cache-file-bytes 65K: more than --cache-bytes 1K allows; raise --cache-bytes or lower --cache-file-bytes",
             Exit::Usage,
         ),
+        (
+            &["--cgi", ".cgi", "--cgi-user", "root"],
+            "--cgi-user: programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of \
+             their own",
+            Exit::Usage,
+        ),
+        (
+            &["--php", "--php-user", "root"],
+            "--php-user: programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of \
+             their own",
+            Exit::Usage,
+        ),
     ] {
         let error = parse(args).unwrap().resolve(&surroundings()).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.exit()), (message, exit));

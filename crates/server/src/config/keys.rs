@@ -277,8 +277,8 @@ table! {
 table! {
     /// CGI programs, started for one request each.
     pub(super) struct CgiTable {
-        /// The user that programs run as, with its groups. Without it: whoever started the server, unless that was the
-        /// superuser: then a user must be named. If it is another than the server's, a reload may bring programs of any user.
+        /// The user that programs run as, with its groups, but not the superuser. Without it: whoever started the server, unless that
+        /// was the superuser: then a user must be named. If it is another than the server's, a reload may bring programs of any user.
         user: Option<At<String>> = None,
         /// Programs that run at once, of all hosts. Requests beyond that wait for one to end.
         running_max: u64 = cgi::RUNNING_MAX as u64; from 1, to 100_000,

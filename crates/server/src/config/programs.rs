@@ -9,13 +9,14 @@ use super::{
     values::Size,
 };
 use crate::{
-    User,
+    Unfit, User,
     cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
     hosts::HostPhp,
     php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
 };
 use std::{
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -91,8 +92,9 @@ pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> Ph
     });
     let children = children.unwrap_or(defaults.children);
     let user = table.user.as_ref().map(|At { value, at }| {
-        if let Err(error) = Identity::of_user(value) {
-            problems.push(at, "php.user", error.to_string());
+        match Identity::of_user(value) {
+            Ok(identity) => fit(&identity, at, "php.user", problems),
+            Err(error) => problems.push(at, "php.user", error.to_string()),
         }
         value.clone()
     });
@@ -140,10 +142,26 @@ pub(super) fn memory(written: Option<&At<Size>>, key: &str, problems: &mut Probl
     Some(value.bytes)
 }
 
-/// A user that is named, with its numbers.
+/// Refuses to run programs as the superuser.
+fn fit(identity: &Identity, at: &Range<usize>, key: &str, problems: &mut Problems) {
+    if let Some(unfit) = Unfit::of(identity) {
+        problems.push(at, key, unfit.to_string());
+    }
+}
+
+/// A user of programs that is named, with its numbers.
 pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problems) -> Option<User> {
     let At { value, at } = named?;
-    value.parse().map_err(|error: UserError| problems.push(at, key, error.to_string())).ok()
+    match value.parse::<User>() {
+        Ok(user) => {
+            fit(user.identity(), at, key, problems);
+            Some(user)
+        }
+        Err(error) => {
+            problems.push(at, key, UserError::to_string(&error));
+            None
+        }
+    }
 }
 
 fn source(text: &str) -> Option<PhpSource> {
@@ -162,7 +180,10 @@ fn source(text: &str) -> Option<PhpSource> {
 /// What CGI programs run as and within.
 pub(super) fn cgi(table: &CgiTable, problems: &mut Problems) -> CgiOptions {
     let identity = table.user.as_ref().and_then(|At { value, at }| match Identity::of_user(value) {
-        Ok(identity) => Some(identity),
+        Ok(identity) => {
+            fit(&identity, at, "cgi.user", problems);
+            Some(identity)
+        }
         Err(error) => {
             problems.push(at, "cgi.user", error.to_string());
             None

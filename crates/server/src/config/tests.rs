@@ -241,7 +241,7 @@ fn programs_are_asked_for_by_hosts() {
 
 #[test]
 fn hosts_may_have_pools_of_their_own() {
-    let pool = "[host.php]\nuser = \"root\"\nchildren = 2\nidle_stop = \"5s\"\n";
+    let pool = "[host.php]\nuser = \"nobody\"\nchildren = 2\nidle_stop = \"5s\"\n";
     let text = format!(
         "[[host]]\nnames = [\"a\"]\nroot = \"x\"\n{pool}[[host]]\nnames = [\"b\"]\nroot = \"y\"\n{pool}\
          [[host]]\nnames = [\"c\"]\nroot = \"z\"\nphp = {{ queue_max = 3 }}\n\
@@ -252,12 +252,14 @@ fn hosts_may_have_pools_of_their_own() {
     assert!(options.hosts.have_php() && !options.hosts.have_shared_php());
     let pools: Vec<_> = options.hosts.pools().cloned().collect();
     assert_eq!(pools.len(), 2, "equal ones are one");
-    assert_eq!(pools[0].user.as_ref().map(ToString::to_string).as_deref(), Some("root"));
+    assert_eq!(pools[0].user.as_ref().map(ToString::to_string).as_deref(), Some("nobody"));
     assert_eq!((pools[0].children, pools[0].idle_stop), (2, Duration::from_secs(5)));
     assert_eq!((pools[1].user.as_ref(), pools[1].children, pools[1].queue_max), (None, 4, 3));
     assert_eq!(options.php_pools.running_max, 9);
     assert_eq!(options.php_pools.program.as_deref(), Some(Path::new("/usr/bin/php-cgi")));
-    assert!(Plan::new(&options).to_string().contains("; *.php: PHP as root, 2 children, stopped after 5 s"));
+    assert!(
+        Plan::new(&options).to_string().contains("; *.php: PHP as nobody, 2 children, stopped after 5 s")
+    );
     for (key, problem) in [
         ("php = 3", "v.toml:2:7: host.php: this is a whole number; write true, false, or a table in { }"),
         (
@@ -272,12 +274,12 @@ fn hosts_may_have_pools_of_their_own() {
 
 #[test]
 fn hosts_may_run_their_programs_otherwise() {
-    let text = "[[host]]\nroot = \"x\"\n[host.cgi]\nuser = \"root\"\ndirectory = \"./a/b\"\nenvironment = [\"A=b=c\"]\n\
+    let text = "[[host]]\nroot = \"x\"\n[host.cgi]\nuser = \"nobody\"\ndirectory = \"./a/b\"\nenvironment = [\"A=b=c\"]\n\
                 cpu_time = \"1500ms\"\nmemory = \"2M\"\nno_new_privileges = false\n\
                 [host.cgi.cgroup]\nfolder = \"/x/y\"\ncpu_percent = 150\n[host.cgi.landlock]\nread = [\"/\", \"/no/such\"]\n";
     let options = load(text);
     let programs = options.hosts.programs().next().unwrap();
-    assert_eq!(programs.user.as_ref().unwrap().identity().uid, 0);
+    assert_eq!(programs.user.as_ref().unwrap().identity().uid, 65_534);
     assert_eq!(programs.directory.as_deref(), Some(Path::new("a/b")));
     assert_eq!(programs.environment, [("A".to_owned(), "b=c".to_owned())]);
     assert_eq!((programs.limits.cpu_seconds, programs.limits.address_space_bytes), (Some(2), Some(2 << 20)));
@@ -300,6 +302,27 @@ fn hosts_may_run_their_programs_otherwise() {
         let found = problems(&format!("[[host]]\n[host.cgi]\n{keys}\n"));
         assert!(found.len() == 1 && found[0].starts_with(problem), "{found:?}");
     }
+}
+
+#[test]
+fn programs_are_nobodys_who_may_do_everything() {
+    let superuser = "programs do not run as the superuser: whoever finds a fault in one would have the machine; name a user of their own";
+    let group = "programs do not run in the superuser's group, whose files may be written to by it; name a user of another group, or for \
+                 one host another group behind it, as \"USER:GROUP\"";
+    for (table, user, why) in [
+        ("cgi", "root", superuser),
+        ("php", "root", superuser),
+        ("host.cgi", "root", superuser),
+        ("host.php", "root", superuser),
+        ("host.cgi", "root:nogroup", superuser),
+        ("host.cgi", "nobody:root", group),
+        ("host.php", "nobody:root", group),
+    ] {
+        let found = problems(&format!("[[host]]\n[{table}]\nuser = \"{user}\"\n"));
+        assert_eq!(found, [format!("v.toml:3:8: {table}.user: {why}")]);
+    }
+    // Who the server is, is another matter.
+    load("user = \"root\"\n[[host]]\n");
 }
 
 #[test]
