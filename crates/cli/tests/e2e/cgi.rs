@@ -512,6 +512,7 @@ fn late_programs_are_killed(io: Io) {
     script(&site, "cgi-bin/begun", "echo Content-Type: a/b; echo; echo begun; sleep 1000");
     let server = serve(io, &site, &["--cgi-timeout", "700ms"]);
     assert_eq!(get(&mut server.client(), "/cgi-bin/late").status, 504);
+    server.says("/cgi-bin/late: it ran for longer than 0.7 s; that limit is changed by --cgi-timeout (504)");
     let family = family(&numbers);
     until("all are dead", || (!family.iter().any(|number| runs(*number))).then_some(()));
     let mut client = server.client();

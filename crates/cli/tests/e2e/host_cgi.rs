@@ -15,6 +15,7 @@ on_both! {
     a_reload_changes_what_programs_run_as_and_within,
     programs_of_instances_follow_a_reload,
     files_are_sent_from_folders_that_are_named,
+    a_silent_program_is_late_by_the_key_of_all_programs,
 }
 
 /// Where version 2 of cgroups is, alone or beside version 1.
@@ -322,5 +323,16 @@ fn files_are_sent_from_folders_that_are_named(io: Io) {
     assert_eq!((ask(&server, "a", "shared").0, ask(&server, "b", "own").0), (502, 502));
     reload(&["cgi = { send = [\"gone\"] }", ""], "the configuration stays as it is");
     assert_eq!(of(&server, "a", "own"), "own", "refused as a whole");
+    server.stops_clean();
+}
+
+fn a_silent_program_is_late_by_the_key_of_all_programs(io: Io) {
+    let site = site();
+    site.write("cgi-bin/silent", b"#!/bin/sh\nsleep 1000\n");
+    mode(&site.path("cgi-bin/silent"), 0o755);
+    let text = format!("[php]\ntimeout = \"300ms\"\n{}", configuration(&["", ""]));
+    let server = Server::configured(io, &site, &text);
+    assert_eq!(ask(&server, "a", "silent").0, 504);
+    server.says("/cgi-bin/silent: it was silent for 0.3 s; that limit is changed by timeout in [php] (504)");
     server.stops_clean();
 }

@@ -82,7 +82,7 @@ async fn read(
     });
     let mut limit = Sleep::unset();
     limit.set(patience);
-    limit.limit(watched).await.unwrap_or(Err(Failure::Late))
+    limit.limit(watched).await.unwrap_or(Err(Failure::Silent(patience)))
 }
 
 /// The status an answer begins with, for the log; 200 if it does not begin like one.

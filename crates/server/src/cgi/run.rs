@@ -67,8 +67,16 @@ impl Run<'_> {
                 process.let_go();
                 Ok(relayed)
             }
-            Err(broken) => Err(explained(broken, &process, options.timeouts.connect).await),
+            Err(broken) => {
+                let patience = options.timeouts.connect;
+                Err(explained(broken, &process, patience, self.time_limit()).await)
+            }
         }
+    }
+
+    /// How long the program may run.
+    fn time_limit(&self) -> Duration {
+        self.site.programs.time_limit.unwrap_or(self.cgi.options.time_limit)
     }
 
     /// Waits for a turn, as long as the client does and it is not late.
@@ -88,7 +96,7 @@ impl Run<'_> {
         });
         let mut limit = Sleep::unset();
         limit.set(patience);
-        limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate))
+        limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate(patience)))
     }
 
     fn start(&self, content: &Content, link: &Link, turn: Turn) -> Result<(Process, Output), Failure> {
@@ -99,7 +107,7 @@ impl Run<'_> {
             request.untold();
         }
         let programs = &site.programs;
-        request.time_limit(programs.time_limit.unwrap_or(cgi.options.time_limit));
+        request.time_limit(self.time_limit());
         match &programs.directory {
             None => {}
             Some(directory) if directory.as_os_str().is_empty() => drop(request.directory(Directory::Root)),
@@ -201,12 +209,17 @@ async fn started(connection: &mut Connection, process: &Process, patience: Durat
     });
     let mut limit = Sleep::unset();
     limit.set(patience);
-    limit.limit(watched).await.unwrap_or(Err(Failure::Late))
+    limit.limit(watched).await.unwrap_or(Err(Failure::StartLate(patience)))
 }
 
 /// The failure with its reason, if the program's end is one: output that stops short says little. Of one that was never
 /// started, because its spawner died, the next spawner tells.
-async fn explained(mut broken: Broken, process: &Process, patience: Duration) -> Broken {
+async fn explained(
+    mut broken: Broken,
+    process: &Process,
+    patience: Duration,
+    time_limit: Duration,
+) -> Broken {
     let is_short = matches!(
         broken.failure,
         Failure::BadHead(BadHead::Truncated) | Failure::Program(Trouble::Ended | Trouble::Connection(_))
@@ -218,7 +231,7 @@ async fn explained(mut broken: Broken, process: &Process, patience: Duration) ->
     limit.set(patience);
     match limit.limit(process.ended()).await {
         Ok(Some(exit)) => match exit.end {
-            End::Late => broken.failure = Failure::Late,
+            End::Late => broken.failure = Failure::Late(time_limit),
             End::Code(0) => {}
             end @ (End::Code(_) | End::Signal(_)) => broken.failure = Failure::Exited(end),
         },

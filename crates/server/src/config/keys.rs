@@ -234,13 +234,13 @@ table! {
         kept_max: Option<u64> = None; from 0, to 10_000,
         /// Requests that may wait for a child. Beyond it: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
-        /// How long a request may wait for a child. Then: 503.
+        /// How long a request may wait for a child, or for a CGI program's turn. Then: 503.
         queue_timeout: Span = GatewayTimeouts::default().queue.into(),
-        /// How long PHP may be silent. Then: 504, or the answer is cut.
+        /// How long PHP, or a CGI program, may be silent. Then: 504, or the answer is cut.
         timeout: Span = GatewayTimeouts::default().answer.into(),
         /// Requests after which a child of our own pool is replaced; 0: never.
         requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
-        /// The longest request body, in bytes. Beyond it: 413.
+        /// The longest request body for PHP and CGI programs, in bytes. Beyond it: 413.
         body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
         /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
         user: Option<At<String>> = None,
@@ -286,7 +286,8 @@ table! {
         host_running_max: u64 = cgi::HOST_RUNNING_MAX as u64; from 1, to 100_000,
         /// Requests of one host that may wait. Beyond it: 503.
         host_waiting_max: u64 = cgi::HOST_WAITING_MAX as u64; from 0, to 1_000_000,
-        /// How long a program may run. Then it and all it started are killed: 504, or the answer is cut.
+        /// How long a program may run. Then it and all it started are killed: 504, or the answer is cut. How long it may be silent, and
+        /// requests may wait for their turn, is said by `timeout` and `queue_timeout` in `[php]`.
         timeout: Span = cgi::TIME_LIMIT.into(),
         /// Address space that each process of a program may have, in bytes, from 1M. Without it: no bound.
         memory: Option<At<Size>> = None,

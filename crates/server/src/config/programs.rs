@@ -66,14 +66,14 @@ pub(super) fn host_sends(
 }
 
 fn send_roots(written: &[At<String>], key: &str, folder: &Path, problems: &mut Problems) -> Vec<SendRoot> {
-    let mut root = |At { value, at }: &At<String>| match value.parse::<SendRoot>() {
+    let root = |At { value, at }: &At<String>| match value.parse::<SendRoot>() {
         Ok(root) => Some(SendRoot { folder: folder.join(root.folder), ..root }),
         Err(why) => {
             problems.push(at, key, format!("\"{value}\": {why}"));
             None
         }
     };
-    written.iter().filter_map(|at| root(at)).collect()
+    written.iter().filter_map(root).collect()
 }
 
 /// PHP for a server of `cores` cores.

@@ -6,6 +6,7 @@
 use super::{
     Broken, Ended, ErrorSink, Failure, GatewayOptions, Relayed, RequestName, SendRoot,
     collect::Collected,
+    failure::{Kind, Said},
     route::{self, Reason, Route},
     sendfile::{self, Named, SendSites},
     spool::Spools,
@@ -255,13 +256,6 @@ pub(crate) async fn answer(
     of_program.outcome(connection, result).await
 }
 
-/// Which kind of program was asked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Cgi,
-    Php,
-}
-
 /// What became of a program's request.
 struct OfProgram<'a> {
     kind: Kind,
@@ -303,17 +297,14 @@ impl OfProgram<'_> {
 
     /// Where such a folder is to be named.
     fn send_cure(&self) -> &'static str {
-        let is_configured = local::with(|local| {
-            local.programs.as_ref().is_some_and(|programs| programs.shared.revisions.is_some())
-        });
         let rules = self.call.host.host().rules;
-        match (self.kind, is_configured) {
-            (Kind::Php, false) => "--php-send",
-            (Kind::Cgi, false) => "--cgi-send",
-            (Kind::Php, true) if matches!(rules.php, HostPhp::Own(_)) => "send in its [host.php]",
-            (Kind::Php, true) => "send in [php]",
-            (Kind::Cgi, true) if rules.sends.cgi.is_some() => "send in its [host.cgi]",
-            (Kind::Cgi, true) => "send in [cgi], or in its [host.cgi]",
+        match (self.kind, said()) {
+            (Kind::Php, Said::Option) => "--php-send",
+            (Kind::Cgi, Said::Option) => "--cgi-send",
+            (Kind::Php, Said::Key) if matches!(rules.php, HostPhp::Own(_)) => "send in its [host.php]",
+            (Kind::Php, Said::Key) => "send in [php]",
+            (Kind::Cgi, Said::Key) if rules.sends.cgi.is_some() => "send in its [host.cgi]",
+            (Kind::Cgi, Said::Key) => "send in [cgi], or in its [host.cgi]",
         }
     }
 
@@ -345,8 +336,8 @@ impl OfProgram<'_> {
         };
         if failure.concerns_operator() {
             match &sent {
-                Some(_) => self.say(&failure, &"its answer was cut"),
-                None => self.say(&failure, &status.code()),
+                Some(_) => self.say_failure(&failure, &"its answer was cut"),
+                None => self.say_failure(&failure, &status.code()),
             }
         }
         if sent.is_some() {
@@ -371,6 +362,13 @@ impl OfProgram<'_> {
     }
 
     /// Says what was wrong, and what the client got.
+    fn say_failure(&self, failure: &Failure, got: &dyn Display) {
+        match failure.limit_key(self.kind, said()) {
+            Some(key) => self.say(&format_args!("{failure}; that limit is changed by {key}"), got),
+            None => self.say(failure, got),
+        }
+    }
+
     fn say(&self, what: &dyn Display, got: &dyn Display) {
         let Self { kind, request, call: Call { name, .. }, .. } = self;
         let program = match kind {
@@ -383,6 +381,14 @@ impl OfProgram<'_> {
             local.server.notices.say(NoticeKind::ProgramFailed, line);
         });
     }
+}
+
+/// Where this server's bounds are said: only one with a configuration can have it read anew.
+fn said() -> Said {
+    let is_configured = local::with(|local| {
+        local.programs.as_ref().is_some_and(|programs| programs.shared.revisions.is_some())
+    });
+    if is_configured { Said::Key } else { Said::Option }
 }
 
 /// Says that programs redirect in a circle.

@@ -2,9 +2,26 @@
 
 use super::program::Trouble;
 use crate::{answer::Sent, connection::Lost};
+use std::time::Duration;
 use thiserror::Error;
 use vermeil_http::{Rejection, Status, gateway::BadHead};
 use vermeil_spawn::{End, SpawnError};
+
+/// Which kind of program was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Cgi,
+    Php,
+}
+
+/// Where bounds are said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// By options of a command line.
+    Option,
+    /// By keys of a configuration.
+    Key,
+}
 
 /// Why a request was not answered by its program.
 #[derive(Debug, Error)]
@@ -28,11 +45,14 @@ pub(crate) enum Failure {
     #[error("there is no pool for it")]
     NoPool,
     /// No program became free in time.
-    #[error("none was free in time (raise their number?)")]
-    QueueLate,
+    #[error("none was free within {} s", .0.as_secs_f64())]
+    QueueLate(Duration),
     /// No connection.
     #[error("it cannot be reached: {0}")]
     Connect(std::io::Error),
+    /// No connection in time.
+    #[error("it took no connection within {} s, which no key changes: it is overloaded, or hangs", .0.as_secs_f64())]
+    ConnectLate(Duration),
     /// No descriptors for it.
     #[error("it cannot be connected to: {0} (raise the limit of open files?)")]
     Pipes(std::io::Error),
@@ -45,9 +65,15 @@ pub(crate) enum Failure {
     /// It failed.
     #[error("{0}")]
     Program(#[from] Trouble),
-    /// Its time was over, or it was silent for too long.
-    #[error("it took too long")]
-    Late,
+    /// It does not begin to run.
+    #[error("it was not started within {} s, which no key changes: the machine is overloaded", .0.as_secs_f64())]
+    StartLate(Duration),
+    /// Neither did it send anything nor take anything.
+    #[error("it was silent for {} s", .0.as_secs_f64())]
+    Silent(Duration),
+    /// It ran for all the time it may.
+    #[error("it ran for longer than {} s", .0.as_secs_f64())]
+    Late(Duration),
     /// It answered, but not like a program.
     #[error("{}", .0.reason())]
     BadHead(#[from] BadHead),
@@ -84,12 +110,34 @@ impl Failure {
             Self::Start(error) if error.is_passing() => Status::ServiceUnavailable,
             Self::Start(_) | Self::Exited(_) => Status::BadGateway,
             Self::Pipes(_) => Status::ServiceUnavailable,
-            Self::Spool(_) | Self::QueueFull(_) | Self::QueueLate | Self::NoPool => {
+            Self::Spool(_) | Self::QueueFull(_) | Self::QueueLate(_) | Self::NoPool => {
                 Status::ServiceUnavailable
             }
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
-            Self::Connect(_) | Self::Program(_) | Self::BadHead(_) => Status::BadGateway,
-            Self::Late => Status::GatewayTimeout,
+            Self::Connect(_) | Self::ConnectLate(_) | Self::Program(_) | Self::BadHead(_) => {
+                Status::BadGateway
+            }
+            Self::StartLate(_) | Self::Silent(_) | Self::Late(_) => Status::GatewayTimeout,
+        })
+    }
+
+    /// What changes the limit that was reached, if it was one that can be changed.
+    pub(super) fn limit_key(&self, kind: Kind, said: Said) -> Option<&'static str> {
+        Some(match (self, kind, said) {
+            (Self::QueueLate(_), Kind::Php, Said::Option) => "--php-queue-timeout, or more --php-children",
+            (Self::QueueLate(_), Kind::Php, Said::Key) => "queue_timeout in [php], or more children",
+            (Self::QueueLate(_), Kind::Cgi, Said::Option) => {
+                "a higher --cgi-max, or queue_timeout in [php] of a configuration"
+            }
+            (Self::QueueLate(_), Kind::Cgi, Said::Key) => {
+                "queue_timeout in [php], or a higher running_max or host_running_max in [cgi]"
+            }
+            (Self::Silent(_), Kind::Php, Said::Option) => "--php-timeout",
+            (Self::Silent(_), Kind::Cgi, Said::Option) => "timeout in [php] of a configuration",
+            (Self::Silent(_), _, Said::Key) => "timeout in [php]",
+            (Self::Late(_), _, Said::Option) => "--cgi-timeout",
+            (Self::Late(_), _, Said::Key) => "timeout in [cgi], or in its [host.cgi]",
+            _ => return None,
         })
     }
 
@@ -131,5 +179,32 @@ pub(crate) struct Ended {
 impl From<Lost> for Ended {
     fn from(lost: Lost) -> Self {
         Self { lost, sent: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They said that it took too long, whatever had.
+    #[test]
+    fn each_limit_is_told_by_its_name_with_what_changes_it() {
+        let time = Duration::from_millis(1500);
+        for (failure, says, status, keys) in [
+            (Failure::QueueLate(time), "none was free within 1.5 s", 503, true),
+            (Failure::ConnectLate(time), "it took no connection within 1.5 s", 502, false),
+            (Failure::StartLate(time), "it was not started within 1.5 s", 504, false),
+            (Failure::Silent(time), "it was silent for 1.5 s", 504, true),
+            (Failure::Late(time), "it ran for longer than 1.5 s", 504, true),
+        ] {
+            assert!(failure.to_string().starts_with(says), "{failure}");
+            assert_eq!(failure.status().map(Status::code), Some(status), "{failure}");
+            for kind in [Kind::Cgi, Kind::Php] {
+                assert_eq!(failure.limit_key(kind, Said::Key).is_some(), keys);
+                assert_eq!(failure.limit_key(kind, Said::Option).is_some(), keys);
+            }
+            assert_eq!(failure.to_string().contains("which no key changes"), !keys, "{failure}");
+        }
+        assert_eq!(Failure::NoPool.limit_key(Kind::Php, Said::Key), None);
     }
 }

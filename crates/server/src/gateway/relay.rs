@@ -190,7 +190,9 @@ impl<R: Reader> Pump<'_, R> {
             match limit.limit(watched.as_mut()).await {
                 Ok(read) => break read?,
                 // It is late if it takes nothing either.
-                Err(_) if fed == fed_bytes.load(Ordering::Relaxed) => return Err(Failure::Late),
+                Err(_) if fed == fed_bytes.load(Ordering::Relaxed) => {
+                    return Err(Failure::Silent(self.exchange.timeouts.answer));
+                }
                 Err(_) => {}
             }
         };

@@ -105,7 +105,7 @@ async fn turn(
         connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
     });
     limit.set(patience);
-    let turn = limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate));
+    let turn = limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate(patience)));
     connection.give_back_limit(limit);
     turn
 }
@@ -205,7 +205,8 @@ impl Run<'_> {
             }
         };
         let connected = limit.limit(connecting).await;
-        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(Failure::Connect)
+        let late = || Failure::ConnectLate(self.options.timeouts.connect);
+        connected.map_err(|_| late())?.map_err(Failure::Connect)
     }
 }
 

@@ -178,6 +178,7 @@ fn who_waits_too_long_is_told(io: Io) {
     let mut statuses = [first.read(Content::Follows).status, second.read(Content::Follows).status];
     statuses.sort_unstable();
     assert_eq!(statuses, [503, 504]);
+    server.says("none was free within 0.1 s; that limit is changed by --php-queue-timeout, or more --php-children (503)");
     fs::write(go, "").expect("a file");
     assert_eq!(first.get("/index.html").status, 200, "the connection goes on");
 }
