@@ -1,0 +1,112 @@
+//! Children of a pool of our own, with php-fpm and with php-cgi: replaced after their requests, with their code kept compiled,
+//! and what the status says of the time that requests waited for one and took in it.
+
+use super::{installed, site, write};
+use crate::support::{Content, Io, Server, Site, on_both, vermeil};
+use serde_json::Value;
+use std::collections::HashMap;
+
+on_both! {
+    children_are_replaced_after_their_requests,
+    code_is_compiled_once,
+    the_status_tells_how_long_requests_wait_and_take,
+}
+
+/// Runs `test` with a server of each kind of pool that is there.
+fn with_each(io: Io, site: &Site, args: &[&str], test: impl Fn(&str, &Server)) {
+    for name in ["php-fpm", "php-cgi"] {
+        let Some(program) = installed(name) else {
+            eprintln!("SKIPPED: no {name} on this machine");
+            continue;
+        };
+        let php = format!("--php={}", program.display());
+        let server = Server::start(io, site, &[&[php.as_str()], args].concat());
+        test(name, &server);
+        server.stops_clean();
+    }
+}
+
+fn children_are_replaced_after_their_requests(io: Io) {
+    let site = site();
+    write(&site, "who.php", "echo getmypid();");
+    with_each(io, &site, &["--php-children", "1", "--php-requests", "3"], |name, server| {
+        let mut client = server.client();
+        let mut requests: HashMap<String, usize> = HashMap::new();
+        for _ in 0..12 {
+            let response = client.get("/who.php");
+            assert_eq!(response.status, 200, "{name}: {response:?}");
+            *requests.entry(response.text().to_owned()).or_default() += 1;
+        }
+        assert!(requests.len() >= 4 && requests.values().all(|&count| count <= 3), "{name}: {requests:?}");
+    });
+    with_each(io, &site, &["--php-children", "1", "--php-requests", "0"], |name, server| {
+        let mut client = server.client();
+        let first = client.get("/who.php").text().to_owned();
+        (0..12).for_each(|_| assert_eq!(client.get("/who.php").text(), first, "{name}: never"));
+    });
+}
+
+fn code_is_compiled_once(io: Io) {
+    let site = site();
+    let code = "if (!function_exists('opcache_get_status')) { echo 'none'; return; } \
+                $all = opcache_get_status(); $hits = $all['scripts'][__FILE__]['hits'] ?? 0; \
+                echo $all['opcache_enabled'] ? 'on' : 'off', ' ', opcache_is_script_cached(__FILE__) ? 'kept' : 'not', ' ', $hits;";
+    write(&site, "code.php", code);
+    // What was just written is not kept: it may be written again.
+    site.age("code.php");
+    with_each(io, &site, &["--php-children", "1"], |name, server| {
+        let mut client = server.client();
+        let first = client.get("/code.php").text().to_owned();
+        if first == "none" {
+            return eprintln!("SKIPPED: {name} has no opcache on this machine");
+        }
+        let said = client.get("/code.php").text().to_owned();
+        let hits = said.strip_prefix("on kept ").and_then(|hits| hits.parse::<u64>().ok());
+        assert!(hits.is_some_and(|hits| hits > 0), "{name}: {first}, then {said}");
+    });
+}
+
+/// The last number in milliseconds before `behind`, which stands in a line of the status.
+fn ms_before(text: &str, behind: &str) -> Option<f64> {
+    let (before, _) = text.split_once(behind)?;
+    before.rsplit_once(' ')?.1.parse().ok()
+}
+
+fn the_status_tells_how_long_requests_wait_and_take(io: Io) {
+    let site = site();
+    write(&site, "slow.php", "usleep(80_000); echo 'slow';");
+    let control = site.outside("control");
+    let control = control.to_str().expect("UTF-8");
+    with_each(io, &site, &["--php-children", "1", "--control", control], |name, server| {
+        let mut clients = [server.client(), server.client(), server.client()];
+        clients.iter_mut().for_each(|client| client.ask("GET", "/slow.php", &[]));
+        clients.iter_mut().for_each(|client| assert_eq!(client.read(Content::Follows).text(), "slow"));
+        let asked = |args: &[&str]| {
+            let output = vermeil(&["status", "--control", control]).args(args).output().expect("it runs");
+            assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let status: Value = serde_json::from_str(&asked(&["--json"])).expect("JSON");
+        let php = &status["instances"][0]["php"];
+        let seconds = |field: &str| php[field].as_f64().unwrap_or_else(|| panic!("{name}: {field}: {php}"));
+        assert_eq!(php["requests"], 3, "{name}");
+        // One child: the second waits for one request, the third for two; each takes what it sleeps.
+        let [wait, wait_max] = ["wait_s_mean", "wait_s_max"].map(seconds);
+        let [service, service_max] = ["service_s_mean", "service_s_max"].map(seconds);
+        assert!(wait_max >= 0.15 && (wait_max / 3.0..wait_max).contains(&wait), "{name}: {php}");
+        assert!(service >= 0.08 && service <= service_max && service_max < 10.0, "{name}: {php}");
+
+        let text = asked(&[]);
+        let shown = |what: &str| {
+            let (_, from) = text.split_once(what).unwrap_or_else(|| panic!("{name}: {what}: {text}"));
+            let pair = (ms_before(from, " ms (at most "), ms_before(from, " ms)"));
+            let (Some(mean), Some(max)) = pair else { panic!("{name}: {what}: {text}") };
+            (mean / 1000.0, max / 1000.0)
+        };
+        for (what, mean, max) in [("; waited", wait, wait_max), (", served in", service, service_max)] {
+            let (shown_mean, shown_max) = shown(what);
+            let is_near = |a: f64, b: f64| (a - b).abs() < 0.0002;
+            assert!(is_near(shown_mean, mean) && is_near(shown_max, max), "{name}: {what}: {text}");
+        }
+    });
+}
