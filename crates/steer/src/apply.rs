@@ -145,6 +145,10 @@ impl Steering<'_> {
                 applied.changes.push(change);
             }
             rest = plan()?.1;
+            // Queues that came with the channels have interrupts that the first plan did not know.
+            if !rest.blockers.is_empty() {
+                return Err(Error::BlockedLate(rest.blockers));
+            }
             if let Some(again) = rest.changes.iter().find(|change| is_channels(&change.setting)) {
                 return Err(Error::NotTaken {
                     setting: again.setting.clone(),

@@ -30,6 +30,9 @@ pub enum Error {
     /// A plan that must not be carried out as things are.
     #[error("nothing was changed: {}", .0.join("; "))]
     Blocked(Vec<String>),
+    /// The same, found out when the number of queues had changed already.
+    #[error("with another number of queues, {}", .0.join("; "))]
+    BlockedLate(Vec<String>),
     /// A plan is in force.
     #[error("a plan is in force already; take it back first: vermeil steer undo")]
     AlreadyApplied,

@@ -249,6 +249,30 @@ fn a_blocked_plan_changes_nothing() {
     assert_eq!(world.writes.get(), 0);
 }
 
+/// A plan that moved only the interrupts of queues that did not exist yet was carried out beside irqbalance.
+#[test]
+fn what_is_in_the_way_of_new_queues_alone_has_all_taken_back() {
+    let world = World::of("ixgbe-two-nodes");
+    for queue in 0..4 {
+        world.tree.write(&format!("proc/irq/{}/smp_affinity_list", 64 + queue), &queue.to_string());
+    }
+    world.tree.write("sys/devices/pci0000:03/0000:03:00.0/msi_irqs/69", "msix");
+    world.tree.write("proc/irq/69/smp_affinity_list", "0-15");
+    let counts = "0 ".repeat(16);
+    let table = &world.tree.all()["proc/interrupts"];
+    world
+        .tree
+        .write("proc/interrupts", &format!("{table}\n69: {counts}PCI-MSIX-0000:03:00.0 5-edge eth0-TxRx-4"));
+    let (before, first) = (world.tree.all(), world.plan("0-7", Queues::Fit, "eth0").unwrap().1);
+    assert!(first.blockers.is_empty(), "{:?}", first.blockers);
+    let error = world.apply("0-7", Queues::Fit, "eth0", None).unwrap_err().to_string();
+    assert!(error.starts_with("with another number of queues, irqbalance (process 4242)"), "{error}");
+    assert!(error.ends_with("everything is as it was"), "{error}");
+    assert_eq!(world.log.borrow()[0], "eth0 channels");
+    assert_eq!(world.tree.all(), before);
+    assert_eq!(world.store().load().unwrap(), None);
+}
+
 #[test]
 fn a_card_that_vanished_holds_nothing_up() {
     let world = World::of("veth");
