@@ -319,7 +319,11 @@ impl SteerArgs {
             Recovered::Unconfirmed(restored) => ("nobody confirmed in time", restored),
         };
         print::failure(
-            &format_args!("{why}; what was is back ({} settings)", restored.settings.len()),
+            &format_args!(
+                "{why}; what was is back ({} settings){}",
+                restored.settings.len(),
+                render::but_for(&restored.gone)
+            ),
             Exit::Clean,
         );
         Ok(())

@@ -4,7 +4,7 @@
 //! not stick has all of them taken back. Changing how many queues a card has makes its driver forget other settings and
 //! brings new queues: so that comes first, all of that card's settings are saved, and the rest is planned anew. A file
 //! that says "applying" or "undoing" while nobody holds the lock means that somebody was killed: [`Steering::recover`]
-//! finishes for them, and every command begins with it. Changes that wait for a confirmation are taken back by a guard
+//! finishes for them, and every command begins with it. What is brought back is first looked for (`find.rs`). Changes that wait for a confirmation are taken back by a guard
 //! (`vermeil steer guard`) or, if that was killed too, by the next command. Tested in `apply/tests.rs`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::state::{Lock, Phase, Saved, State, Store};
-use crate::{Change, Error, Network, Plan, Setting, Settings};
+use crate::{Change, Error, Network, Owner, Plan, Setting, Settings};
 
 #[cfg(test)]
 mod tests;
@@ -123,8 +123,8 @@ impl Steering<'_> {
                 Ok(applied)
             }
             Err(cause) => {
-                self.restore(state, &lock)?;
-                Err(Error::RolledBack(Box::new(cause)))
+                let gone = self.restore(state, &lock)?.gone;
+                Err(Error::RolledBack { cause: Box::new(cause), gone })
             }
         }
     }
@@ -144,7 +144,8 @@ impl Steering<'_> {
                 self.make(&change)?;
                 applied.changes.push(change);
             }
-            rest = plan()?.1;
+            let network;
+            (network, rest) = plan()?;
             // Queues that came with the channels have interrupts that the first plan did not know.
             if !rest.blockers.is_empty() {
                 return Err(Error::BlockedLate(rest.blockers));
@@ -161,7 +162,7 @@ impl Steering<'_> {
                 .changes
                 .iter()
                 .filter(|change| !known(&change.setting))
-                .map(|change| Saved { setting: change.setting.clone(), before: None, planned: None })
+                .map(|change| saved(change.setting.clone(), None, None, &network))
                 .collect();
             state.saved.extend(new);
             for saved in &mut state.saved {
@@ -191,38 +192,30 @@ impl Steering<'_> {
 
     /// The values now of everything that `changes` change, and of everything that a change of channels may.
     fn saved(&self, network: &Network, changes: &[Change]) -> Result<Vec<Saved>, Error> {
-        let mut saved: Vec<Saved> = Vec::new();
+        let mut all: Vec<Saved> = Vec::new();
         for change in changes {
             let before = self.settings.get(&change.setting);
             let before =
                 before.map_err(|source| Error::Unreadable { setting: change.setting.clone(), source })?;
             let planned = Some(change.to.clone());
-            saved.push(Saved { setting: change.setting.clone(), before: Some(before), planned });
+            all.push(saved(change.setting.clone(), Some(before), planned, network));
         }
         for change in changes {
             let Setting::Channels { nic } = &change.setting else { continue };
             for setting in settings_of(network, nic) {
-                let known = saved.iter().any(|saved| saved.setting == setting);
+                let known = all.iter().any(|saved| saved.setting == setting);
                 if !known && let Ok(before) = self.settings.get(&setting) {
-                    saved.push(Saved { setting, before: Some(before), planned: None });
+                    all.push(saved(setting, Some(before), None, network));
                 }
             }
         }
-        Ok(saved)
+        Ok(all)
     }
 
     /// The numbers of the cards of these settings.
     fn cards_of(&self, saved: &[Saved]) -> BTreeMap<String, u32> {
         let names = saved.iter().filter_map(|saved| saved.setting.nic());
         names.filter_map(|nic| Some((nic.to_owned(), self.settings.number_of(nic)?))).collect()
-    }
-
-    /// A saved setting where its card is now, which may have another name.
-    fn found(&self, setting: &Setting, cards: &BTreeMap<String, u32>) -> Setting {
-        let number = setting.nic().and_then(|nic| cards.get(nic).map(|number| (nic, *number)));
-        let moved = number.filter(|(nic, number)| self.settings.number_of(nic) != Some(*number));
-        let name = moved.and_then(|(_, number)| self.settings.name_of(number));
-        name.map_or_else(|| setting.clone(), |name| setting.clone().of_card(name))
     }
 
     /// Keeps what was applied.
@@ -262,8 +255,13 @@ impl Steering<'_> {
         let mut restored = Restored::default();
         let mut failed = Vec::new();
         for saved in order {
-            let setting = self.found(&saved.setting, &state.cards);
-            if let Err(why) = self.restore_one(&setting, saved, &mut restored) {
+            let Some(before) = &saved.before else { continue };
+            // Found only now: a change of channels gives interrupts other numbers, and so does taking it back.
+            let Some(setting) = saved.setting_now(self.settings, &state.cards) else {
+                restored.gone.push(saved.setting.clone());
+                continue;
+            };
+            if let Err(why) = self.restore_one(&setting, before, saved.planned.as_ref(), &mut restored) {
                 failed.push(format!("{setting}: {why}"));
             }
         }
@@ -274,9 +272,13 @@ impl Steering<'_> {
         Ok(restored)
     }
 
-    /// `setting` is the saved one, of its card's name now.
-    fn restore_one(&self, setting: &Setting, saved: &Saved, restored: &mut Restored) -> Result<(), String> {
-        let Saved { before: Some(before), planned, .. } = saved else { return Ok(()) };
+    fn restore_one(
+        &self,
+        setting: &Setting,
+        before: &str,
+        planned: Option<&String>,
+        restored: &mut Restored,
+    ) -> Result<(), String> {
         let now = match self.settings.get(setting) {
             Ok(now) => setting.canonical(&now),
             Err(error) if is_gone(&error) => {
@@ -289,7 +291,7 @@ impl Steering<'_> {
         if now == before_canonical {
             return Ok(());
         }
-        if planned.as_ref().is_some_and(|planned| *planned != now) {
+        if planned.is_some_and(|planned| *planned != now) {
             restored.foreign.push(setting.clone());
         }
         self.settings.set(setting, before).map_err(|error| error.to_string())?;
@@ -300,6 +302,11 @@ impl Steering<'_> {
         restored.settings.push(setting.clone());
         Ok(())
     }
+}
+
+fn saved(setting: Setting, before: Option<String>, planned: Option<String>, network: &Network) -> Saved {
+    let owner = Owner::of(&setting, network);
+    Saved { setting, before, planned, owner }
 }
 
 fn is_channels(setting: &Setting) -> bool {

@@ -68,8 +68,13 @@ pub enum Error {
         found: String,
     },
     /// A change failed, and all are taken back.
-    #[error("{0}; everything is as it was")]
-    RolledBack(Box<Error>),
+    #[error("{cause}; everything is as it was{}", crate::render::but_for(gone))]
+    RolledBack {
+        /// What failed.
+        cause: Box<Error>,
+        /// Settings that are no longer there.
+        gone: Vec<Setting>,
+    },
     /// Some settings could not be brought back.
     #[error("not everything could be restored: {}; try again: vermeil steer undo", .0.join("; "))]
     Restore(Vec<String>),

@@ -14,11 +14,13 @@ pub(crate) enum Role {
 
 /// One line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) number: u32,
-    pub(crate) name: String,
+pub struct Line {
+    /// Its number, which is another's once its driver has let go of it.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
     /// Interrupts so far, all cpus together.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 /// The numbered lines of `/proc/interrupts`. The name is the last word: drivers write none with blanks.

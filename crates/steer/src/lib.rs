@@ -28,6 +28,8 @@ mod read;
 
 mod setting;
 
+mod find;
+
 mod plan;
 
 mod apply;
@@ -51,6 +53,8 @@ pub use classify::{Classified, Classifier, Place, PlaceChoice, wrong_checksums};
 pub use compare::{Compared, Comparison, ROUNDS, Row, Way, advise, compare, refuse_wrong_checksums};
 pub use drops::Dropped;
 pub use error::Error;
+pub use find::Owner;
+pub use interrupts::Line;
 pub use kernel::{Kernel, Live, Recorded};
 pub use meter::{Meter, Reads};
 pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, RxQueue, TxQueue};

@@ -91,6 +91,8 @@ pub struct Irq {
     pub number: u32,
     /// Its name in `/proc/interrupts`.
     pub name: String,
+    /// The device that lists it (`msi_irqs`), below the root; `None` where none does.
+    pub device: Option<String>,
     /// The cpus it may be delivered to.
     pub cpus: CpuSet,
     /// The cpu it is delivered to, where the kernel says; it may lag behind `cpus` until the next interrupt.

@@ -95,7 +95,7 @@ impl Reader<'_> {
         let mut found = Interrupts::default();
         for napi in self.kernel.napis(index).unwrap_or_default() {
             let line = self.lines.iter().find(|line| Some(line.number) == napi.irq);
-            let Some(irq) = line.map(|line| self.irq(line)) else { continue };
+            let Some(irq) = line.map(|line| self.irq(line, devices)) else { continue };
             found.rx.extend(napi.rx.iter().map(|&queue| (queue, irq.clone())));
             if napi.rx.is_empty() {
                 found.tx.extend(napi.tx.iter().map(|&queue| (queue, irq.clone())));
@@ -106,7 +106,7 @@ impl Reader<'_> {
         }
         for line in self.lines.iter().filter(|line| self.is_of(line, name, devices)) {
             let Some((role, queue)) = interrupts::role(&line.name) else { continue };
-            let irq = self.irq(line);
+            let irq = self.irq(line, devices);
             match role {
                 Role::Receive | Role::Both => found.rx.push((queue, irq)),
                 Role::Transmit => found.tx.push((queue, irq)),
@@ -118,22 +118,31 @@ impl Reader<'_> {
     /// Whether an interrupt is this card's: listed with its device, which may carry several cards, or named after it.
     fn is_of(&self, line: &Line, name: &str, devices: &[PathBuf]) -> bool {
         let named = || line.name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
-        let listed = |device: &PathBuf| device.join("msi_irqs").join(line.number.to_string()).exists();
         let alone = |device: &PathBuf| fs::read_dir(device.join("net")).map_or(0, Iterator::count) <= 1;
         match devices.iter().find(|device| device.join("msi_irqs").is_dir()) {
-            Some(device) => listed(device) && (alone(device) || named()),
+            Some(device) => lists(device, line.number) && (alone(device) || named()),
             None => !devices.is_empty() && named(),
         }
     }
 
-    fn irq(&self, line: &Line) -> Irq {
+    fn irq(&self, line: &Line, devices: &[PathBuf]) -> Irq {
         let folder = self.root.join(format!("proc/irq/{}", line.number));
         Irq {
             number: line.number,
             name: line.name.clone(),
+            device: devices
+                .iter()
+                .find(|device| lists(device, line.number))
+                .and_then(|device| self.below(device)),
             cpus: cpu_list(&folder.join("smp_affinity_list")).unwrap_or_default(),
             effective: cpu_list(&folder.join("effective_affinity_list")).filter(|cpus| !cpus.is_empty()),
         }
+    }
+
+    /// A device's folder, as seen from the root.
+    fn below(&self, device: &Path) -> Option<String> {
+        let root = fs::canonicalize(self.root).ok()?;
+        Some(device.strip_prefix(root).ok()?.to_str()?.to_owned())
     }
 }
 
@@ -143,6 +152,11 @@ fn device_folders(nic: &Path) -> Vec<PathBuf> {
     let Ok(device) = fs::canonicalize(nic.join("device")) else { return Vec::new() };
     let parent = device.parent().map(Path::to_owned);
     [Some(device), parent].into_iter().flatten().collect()
+}
+
+/// Whether an interrupt is one of the device's own.
+pub(crate) fn lists(device: &Path, number: u32) -> bool {
+    device.join("msi_irqs").join(number.to_string()).exists()
 }
 
 /// Whether the device does what its driver knows: a virtio device says so by a bit, VIRTIO_NET_F_VQ_NOTF_COAL.

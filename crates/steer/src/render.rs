@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use vermeil_topology::CpuId;
 
 use crate::{
-    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Restored, Verified, Way,
+    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Restored, Setting, Verified, Way,
 };
 
 /// A plan: per card where its packets go, then what would be set and why.
@@ -81,6 +81,16 @@ pub fn restored(restored: &Restored) -> String {
         );
     }
     text
+}
+
+/// What could not be brought back since it is not there any more, as the end of a sentence; nothing if there is none.
+pub fn but_for(gone: &[Setting]) -> String {
+    let names: Vec<String> = gone.iter().map(Setting::to_string).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", but for what is not there any more: {}", names.join("; "))
+    }
 }
 
 /// What both ways to spread packets came to, and which to take.

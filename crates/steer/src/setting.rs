@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use vermeil_topology::CpuSet;
 
-use crate::{Channels, Kernel, mask};
+use crate::interrupts::{self, Line};
+use crate::{Channels, Kernel, mask, read};
 
 /// What can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -201,6 +202,15 @@ pub trait Settings {
 
     /// What the card of this number is called now.
     fn name_of(&self, number: u32) -> Option<String>;
+
+    /// All interrupts, with their numbers now.
+    fn interrupts(&self) -> Vec<Line>;
+
+    /// Whether an interrupt is listed with a device, whose folder is below the root.
+    fn lists_interrupt(&self, device: &str, number: u32) -> bool;
+
+    /// Whether nobody handles an interrupt at the moment.
+    fn is_unused(&self, number: u32) -> bool;
 }
 
 /// The settings below a root, with the kernel for those that stand in no file.
@@ -254,6 +264,19 @@ impl Settings for System<'_> {
         let cards = fs::read_dir(self.root.join(CARDS)).ok()?;
         let mut names = cards.flatten().filter_map(|card| card.file_name().into_string().ok());
         names.find(|name| self.number_of(name) == Some(number))
+    }
+
+    fn interrupts(&self) -> Vec<Line> {
+        interrupts::parse(&fs::read_to_string(self.root.join("proc/interrupts")).unwrap_or_default())
+    }
+
+    fn lists_interrupt(&self, device: &str, number: u32) -> bool {
+        read::lists(&self.root.join(device), number)
+    }
+
+    fn is_unused(&self, number: u32) -> bool {
+        let names = fs::read_to_string(self.root.join(format!("sys/kernel/irq/{number}/actions")));
+        names.is_ok_and(|names| names.trim().is_empty())
     }
 }
 

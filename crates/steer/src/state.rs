@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Setting};
+use crate::{Error, Owner, Setting};
 
 /// Where the file stands unless told otherwise: gone with a boot, as settings are.
 pub const STATE_FOLDER: &str = "/run/vermeil";
@@ -44,6 +44,9 @@ pub struct Saved {
     pub before: Option<String>,
     /// The canonical value planned for it; `None` if it was saved since its card's queues changed.
     pub planned: Option<String>,
+    /// Whose it is, if it is an interrupt's; `None` too in files of earlier versions.
+    #[serde(default)]
+    pub owner: Option<Owner>,
 }
 
 /// The file's content.
@@ -182,7 +185,8 @@ mod tests {
         let store = Store::new(&folder.path().join("deep/er"), tree.path());
         assert_eq!(store.load().unwrap(), None);
         let _lock = store.lock().unwrap();
-        let saved = Saved { setting: Setting::FlowTable, before: Some("0".into()), planned: None };
+        let saved =
+            Saved { setting: Setting::FlowTable, before: Some("0".into()), planned: None, owner: None };
         let state = store.begin(Some(Duration::from_secs(7)), vec![saved], BTreeMap::new());
         store.save(&state).unwrap();
         assert_eq!(store.load().unwrap(), Some(state));

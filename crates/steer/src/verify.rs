@@ -137,14 +137,18 @@ fn difference(network: &Network, before: &Look, after: &Look) -> Vec<Traffic> {
 }
 
 fn drifted(settings: &dyn Settings, store: &Store) -> Result<Vec<Drift>, Error> {
-    let saved = store.load()?.map(|state| state.saved).unwrap_or_default();
-    let drift = saved.into_iter().filter_map(|saved| {
-        let planned = saved.planned?;
-        let found = match settings.get(&saved.setting) {
-            Ok(raw) => saved.setting.canonical(&raw),
+    let Some(state) = store.load()? else { return Ok(Vec::new()) };
+    let drift = state.saved.iter().filter_map(|saved| {
+        let planned = saved.planned.clone()?;
+        let Some(setting) = saved.setting_now(settings, &state.cards) else {
+            let found = "not there any more".to_owned();
+            return Some(Drift { setting: saved.setting.clone(), planned, found });
+        };
+        let found = match settings.get(&setting) {
+            Ok(raw) => setting.canonical(&raw),
             Err(error) => format!("unreadable: {error}"),
         };
-        (found != planned).then_some(Drift { setting: saved.setting, planned, found })
+        (found != planned).then_some(Drift { setting, planned, found })
     });
     Ok(drift.collect())
 }
@@ -162,7 +166,12 @@ mod tests {
         let system = System { root: tree.path().to_owned(), kernel: &kernel };
         let store = Store::new(folder.path(), tree.path());
         let setting = Setting::Rps { nic: "eth0".into(), queue: 0 };
-        let saved = Saved { setting: setting.clone(), before: Some("0".into()), planned: Some("0-1".into()) };
+        let saved = Saved {
+            setting: setting.clone(),
+            before: Some("0".into()),
+            planned: Some("0-1".into()),
+            owner: None,
+        };
         let _lock = store.lock().unwrap();
         store.save(&store.begin(None, vec![saved], Default::default())).unwrap();
         let packets = "sys/class/net/eth0/statistics/rx_packets";

@@ -3,9 +3,11 @@
 
 use super::*;
 use crate::fixture::Tree;
-use crate::{Queues, Recorded, Request, System, plan, read};
+use crate::{Line, Queues, Recorded, Request, System, plan, read};
 use std::cell::{Cell, RefCell};
 use tempfile::TempDir;
+
+mod found;
 
 /// The settings of a tree; the write whose number is `fails_at` fails, and `dies_at` panics there, as a kill would.
 struct World {
@@ -89,6 +91,18 @@ impl Settings for World {
 
     fn name_of(&self, number: u32) -> Option<String> {
         self.system().name_of(number)
+    }
+
+    fn interrupts(&self) -> Vec<Line> {
+        self.system().interrupts()
+    }
+
+    fn lists_interrupt(&self, device: &str, number: u32) -> bool {
+        self.system().lists_interrupt(device, number)
+    }
+
+    fn is_unused(&self, number: u32) -> bool {
+        self.system().is_unused(number)
     }
 }
 

@@ -1,0 +1,111 @@
+//! Where a saved setting is now: its card may have another name by then, its interrupt another number.
+//!
+//! Owns whose an interrupt is ([`Owner`]). A number says nothing of that: once a driver has let go of it, the kernel gives
+//! it to the next that asks, which may be a disk. So an interrupt is known by its card, its device and its name, and a card
+//! by its number. What is not found has gone, and nothing is written in its place. Leaves out reading and writing
+//! (`setting.rs`). Tested here and in `apply/tests/found.rs`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::interrupts::Line;
+use crate::{Network, Saved, Setting, Settings};
+
+/// Whose an interrupt is, beside its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The card.
+    pub nic: String,
+    /// The card's number, which it keeps whatever it is called.
+    pub index: u32,
+    /// The device that lists the interrupt, below the root; `None` where none does.
+    pub device: Option<String>,
+}
+
+impl Owner {
+    /// Of a setting, if it is one of an interrupt.
+    pub(crate) fn of(setting: &Setting, network: &Network) -> Option<Owner> {
+        let Setting::Interrupt { irq: number, .. } = setting else { return None };
+        network.nics.iter().find_map(|nic| {
+            let irqs = nic.rx.iter().map(|rx| &rx.irq).chain(nic.tx.iter().map(|tx| &tx.irq));
+            let irq = irqs.flatten().find(|irq| irq.number == *number)?;
+            Some(Owner { nic: nic.name.clone(), index: nic.index, device: irq.device.clone() })
+        })
+    }
+}
+
+impl Saved {
+    /// The setting as it is to be called now; `None` if it has gone. `cards` are the numbers of saved settings' cards.
+    pub(crate) fn setting_now(
+        &self,
+        settings: &dyn Settings,
+        cards: &BTreeMap<String, u32>,
+    ) -> Option<Setting> {
+        if let Setting::Interrupt { irq, name } = &self.setting {
+            let irq = match &self.owner {
+                Some(owner) => owned(settings, *irq, name, owner)?,
+                // Saved by an earlier version, which noted no more.
+                None => settings.interrupts().iter().find(|line| is_line(line, *irq, name))?.number,
+            };
+            return Some(Setting::Interrupt { irq, name: name.clone() });
+        }
+        let card = self.setting.nic().and_then(|nic| Some((nic, *cards.get(nic)?)));
+        match card {
+            Some((nic, number)) if settings.number_of(nic) != Some(number) => {
+                Some(self.setting.clone().of_card(settings.name_of(number)?))
+            }
+            _ => Some(self.setting.clone()),
+        }
+    }
+}
+
+fn is_line(line: &Line, number: u32, name: &str) -> bool {
+    line.number == number && line.name == name
+}
+
+/// The number now of the interrupt of this name, which was `number`.
+fn owned(settings: &dyn Settings, number: u32, name: &str, owner: &Owner) -> Option<u32> {
+    // Without its card, whatever has the name is another card's.
+    let renamed = renamed(name, &owner.nic, &settings.name_of(owner.index)?);
+    let is_listed =
+        |number| owner.device.as_deref().is_none_or(|device| settings.lists_interrupt(device, number));
+    let mut same = settings.interrupts();
+    same.retain(|line| (line.name == name || line.name == renamed) && is_listed(line.number));
+    match &same[..] {
+        // A card that is down lets go of the names, but not of the numbers.
+        [] => (owner.device.is_some() && is_listed(number) && settings.is_unused(number)).then_some(number),
+        [one] => Some(one.number),
+        _ => same.iter().find(|line| line.number == number).map(|line| line.number),
+    }
+}
+
+/// The name of an interrupt after its card was given another one: most drivers call it after the card.
+fn renamed(name: &str, from: &str, to: &str) -> String {
+    let letter = |c: char| c.is_ascii_alphanumeric();
+    let is_word = |before: &str, after: &str| !before.ends_with(letter) && !after.starts_with(letter);
+    let mut parts = name.match_indices(from).map(|(at, _)| (&name[..at], &name[at + from.len()..]));
+    match parts.find(|(before, after)| is_word(before, after)) {
+        Some((before, after)) => format!("{before}{to}{after}"),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_called_after_their_card() {
+        for (name, expected) in [
+            ("eth1-TxRx-0", "wan0-TxRx-0"),
+            ("i40e-eth1-TxRx-3", "i40e-wan0-TxRx-3"),
+            ("eth1", "wan0"),
+            ("eth10-TxRx-0", "eth10-TxRx-0"),
+            ("veth1-rx-0", "veth1-rx-0"),
+            ("virtio1-input.0", "virtio1-input.0"),
+        ] {
+            assert_eq!(renamed(name, "eth1", "wan0"), expected);
+        }
+    }
+}
