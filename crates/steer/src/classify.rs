@@ -181,10 +181,8 @@ mod tests {
             tx: Vec::new(),
             channels: None,
             rss: None,
-            gro_flush_timeout_ns: None,
             adaptive: None,
-            defer_hard_irqs: None,
-            threaded: None,
+            polling: crate::Polling::default(),
         };
         let error = Classifier::attach(&nic, &CpuSet::from_iter([CpuId(0)]), PlaceChoice::Auto).unwrap_err();
         assert!(error.to_string().contains("gone0"), "{error}");

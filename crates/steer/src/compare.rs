@@ -297,6 +297,7 @@ mod tests {
                 node: None,
                 class: Class::Single,
                 queues: vec![queue],
+                polling: crate::Polling::default(),
                 refusals: Vec::new(),
             };
             let mut plan = Plan { nics: vec![nic], ..Plan::default() };

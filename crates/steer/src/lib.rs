@@ -57,7 +57,7 @@ pub use find::Owner;
 pub use interrupts::Line;
 pub use kernel::{Kernel, Live, Recorded};
 pub use meter::{Meter, Reads};
-pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, RxQueue, TxQueue};
+pub use nic::{Channels, Irq, Kind, Napi, Network, Nic, Polling, RxQueue, TxQueue};
 pub use plan::{Change, Class, NicPlan, Plan, QueuePlan, Queues, Request, plan};
 pub use read::read;
 pub use setting::{Setting, Settings, System};

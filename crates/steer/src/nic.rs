@@ -52,11 +52,18 @@ pub struct Nic {
     pub rss: Option<Vec<u32>>,
     /// Whether it adapts its receive interrupts to the load (`ethtool -C`, adaptive-rx); `None` where it cannot.
     pub adaptive: Option<bool>,
-    /// How long the card's interrupts stay off after the last packet, in ns (`gro_flush_timeout`).
-    pub gro_flush_timeout_ns: Option<u64>,
+    /// How it is polled.
+    pub polling: Polling,
+}
+
+/// How the kernel polls a card, for all who use it: shown, and left as it is. `None` where the kernel does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Polling {
     /// How many empty polls keep the interrupts off (`napi_defer_hard_irqs`).
     pub defer_hard_irqs: Option<u32>,
-    /// Whether its polling runs in threads of its own.
+    /// How long the card's interrupts stay off after the last packet, in ns (`gro_flush_timeout`).
+    pub gro_flush_timeout_ns: Option<u64>,
+    /// Whether its polling runs in threads of its own (`threaded`).
     pub threaded: Option<bool>,
 }
 

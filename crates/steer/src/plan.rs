@@ -10,7 +10,7 @@ mod deal;
 use serde::Serialize;
 use vermeil_topology::{CpuId, CpuSet, Machine, NodeId};
 
-use crate::{Error, Kind, Network, Nic, Setting};
+use crate::{Error, Kind, Network, Nic, Polling, Setting};
 
 #[cfg(test)]
 mod tests;
@@ -101,6 +101,8 @@ pub struct NicPlan {
     pub class: Class,
     /// Its queues, by number.
     pub queues: Vec<QueuePlan>,
+    /// How it is polled, which no plan changes: putting interrupts off is for all who use the card.
+    pub polling: Polling,
     /// What it cannot do, by name.
     pub refusals: Vec<String>,
 }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use vermeil_topology::{CpuSet, NodeId};
 
 use crate::interrupts::{self, Line, Role};
-use crate::{Error, Irq, Kernel, Kind, Network, Nic, RxQueue, TxQueue, mask};
+use crate::{Error, Irq, Kernel, Kind, Network, Nic, Polling, RxQueue, TxQueue, mask};
 
 #[cfg(test)]
 mod tests;
@@ -84,9 +84,11 @@ impl Reader<'_> {
             channels: self.kernel.channels(name).ok(),
             rss: self.kernel.rss(name).ok(),
             adaptive: self.kernel.adaptive(name).ok().filter(|_| device_adapts(&folder)),
-            gro_flush_timeout_ns: number(&folder.join("gro_flush_timeout")),
-            defer_hard_irqs: number(&folder.join("napi_defer_hard_irqs")),
-            threaded: number(&folder.join("threaded")).map(|threaded: u32| threaded != 0),
+            polling: Polling {
+                defer_hard_irqs: number(&folder.join("napi_defer_hard_irqs")),
+                gro_flush_timeout_ns: number(&folder.join("gro_flush_timeout")),
+                threaded: number(&folder.join("threaded")).map(|threaded: u32| threaded != 0),
+            },
             name: name.to_owned(),
         }
     }

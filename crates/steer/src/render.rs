@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 
 use vermeil_topology::CpuId;
 
+use crate::setting::switch_text;
 use crate::{
-    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Restored, Setting, Verified, Way,
+    Applied, Change, Classified, Comparison, Dropped, NicPlan, Place, Plan, Polling, Restored, Setting,
+    Verified, Way,
 };
 
 /// A plan: per card where its packets go, then what would be set and why.
@@ -44,8 +46,29 @@ fn card(text: &mut String, nic: &NicPlan) {
             format_args!("  queue {}: cpu {}{irq}, {to} on {}", queue.queue, queue.cpu, queue.listeners),
         );
     }
+    polling(text, &nic.polling);
     for refusal in &nic.refusals {
         line(text, format_args!("  cannot: {refusal}"));
+    }
+}
+
+/// What a plan leaves as it is, with the reason.
+fn polling(text: &mut String, polling: &Polling) {
+    let Polling { defer_hard_irqs, gro_flush_timeout_ns, threaded } = polling;
+    let values = [
+        defer_hard_irqs.map(|count| format!("napi_defer_hard_irqs {count}")),
+        gro_flush_timeout_ns.map(|time| format!("gro_flush_timeout {time} ns")),
+        threaded.map(|threaded| format!("threaded {}", switch_text(threaded))),
+    ];
+    let values: Vec<String> = values.into_iter().flatten().collect();
+    if !values.is_empty() {
+        let values = values.join(", ");
+        line(
+            text,
+            format_args!(
+                "  polling: {values}; left as it is, since whether another helps is to be measured on the card"
+            ),
+        );
     }
 }
 

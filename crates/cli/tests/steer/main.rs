@@ -32,6 +32,7 @@ fn apply_and_undo_are_exact() {
         plan.contains("steer0 (veth): made by software") && plan.contains("steer0 rx-0 rps_cpus: none -> 0"),
         "{plan}"
     );
+    assert!(plan.contains("\n  polling: napi_defer_hard_irqs 0, gro_flush_timeout 0 ns"), "{plan}");
     assert_eq!(namespace.settings(), before, "a plan changes nothing");
 
     let applied = namespace.says(&["apply", "--nic", "steer0", "--cores", "1"]);

@@ -59,6 +59,7 @@ pub(super) fn plan(
         node: nic.node,
         class: card.class,
         queues: planned.collect(),
+        polling: nic.polling,
         refusals: card.refusals,
     });
     plan.changes.extend(card.changes);

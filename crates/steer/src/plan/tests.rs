@@ -206,6 +206,28 @@ fn hardware_threads_without_a_listener_transmit_with_their_core() {
 }
 
 #[test]
+fn how_a_card_is_polled_is_shown_and_left_alone() {
+    let tree = Tree::of("one-queue");
+    tree.write("sys/class/net/eth0/gro_flush_timeout", "20000");
+    tree.write("sys/class/net/eth0/napi_defer_hard_irqs", "100");
+    let plan = plan_of(&tree, &request("0-1"));
+    let text = crate::render::plan(&plan);
+    let expected =
+        "\n  polling: napi_defer_hard_irqs 100, gro_flush_timeout 20000 ns, threaded off; left as it is";
+    assert!(text.contains(expected), "{text}");
+    let json = serde_json::to_value(&plan).unwrap();
+    let expected = [("defer_hard_irqs", 100), ("gro_flush_timeout_ns", 20_000)];
+    for (name, value) in expected {
+        assert_eq!(json["nics"][0]["polling"][name], value, "{json}");
+    }
+    for name in ["gro_flush_timeout", "napi_defer_hard_irqs", "threaded"] {
+        tree.remove(&format!("sys/class/net/eth0/{name}"));
+    }
+    let text = crate::render::plan(&plan_of(&tree, &request("0-1")));
+    assert!(!text.contains("polling"), "an old kernel does not say: {text}");
+}
+
+#[test]
 fn what_a_driver_cannot_do_is_named() {
     let tree = Tree::of("ixgbe-two-nodes");
     tree.remove("ethtool/eth0/rss");
