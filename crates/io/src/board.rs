@@ -32,7 +32,7 @@ pub struct CoreBoard {
     sent_away: AtomicU64,
     near_count: AtomicU32,
     near: [AtomicU32; NEAR_MAX],
-    unused_half: AtomicU32,
+    process: AtomicU32,
     looked_ns: AtomicU64,
     unused: [AtomicU32; 8],
 }
@@ -178,6 +178,11 @@ impl CoreBoard {
             word.store(core, Ordering::Relaxed);
         }
         self.near_count.store(near.len().min(NEAR_MAX) as u32, Ordering::Relaxed);
+    }
+
+    /// Which process it is in, where several show themselves on the same board. Default: the first, 0.
+    pub fn belong_to(&self, process: u32) {
+        self.process.store(process, Ordering::Relaxed);
     }
 
     /// Connections for this core that the kernel program gave to others, since the start.

@@ -12,6 +12,7 @@ use crate::{
     shared::{Setup, Shared},
 };
 use std::{
+    io,
     path::Path,
     sync::{
         Arc,
@@ -238,14 +239,12 @@ fn start(
     epoch: Instant,
     started: Sender<Result<(), StartError>>,
 ) {
-    let pinned = match pin {
-        (cpu, Pinning::Required) => {
-            pin_current_thread(cpu).map_err(|source| StartError::Pin { core: index.0, cpu, source })
-        }
-        (cpu, Pinning::WherePossible) => {
-            let _runs_elsewhere = pin_current_thread(cpu);
+    let (cpu, pinning) = pin;
+    let pinned = match pin_current_thread(cpu) {
+        Err(source) if source.kind() == io::ErrorKind::InvalidInput && pinning == Pinning::WherePossible => {
             Ok(())
         }
+        pinned => pinned.map_err(|source| StartError::Pin { core: index.0, cpu, source }),
     };
     let driver = pinned
         .and_then(|()| Driver::new(options).map_err(|source| StartError::Driver { core: index.0, source }));

@@ -56,11 +56,12 @@ pub enum Unfit {
 }
 
 impl Unfit {
-    /// Nothing if programs may run as `identity`.
+    /// Nothing if programs may run as `identity`. Whoever the server is already, its programs gain nothing by being.
     pub fn of(identity: &Identity) -> Option<Self> {
+        let is_ours = (geteuid().as_raw(), getegid().as_raw()) == (identity.uid, identity.gid);
         match identity {
             Identity { uid: 0, .. } => Some(Self::User),
-            Identity { gid: 0, .. } => Some(Self::Group),
+            Identity { gid: 0, .. } if !is_ours => Some(Self::Group),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A folder that is there already, since somebody made it or an earlier run left it, is bounded as one that is made here.
 //! Bounds are written when a profile is first used, and again when its folder is another one or was bounded for another
-//! profile in between; for each other start there is one `fstat`. Leaves out putting programs into it (`child.rs`), and
+//! profile in between, and looked at again once a second; for each other start there is one `fstat`. Leaves out putting programs into it (`child.rs`), and
 //! removing it, which its administrator does when the site goes. Tested in `cgroup/tests.rs`, and with real cgroups in
 //! `tests/processes/rights.rs`.
 
@@ -15,6 +15,7 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 #[cfg(test)]
@@ -25,6 +26,9 @@ const CPU_PERIOD_US: u64 = 100_000;
 
 /// What stands in the file of a bound that is none.
 const UNBOUNDED: &str = "max";
+
+/// How long bounds are taken to stand: another instance's spawner may have written others. Guess: some reads of files a second.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Bytes of a bound's file that are looked at; it has two numbers at most.
 const BOUND_BYTES: usize = 64;
@@ -40,8 +44,8 @@ pub(crate) struct Cgroups {
 struct Known {
     /// Which of the bounds any profile has: those are ours to take out. Others are somebody else's.
     named: [bool; 3],
-    /// The folder that was bounded last, and for what.
-    bounded: Option<(Which, Cgroup)>,
+    /// The folder that was bounded last, for what, and when that was looked at.
+    bounded: Option<(Which, Cgroup, Instant)>,
 }
 
 /// A folder, whatever its name: its device and its number.
@@ -87,7 +91,9 @@ impl Cgroups {
 
     fn is_bounded(&self, which: Which, cgroup: &Cgroup) -> bool {
         let known = self.folders.get(&cgroup.folder).and_then(|known| known.bounded.as_ref());
-        known.is_some_and(|(folder, last)| *folder == which && last == cgroup)
+        known.is_some_and(|(folder, last, looked)| {
+            *folder == which && last == cgroup && looked.elapsed() < LOOK
+        })
     }
 
     /// Has the bounds hold in `folder`; otherwise says whose file is in the way.
@@ -112,7 +118,7 @@ impl Cgroups {
             };
             done.map_err(|errno| (file, errno))?;
         }
-        known.bounded = Some((which, cgroup.clone()));
+        known.bounded = Some((which, cgroup.clone(), Instant::now()));
         Ok(())
     }
 }

@@ -54,7 +54,7 @@ impl Identity {
 }
 
 impl Identity {
-    /// The same user with another group, by name; it keeps the groups it is in.
+    /// The same user with another group, by name, in place of its first; it keeps the others it is in.
     ///
     /// # Errors
     /// When there is no such group, or the database cannot be read.
@@ -64,7 +64,9 @@ impl Identity {
         let gid = group_entry(&text)
             .map_err(|source| UserError::System { name: name.to_owned(), source })?
             .ok_or_else(unknown)?;
-        Ok(Self { gid, ..self })
+        let first = self.gid;
+        let groups = self.groups.into_iter().map(|group| if group == first { gid } else { group });
+        Ok(Self { gid, groups: groups.collect(), ..self })
     }
 }
 
@@ -131,6 +133,16 @@ fn groups(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_group_takes_the_first_ones_place() {
+        let root = Identity::of_user("root").expect("every system has one");
+        let daemon = root.in_group("daemon").expect("most systems have it");
+        assert!(
+            daemon.gid != 0 && daemon.groups.contains(&daemon.gid) && !daemon.groups.contains(&0),
+            "{daemon:?}"
+        );
+    }
 
     #[test]
     fn the_superuser_is_known_and_others_are_not() {

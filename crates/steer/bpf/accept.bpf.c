@@ -34,7 +34,7 @@ struct core {
   u64 sent_away;      /* connections that went elsewhere; written here */
   u32 near_count;
   u32 near[NEAR_MAX]; /* other cores, nearest first */
-  u32 unused_half;
+  u32 process;        /* the number of its process: what waits for programs there waits for all of its cores */
   u64 looked_ns;      /* when it looked at its sockets last, 0 for never; written by the core */
   u32 unused[8];
 };
@@ -44,14 +44,14 @@ struct core {
 #define ABSENT_NS 250000000ull
 
 /* The time a new connection waits before this core looks at it. A slow core has measured its work as slow as it is, so its
- * speed is in it. What waits for programs waits behind no core, but a request for one of them will wait there. */
+ * speed is in it. */
 static u64 wait_ns(const struct core *core, u64 now) {
   u64 since = core->busy_since_ns;
   u64 looked = core->looked_ns;
   if (!since && looked && now > looked + ABSENT_NS)
     since = looked;
   u64 busy = since && now > since ? now - since : 0;
-  return core->pending_ns + core->programs_ns + busy;
+  return core->pending_ns + busy;
 }
 
 static u32 by_load(struct plan *plan, u32 home) {
@@ -59,7 +59,8 @@ static u32 by_load(struct plan *plan, u32 home) {
   if (!core)
     return home;
   u64 now = now_ns();
-  u64 wait = wait_ns(core, now);
+  u64 alone = wait_ns(core, now);
+  u64 wait = alone + core->programs_ns;
   u64 bound = core->elsewhere ? plan->bound_ns / 2 : plan->bound_ns;
   if (wait <= bound) {
     if (core->elsewhere)
@@ -67,8 +68,7 @@ static u32 by_load(struct plan *plan, u32 home) {
     return home;
   }
   u32 best = home;
-  /* Twice as good at least, or connections would go to and fro between cores that are busy alike. */
-  u64 least = wait / 2;
+  u64 least = ~0ull;
   u32 count = core->near_count;
   for (u32 at = 0; at < NEAR_MAX; at++) {
     if (at >= count)
@@ -78,8 +78,16 @@ static u32 by_load(struct plan *plan, u32 home) {
     if (!other)
       break;
     u64 theirs = wait_ns(other, now);
-    if (theirs < least) {
-      least = theirs;
+    u64 all = theirs + other->programs_ns;
+    /* Programs of the same process are no reason to go to another of its cores. */
+    u64 ours = alone;
+    if (other->process != core->process) {
+      ours = wait;
+      theirs = all;
+    }
+    /* Twice as good at least, or connections would go to and fro between cores that are busy alike. */
+    if (ours > bound && theirs < ours / 2 && all < least) {
+      least = all;
       best = key;
     }
   }

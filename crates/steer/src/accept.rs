@@ -323,8 +323,9 @@ mod tests {
     }
 
     /// Has a core of four show the work it has, and when it looked at its sockets last; two cores are near: 3, then 1.
+    /// Cores 0 and 1 are of one process, 2 and 3 of another.
     fn show(steering: &AcceptSteering, core: u32, [pending_ns, looked_ns, programs_ns]: [u64; 3]) {
-        // The words of `struct core`: busy since, pending, looks, programs, elsewhere, sent away, near (count, then cores).
+        // The words of `struct core`: busy since, pending, looks, programs, elsewhere, sent away, near (count, then cores) and process.
         let mut words = [0u64; CORE_BYTES as usize / 8];
         let so_far = &mut [0; CORE_BYTES as usize];
         bpf::lookup(steering.boards(), core, so_far).unwrap();
@@ -335,6 +336,7 @@ mod tests {
         words[3] = programs_ns;
         words[6] = 2 | 3 << 32;
         words[7] = 1;
+        words[10] = u64::from(core / 2) << 32;
         words[11] = looked_ns;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bpf::update(steering.boards(), core, &bytes).unwrap();
@@ -382,15 +384,22 @@ mod tests {
     }
 
     #[test]
-    fn a_core_whose_programs_are_asked_for_too_much_is_spared() {
+    fn a_process_whose_programs_are_asked_for_too_much_is_spared() {
         let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
+        let much = 1000 * BOUND_NS;
         (0..4).for_each(|core| show(&steering, core, [0; 3]));
-        show(&steering, 2, [0, 0, 5 * BOUND_NS]);
-        assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10]);
-        show(&steering, 3, [0, 0, 4 * BOUND_NS]);
-        assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0]);
+        (2..4).for_each(|core| show(&steering, core, [0, 0, much]));
+        assert_eq!(connect(addr, &sockets, 10), [0, 10, 0, 0], "the near one of another process");
+        (0..2).for_each(|core| show(&steering, core, [0, 0, much * 2 / 3]));
+        assert_eq!(
+            connect(addr, &sockets, 10),
+            [0, 0, 10, 0],
+            "there is nearly as much to do, and here no core has more"
+        );
+        show(&steering, 2, [100 * BOUND_NS, 0, much]);
+        assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10], "the same programs, but another core");
     }
 
     #[test]

@@ -38,7 +38,7 @@ use std::{
 };
 use vermeil::Board;
 use vermeil_steer::{AcceptSteering, Mode};
-use vermeil_topology::{CpuId, sysfs};
+use vermeil_topology::{CpuId, Instance, sysfs};
 
 /// How new connections find their cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -252,6 +252,16 @@ impl Balancing {
     /// Where cores show what they do, if the kernel looks.
     pub(crate) fn board(&self) -> Option<Arc<Board>> {
         self.board.clone()
+    }
+
+    /// Tells the kernel which cores are together in a process.
+    pub(crate) fn divide(&self, instances: &[Instance]) {
+        let Some(board) = &self.board else { return };
+        let process_of_core =
+            (0..).zip(instances).flat_map(|(number, instance)| instance.cpus.iter().map(move |_| number));
+        for (core, process) in process_of_core.enumerate() {
+            board.core(core).belong_to(process);
+        }
     }
 
     /// The memory in which it stands, for other processes.

@@ -96,13 +96,13 @@ impl Surroundings {
     /// # Errors
     /// Cores that are not there or not allowed.
     pub fn instances(&self, asked: &Placement) -> Result<Vec<Instance>, Error> {
-        if let Given::Instances(decided) = &self.given {
-            return Ok(decided.clone());
-        }
-        match (asked.cores.resolve(&self.machine, &self.allowed), &self.given) {
-            (Ok(cpus), _) => Ok(asked.instances.divide(&self.machine, &cpus)),
-            (Err(_), Given::InForce(before, came_to)) if before == asked => Ok(came_to.clone()),
-            (Err(error), _) => Err(error),
+        match &self.given {
+            Given::Instances(decided) => Ok(decided.clone()),
+            Given::InForce(before, came_to) if before == asked => Ok(came_to.clone()),
+            Given::InForce(..) | Given::Nothing => {
+                let cpus = asked.cores.resolve(&self.machine, &self.allowed)?;
+                Ok(asked.instances.divide(&self.machine, &cpus))
+            }
         }
     }
 

@@ -66,6 +66,7 @@ pub struct Program {
 pub fn supervise(options: ServeOptions, program: Program) -> Result<Ended, ServeError> {
     let Program { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
+    balancing.divide(&options.instances);
     let mut inherited = Inherited::of(&options)?;
     let ours = inherited.ports();
     let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
