@@ -16,6 +16,7 @@ pub(crate) fn result(text: &str) -> Exit {
 
 /// Says why a command ends with `exit`. If standard error is closed too, the exit code has to do.
 pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
-    let _ = writeln!(io::stderr(), "{}: {why}", vermeil_server::speaker());
+    // In one write: several instances may end at once.
+    let _ = io::stderr().write_all(format!("{}: {why}\n", vermeil_server::speaker()).as_bytes());
     exit
 }
