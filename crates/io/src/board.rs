@@ -166,8 +166,8 @@ impl CoreBoard {
         self.programs_ns.store(waiting_ns, Ordering::Relaxed);
     }
 
-    /// As it was shown last.
-    pub fn programs_ns(&self) -> u64 {
+    #[cfg(test)]
+    fn programs_ns(&self) -> u64 {
         self.programs_ns.load(Ordering::Relaxed)
     }
 

@@ -40,7 +40,6 @@ pub(super) fn sent_away(board: &Board) -> String {
 
 #[cfg(test)]
 mod tests {
-
     #[test]
     fn boards_are_the_size_the_program_expects() {
         assert_eq!(size_of::<vermeil::CoreBoard>(), vermeil_steer::CORE_BYTES as usize);

@@ -92,10 +92,7 @@ pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> Ph
     });
     let children = children.unwrap_or(defaults.children);
     let user = table.user.as_ref().map(|At { value, at }| {
-        match Identity::of_user(value) {
-            Ok(identity) => fit(&identity, at, "php.user", problems),
-            Err(error) => problems.push(at, "php.user", error.to_string()),
-        }
+        identity(value, at, "php.user", problems);
         value.clone()
     });
     PhpOptions {
@@ -149,7 +146,21 @@ fn fit(identity: &Identity, at: &Range<usize>, key: &str, problems: &mut Problem
     }
 }
 
-/// A user of programs that is named, with its numbers.
+/// The numbers of a user of programs that is named.
+fn identity(name: &str, at: &Range<usize>, key: &str, problems: &mut Problems) -> Option<Identity> {
+    match Identity::of_user(name) {
+        Ok(identity) => {
+            fit(&identity, at, key, problems);
+            Some(identity)
+        }
+        Err(error) => {
+            problems.push(at, key, error.to_string());
+            None
+        }
+    }
+}
+
+/// A user of programs that is named, perhaps with a group, and its numbers.
 pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problems) -> Option<User> {
     let At { value, at } = named?;
     match value.parse::<User>() {
@@ -179,16 +190,8 @@ fn source(text: &str) -> Option<PhpSource> {
 
 /// What CGI programs run as and within.
 pub(super) fn cgi(table: &CgiTable, problems: &mut Problems) -> CgiOptions {
-    let identity = table.user.as_ref().and_then(|At { value, at }| match Identity::of_user(value) {
-        Ok(identity) => {
-            fit(&identity, at, "cgi.user", problems);
-            Some(identity)
-        }
-        Err(error) => {
-            problems.push(at, "cgi.user", error.to_string());
-            None
-        }
-    });
+    let user = table.user.as_ref();
+    let identity = user.and_then(|At { value, at }| identity(value, at, "cgi.user", problems));
     let address_space_bytes = memory(table.memory.as_ref(), "cgi.memory", problems);
     CgiOptions {
         identity,
