@@ -13,13 +13,13 @@ const HOW_TO_READ: &str = "\
 of the round, the median of three probes. \
 Each request has a connection of its own, and its client gives up after a second, connecting included. *Good* are complete \
 answers with a status below 400 in that time; *of its peak* compares them with the same server's best level, which is the one of the highest median after \
-the machine's pace was taken out of each round: the mean of what the floor gave above 100 %. The best of some medians is a little too high: with errors of 8 % a server \
-that loses nothing shows 96 %. The lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
+the machine's pace was taken out of each round: the mean of what the floor gave above 100 %. The best of some medians is a little too high: with errors of 4 % a server \
+that loses nothing shows 98 %. The lowest and the highest round stand beside it. *µs each* is the cpu time that the server took for each good answer, what it turned away \
 included. The *floor* is a loop that accepts, receives, answers as many bytes and closes, with blocking calls and a queue of 200 connections: it refuses \
 nobody and looks at nothing, so what it loses, or takes more time for, is the kernel and the machine; *of the floor's* compares the part of the peak with the \
 floor's in the same round. *p99* is the time within which 99 of 100 good answers came, from the moment the request was to begin, in the worst \
-tenth of a second of four. Above 100 % *good* comes from another run, in which the four levels follow one another in changing order, two seconds each, \
-four times: so each has its part of every moment of the machine. The first second of a level is not counted. Each server is started once in a round and has answered one request before: where its memory lies is the same at all levels. A run in \
+tenth of a second of four. Above 100 % *good* comes from another run, in which the four levels follow one another in changing order, three seconds each, \
+six times: so each has its part of every moment of the machine. The first second of a level is not counted. Each server is started once in a round and has answered one request before: where its memory lies is the same at all levels. A run in \
 which one request in a hundred began 100 ms late or more, or the hypervisor took more than 2 % of the machine's time, is repeated, twice at most. *Recovered* is how long after the overload half of the \
 capacity, which is offered then, is served again. Every number is the median of interleaved rounds.
 

@@ -1,7 +1,8 @@
 //! Levels of overload in turns, some seconds each, in one run.
 //!
 //! What a machine that others use gives changes from second to second by a tenth and more; levels that were measured one after the other
-//! differ by that. In turns each level has its part of every moment. All of them are more than the server can do, so a level begins with
+//! differ by that. In turns each level has its part of every moment, and together so many that a level's own error is small beside a
+//! loss of a twentieth. All of them are more than the server can do, so a level begins with
 //! the full queue that the one before has left; what is answered then was asked for before, and is not counted. Pure; tested below.
 
 use std::time::Duration;
@@ -22,11 +23,11 @@ pub(super) struct Turns {
 impl Turns {
     pub(super) fn of(size: Size) -> Self {
         let (cycles, step_ms) = match size {
-            Size::Full => (4, 2000),
+            Size::Full => (6, 3000),
             Size::Smoke => (1, 500),
         };
         let step = Duration::from_millis(step_ms);
-        Self { cycles, step, settles: step / 2 }
+        Self { cycles, step, settles: step / 3 }
     }
 
     /// The levels in the order in which they are offered: each stands behind each other one as often, or nearly.
