@@ -24,6 +24,8 @@ pub(crate) enum Bug {
     ClearAfterRun,
     /// A kept token is read and taken in two steps: its core and a thief have it.
     TakeKeptInTwoSteps,
+    /// What is left for who asks is published without an order.
+    RelaxedOutcome,
     /// A ring's owner overwrites what a reader may be at without a fence.
     OverwriteWithoutFence,
 }
@@ -53,6 +55,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "relaxed-count" => Bug::RelaxedCount,
             "clear-after-run" => Bug::ClearAfterRun,
             "take-kept-in-two-steps" => Bug::TakeKeptInTwoSteps,
+            "relaxed-outcome" => Bug::RelaxedOutcome,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })

@@ -5,7 +5,7 @@
 //! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
 //! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
-//! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `colored`,
+//! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `outcome`, `colored`,
 //! `resident`, `ready`, `kept`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
@@ -21,6 +21,7 @@ mod event;
 mod here;
 mod kept;
 mod memory;
+mod outcome;
 mod own;
 mod parking;
 mod ready;
@@ -44,10 +45,11 @@ pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Run};
 pub use here::Here;
 pub use kept::Kept;
+pub use outcome::{Join, Promise};
 pub use own::Called;
 pub use parking::{Parking, Sleep};
 pub use ready::ReadyQueue;
-pub use repeating::{Mark, Posted, Repeat, Repeating};
+pub use repeating::{Mark, Posted, Repeat, Repeating, Spawned};
 pub use resident::Resident;
 pub use ring::Ring;
 pub use token::{Activation, ColorRef, Head, Held, Ran, Token, run_together};

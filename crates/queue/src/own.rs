@@ -10,7 +10,7 @@ use crate::{
     canary::{Bug, planted},
     color::{ColorId, Counted, counting},
     event::Label,
-    repeating::{Mark, Repeat, Repeating},
+    repeating::{Mark, Repeat, Repeating, Spawned},
     sync::Ordering,
     token::{ColorRef, Head, Kind, Token},
 };
@@ -120,14 +120,14 @@ where
         label: Label,
         body: T,
         resident: T::Resident,
-    ) -> (Pin<Arc<Self>>, Token<D>) {
+    ) -> (Spawned<T>, Token<D>) {
         let id = ColorId::fresh();
         let event = Self::at_home(Head::new(&Self::KIND, id, core, about), id, body, resident);
         // Nobody else has it yet: whoever gets the token or the event gets it in a way that orders both stores before.
         event.write_label(label);
         event.home.counted.store(Counted::event(label).posted().0, Ordering::Relaxed);
         let token = event.clone().into_token();
-        (event, token)
+        (Spawned(event), token)
     }
 
     /// Posts the event to its own color; `label` is asked if it does not wait there already.

@@ -9,6 +9,7 @@ use crate::{
     ColorId,
     canary::{Bug, planted},
     event::{Event, Header, Vtable},
+    outcome::{Join, Joined, Outcome},
     resident::Resident,
     sync::{AtomicBool, Ordering},
 };
@@ -16,6 +17,7 @@ use crate::{
 use std::{
     cell::UnsafeCell,
     mem::ManuallyDrop,
+    ops::Deref,
     pin::Pin,
     ptr::NonNull,
     sync::Arc,
@@ -30,6 +32,9 @@ pub trait Repeat: Send + Sync + Sized + 'static {
     /// What lives on a color in the event's own memory; a task's future.
     type Resident: Send + 'static;
 
+    /// What it leaves for whoever waits for its end; a task's result.
+    type Output: Send + 'static;
+
     /// Runs to completion; must not block. Posts that arrive from now on queue the event again.
     fn run(event: &Pin<Arc<Repeating<Self>>>);
 
@@ -40,6 +45,9 @@ pub trait Repeat: Send + Sync + Sized + 'static {
     fn wake_owned(event: Pin<Arc<Repeating<Self>>>) {
         Self::wake(&event);
     }
+
+    /// Has it end soon, if it can.
+    fn cancel(_: &Pin<Arc<Repeating<Self>>>) {}
 
     /// It was posted, and is dropped instead of run: with its color, or with the runtime.
     fn dropped(_: &Pin<Arc<Repeating<Self>>>) {}
@@ -75,6 +83,8 @@ impl Mark for Posted {
 #[repr(C)]
 pub struct Repeating<T: Repeat> {
     pub(crate) header: UnsafeCell<Header>,
+    /// What it leaves. Here, since whoever asks for it touches the counts, which stand before the header, and nothing else.
+    outcome: Outcome<T::Output>,
     /// What of its color stands here, and the mark that it is posted.
     pub home: T::Home,
     /// What the event runs on.
@@ -84,15 +94,15 @@ pub struct Repeating<T: Repeat> {
 }
 
 // SAFETY: of `header` the label is atomic and the rest is touched only by the one `Event` that the mark allows; `home`
-// and `body` are Send + Sync by bound, and the resident is Send by bound and reached only on its color.
+// and `body` are Send + Sync by bound, `outcome` is by that of what it leaves, and the resident is Send by bound and reached only on its color.
 unsafe impl<T: Repeat> Send for Repeating<T> {}
 // SAFETY: as above.
 unsafe impl<T: Repeat> Sync for Repeating<T> {}
 
 impl<T: Repeat<Home = Posted>> Repeating<T> {
     /// A new event, not posted yet, whose resident lives on `color`.
-    pub fn new(body: T, color: ColorId, resident: T::Resident) -> Pin<Arc<Self>> {
-        Self::at_home(Posted::default(), color, body, resident)
+    pub fn on_color(body: T, color: ColorId, resident: T::Resident) -> Spawned<T> {
+        Spawned(Self::at_home(Posted::default(), color, body, resident))
     }
 }
 
@@ -105,7 +115,7 @@ impl<T: Repeat> Repeating<T> {
         let place = Arc::<Self>::new_uninit();
         let header = UnsafeCell::new(Header::new(&Self::VTABLE));
         let resident = Resident::new(color, resident);
-        let event = Self { header, home, body, resident };
+        let event = Self { header, outcome: Outcome::new(), home, body, resident };
         // SAFETY: nobody else has this memory yet. Written where it stands: `Arc::new` makes it elsewhere and copies all of it.
         let place = unsafe {
             Arc::as_ptr(&place).cast_mut().cast::<Self>().write(event);
@@ -113,6 +123,12 @@ impl<T: Repeat> Repeating<T> {
         };
         // SAFETY: it is never moved out of the Arc.
         unsafe { Pin::new_unchecked(place) }
+    }
+
+    /// Leaves `output` for whoever waits for the event's end, if nothing was left before.
+    #[inline]
+    pub fn complete(&self, output: T::Output) {
+        self.outcome.complete(output);
     }
 
     /// What lives in the event.
@@ -172,6 +188,41 @@ impl<T: Repeat> Repeating<T> {
         let this = unsafe { Self::posted(header) };
         this.home.clear();
         T::dropped(&this);
+    }
+}
+
+impl<T: Repeat> Joined<T::Output> for Repeating<T> {
+    #[inline]
+    fn outcome(&self) -> &Outcome<T::Output> {
+        &self.outcome
+    }
+
+    fn cancel(self: Pin<Arc<Self>>) {
+        T::cancel(&self);
+    }
+
+    fn wake(self: Pin<Arc<Self>>) {
+        T::wake(&self);
+    }
+}
+
+/// An event that was just made: whoever has this may wait for its end.
+pub struct Spawned<T: Repeat>(pub(crate) Pin<Arc<Repeating<T>>>);
+
+impl<T: Repeat> Spawned<T> {
+    /// The one who waits for its end.
+    #[inline]
+    pub fn join(self) -> Join<T::Output> {
+        Join::new(self.0)
+    }
+}
+
+impl<T: Repeat> Deref for Spawned<T> {
+    type Target = Pin<Arc<Repeating<T>>>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 

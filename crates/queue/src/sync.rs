@@ -24,6 +24,27 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+/// Tries after which a thread that waits for a few instructions of another lets others run: it may have been stopped amid them. Guess.
+#[cfg(not(any(loom, shuttle)))]
+const TRIES: u32 = 64;
+
+/// Waits a moment for another thread, which is about to do something, for the `tries + 1`st time.
+#[cfg(not(any(loom, shuttle)))]
+#[cold]
+pub(crate) fn pause(tries: u32) {
+    if tries < TRIES { std::hint::spin_loop() } else { std::thread::yield_now() }
+}
+
+#[cfg(loom)]
+pub(crate) fn pause(_: u32) {
+    loom::thread::yield_now();
+}
+
+#[cfg(shuttle)]
+pub(crate) fn pause(_: u32) {
+    shuttle::thread::yield_now();
+}
+
 #[cfg(not(loom))]
 pub(crate) use cell::UnsafeCell;
 

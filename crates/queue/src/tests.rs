@@ -1,8 +1,8 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
 use crate::{
-    Activation, Called, ColorId, ColorQueue, Colored, Event, Head, Held, Label, Posted, ReadyQueue, Repeat,
-    Repeating, Ring, Run, Token, current_color, hold, run_together,
+    Activation, Called, ColorId, ColorQueue, Colored, Event, Head, Held, Label, Posted, Promise, ReadyQueue,
+    Repeat, Repeating, Ring, Run, Token, current_color, hold, run_together,
 };
 use proptest::prelude::*;
 use std::{
@@ -11,6 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex},
+    task::{Wake, Waker},
 };
 
 fn color() -> Arc<ColorQueue> {
@@ -116,6 +117,7 @@ struct Counted {
 impl Repeat for Counted {
     type Home = Posted;
     type Resident = Vec<ColorId>;
+    type Output = ();
 
     fn run(event: &Pin<Arc<Repeating<Self>>>) {
         *event.body.runs.lock().unwrap() += 1;
@@ -137,7 +139,7 @@ fn a_repeating_event_stands_in_one_queue() {
     let color = color();
     let witness = Arc::new(());
     let counted = Counted { _witness: witness.clone(), ..Counted::default() };
-    let repeating = Repeating::new(counted, color.id(), Vec::new());
+    let repeating = Repeating::on_color(counted, color.id(), Vec::new());
     let token = color.push(repeating.post().expect("not posted yet")).unwrap();
     assert!(repeating.post().is_none(), "already posted");
     assert!(matches!(run(token, 9).1, Activation::Empty));
@@ -152,7 +154,7 @@ fn a_repeating_event_stands_in_one_queue() {
 #[test]
 fn a_resident_stays_where_it_is_and_moves_to_another_color() {
     let (from, to) = (color(), color());
-    let repeating = Repeating::new(Counted::default(), from.id(), Vec::new());
+    let repeating = Repeating::on_color(Counted::default(), from.id(), Vec::new());
     let address = || {
         let (place, seen) = (Arc::new(Mutex::new(0)), repeating.clone());
         let found = place.clone();
@@ -184,6 +186,7 @@ struct Again {
 impl Repeat for Again {
     type Home = Head;
     type Resident = Vec<ColorId>;
+    type Output = ();
 
     fn run(event: &Pin<Arc<Repeating<Self>>>) {
         let resident = event.as_ref().resident();
@@ -421,4 +424,48 @@ fn events_of_any_size_go_through_threads_that_end() {
     }
     assert_eq!(*sum.lock().unwrap(), bytes);
     assert_eq!(Arc::strong_count(&sum), 1, "what was not run was dropped");
+}
+
+#[test]
+fn what_is_left_is_handed_on_once_and_goes_with_who_asked() {
+    let value = Arc::new(());
+    let (promise, mut join) = Promise::new();
+    assert!(join.poll(Waker::noop()).is_pending());
+    promise.complete(value.clone());
+    promise.complete(value.clone());
+    assert_eq!(Arc::strong_count(&value), 2, "the first counts");
+    assert!(join.poll(Waker::noop()).is_ready());
+    assert_eq!(Arc::strong_count(&value), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| join.poll(Waker::noop()))).is_err(), "it was handed on");
+    let (promise, join) = Promise::new();
+    promise.complete(value.clone());
+    drop(join);
+    assert_eq!(Arc::strong_count(&value), 1, "nobody can ask for it, though the promise lives");
+    let (promise, join) = Promise::new();
+    drop(join);
+    promise.complete(value.clone());
+    assert_eq!(Arc::strong_count(&value), 1);
+    let (promise, join) = Promise::new();
+    promise.complete(value.clone());
+    drop(promise);
+    drop(join);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// A task that nobody can wait for any more kept the waker of who did, and that the task it belongs to.
+#[test]
+fn who_waited_is_let_go_with_who_asks() {
+    struct Quiet;
+    impl Wake for Quiet {
+        fn wake(self: Arc<Self>) {}
+    }
+    let quiet = Arc::new(Quiet);
+    let (promise, mut join) = Promise::<()>::new();
+    for _ in 0..2 {
+        assert!(join.poll(&Waker::from(quiet.clone())).is_pending());
+        assert_eq!(Arc::strong_count(&quiet), 2, "the last waker alone is kept");
+    }
+    drop(join);
+    assert_eq!(Arc::strong_count(&quiet), 1);
+    promise.complete(());
 }

@@ -13,7 +13,6 @@ use crate::{
     registry::Cancel,
     share::Share,
     shared::Shared,
-    task::{Awaited, Outcome},
 };
 use std::{
     future::Future,
@@ -35,7 +34,6 @@ pub(crate) struct Body<F: Future, H> {
     /// Where the future has hopped to, if it ever did: nowhere while it is at home.
     away: OnceLock<Box<Mutex<Option<Color>>>>,
     cancelled: AtomicBool,
-    outcome: Outcome<F::Output>,
     /// What its polls count as.
     handler: HandlerIndex,
     /// Where it is registered, the core above the slot, once it has had to wait. Touched on its color alone.
@@ -169,6 +167,7 @@ where
 {
     type Home = H::Head;
     type Resident = F;
+    type Output = Result<F::Output, TaskError>;
 
     fn run(task: &Event<F, H>) {
         let (body, future) = (&task.body, task.as_ref().resident());
@@ -198,13 +197,18 @@ where
         if task.body.away.get().is_some() { Self::wake(&task) } else { H::wake_owned(task) }
     }
 
+    fn cancel(task: &Event<F, H>) {
+        task.body.cancelled.store(true, Ordering::Release);
+        Self::wake(task);
+    }
+
     fn dropped(task: &Event<F, H>) {
         let future = task.as_ref().resident();
         if current_color() == Some(future.color()) && future.with(|future| future.is_some()) {
             future.with(drop_contained);
             task.body.home.shared().task_ends();
         }
-        task.body.outcome.complete(Err(TaskError::Cancelled));
+        task.complete(Err(TaskError::Cancelled));
     }
 }
 
@@ -221,7 +225,6 @@ where
             home,
             away: OnceLock::new(),
             cancelled: AtomicBool::new(false),
-            outcome: Outcome::default(),
             handler,
             place: AtomicU64::new(UNREGISTERED),
             future: PhantomData,
@@ -233,7 +236,7 @@ where
     fn poll(&self, task: &Event<F, H>, mut future: Pin<&mut Option<F>>) -> Option<Panic> {
         let alive = future.as_mut().as_pin_mut()?;
         if self.cancelled.load(Ordering::Acquire) || self.comes_too_late() {
-            return self.end(future, Err(TaskError::Cancelled));
+            return Self::end(task, future, Err(TaskError::Cancelled));
         }
         let poll = || task.with_waker(|waker| alive.poll(&mut Context::from_waker(waker)));
         match catch_unwind(AssertUnwindSafe(poll)) {
@@ -241,21 +244,25 @@ where
                 Self::register(task);
                 None
             }
-            Ok(Poll::Ready(value)) => self.end(future, Ok(value)),
+            Ok(Poll::Ready(value)) => Self::end(task, future, Ok(value)),
             Err(panic) => {
-                self.end(future, Err(TaskError::Panicked));
+                Self::end(task, future, Err(TaskError::Panicked));
                 Some(panic)
             }
         }
     }
 
     /// The task has ended: drops its future, and tells who waits. Gives what the future threw then.
-    fn end(&self, future: Pin<&mut Option<F>>, result: Result<F::Output, TaskError>) -> Option<Panic> {
+    fn end(
+        task: &Event<F, H>,
+        future: Pin<&mut Option<F>>,
+        result: Result<F::Output, TaskError>,
+    ) -> Option<Panic> {
         let panic = drop_contained(future);
         // It goes nowhere any more. Now, since who is told below may panic.
         current(|core| core.hop.borrow_mut().take());
-        self.deregister();
-        self.outcome.complete(result);
+        task.body.deregister();
+        task.complete(result);
         panic
     }
 
@@ -324,29 +331,13 @@ where
     H: Home,
 {
     fn cancel(self: Pin<Arc<Self>>) {
-        self.body.cancelled.store(true, Ordering::Release);
-        Body::wake(&self);
-    }
-
-    fn wake(self: Pin<Arc<Self>>) {
-        Body::wake(&self);
+        Body::cancel(&self);
     }
 
     fn abandon(self: Pin<Arc<Self>>) {
         // What is posted to a runtime that has ended is dropped at once, on its color, and the future with it.
         Body::wake(&self);
-        self.body.outcome.complete(Err(TaskError::Cancelled));
-    }
-}
-
-impl<F, H> Awaited<F::Output> for Repeating<Body<F, H>>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-    H: Home,
-{
-    fn outcome(&self) -> &Outcome<F::Output> {
-        &self.body.outcome
+        self.complete(Err(TaskError::Cancelled));
     }
 }
 

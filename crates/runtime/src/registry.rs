@@ -15,8 +15,6 @@ use std::{
 pub(crate) trait Cancel: Send + Sync {
     fn cancel(self: Pin<Arc<Self>>) {}
 
-    fn wake(self: Pin<Arc<Self>>) {}
-
     /// Its runtime has ended, and will not run it.
     fn abandon(self: Pin<Arc<Self>>) {}
 }

@@ -212,7 +212,7 @@ impl Shared {
     /// Core `poster`, if it was one, has posted a task to its own color, which was empty.
     pub(crate) fn called(&self, token: Token, poster: Option<CoreIndex>) {
         if let Some(here) = poster {
-            self.bring_to_poster(&token, here);
+            self.bring_task_to_poster(&token, here);
         }
         self.woken(token, poster);
     }

@@ -12,39 +12,21 @@ use crate::{
     error::TaskError,
     handle::Handle,
     observed::poster,
-    registry::Cancel,
 };
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
-use vermeil_queue::{Repeat, Repeating};
+use vermeil_queue::{Join, Repeat, Repeating};
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
     /// Nothing once the result has been handed on.
-    awaited: Option<Pin<Arc<dyn Awaited<T>>>>,
-}
-
-/// What a task leaves for whoever waits for it.
-pub(crate) struct Outcome<T> {
-    state: Mutex<State<T>>,
-}
-
-enum State<T> {
-    Running(Option<Waker>),
-    Done(Result<T, TaskError>),
-    /// Handed on, or nobody will ask.
-    Taken,
-}
-
-/// Something that has a result some day.
-pub(crate) trait Awaited<T>: Cancel {
-    fn outcome(&self) -> &Outcome<T>;
+    join: Option<Join<Result<T, TaskError>>>,
 }
 
 impl Handle {
@@ -68,10 +50,10 @@ impl Handle {
     {
         assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
         let body = Body::new(color.clone(), self.shared.kind_of::<F>());
-        let task = Repeating::new(body, color.id(), future);
+        let task = Repeating::on_color(body, color.id(), future);
         self.shared.task_begins();
-        Body::wake(&task);
-        Task { awaited: Some(task) }
+        Body::wake(&*task);
+        Task::of(task.join())
     }
 
     fn spawn_alone<F>(&self, seat: Seat, future: F) -> Task<F::Output>
@@ -86,16 +68,7 @@ impl Handle {
         let (task, token) = Repeating::with_color(core.0, about, label, body, future);
         self.shared.task_begins();
         self.shared.called(token, poster(label));
-        Task { awaited: Some(task) }
-    }
-}
-
-/// What is under way and cannot be cancelled.
-impl<T: Send> Cancel for Outcome<T> {}
-
-impl<T: Send> Awaited<T> for Outcome<T> {
-    fn outcome(&self) -> &Self {
-        self
+        Task::of(task.join())
     }
 }
 
@@ -104,45 +77,22 @@ pub(crate) fn run_contained<T>(body: impl FnOnce() -> T) -> Result<T, TaskError>
     catch_unwind(AssertUnwindSafe(body)).map_err(|_| TaskError::Panicked)
 }
 
-impl<T> Default for Outcome<T> {
-    fn default() -> Self {
-        Self { state: Mutex::new(State::Running(None)) }
-    }
-}
-
-impl<T> Outcome<T> {
-    pub(crate) fn complete(&self, result: Result<T, TaskError>) {
-        let mut state = self.state.lock().expect("nothing panics under this lock");
-        let State::Running(waker) = &mut *state else { return };
-        let waker = waker.take();
-        *state = State::Done(result);
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
 impl<T> Task<T> {
-    /// What is under way and cannot be cancelled.
-    pub(crate) fn of(outcome: Pin<Arc<Outcome<T>>>) -> Self
-    where
-        T: Send + 'static,
-    {
-        Self { awaited: Some(outcome) }
+    pub(crate) fn of(join: Join<Result<T, TaskError>>) -> Self {
+        Self { join: Some(join) }
     }
 
     /// Drops the future on its color, soon; the task then ends with [`TaskError::Cancelled`] unless it ended before.
     pub fn cancel(&self) {
-        if let Some(awaited) = &self.awaited {
-            awaited.clone().cancel();
+        if let Some(join) = &self.join {
+            join.cancel();
         }
     }
 
     /// Has the future polled once more, soon: for whoever changed something that it looks at but cannot wait for.
     pub fn wake(&self) {
-        if let Some(awaited) = &self.awaited {
-            awaited.clone().wake();
+        if let Some(join) = &self.join {
+            join.wake();
         }
     }
 
@@ -176,36 +126,16 @@ impl Wake for Unpark {
     }
 }
 
-impl<T> Drop for Task<T> {
-    /// The result goes with the last who could have asked for it, however long a waker keeps the task's memory.
-    fn drop(&mut self) {
-        let Some(awaited) = &self.awaited else { return };
-        let mut state = awaited.outcome().state.lock().expect("nothing panics under this lock");
-        let result = std::mem::replace(&mut *state, State::Taken);
-        drop(state);
-        drop(result);
-    }
-}
-
 impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let task = self.get_mut();
-        let awaited = task.awaited.as_ref().expect("a task is not polled after it ended");
-        let mut state = awaited.outcome().state.lock().expect("nothing panics under this lock");
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(result) => {
-                drop(state);
-                task.awaited = None;
-                Poll::Ready(result)
-            }
-            State::Taken => unreachable!("who takes the result has it no longer"),
-            State::Running(_) => {
-                *state = State::Running(Some(context.waker().clone()));
-                Poll::Pending
-            }
+        let polled = task.join.as_mut().expect("a task is not polled after it ended").poll(context.waker());
+        if polled.is_ready() {
+            task.join = None;
         }
+        polled
     }
 }
 

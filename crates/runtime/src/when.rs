@@ -13,17 +13,16 @@ use crate::{
     handle::Handle,
     kinds::TASKS,
     shared::add,
-    task::{Outcome, run_contained},
+    task::run_contained,
 };
 use std::{
     mem,
-    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
-use vermeil_queue::{Activation, Event, Held, Run, hold, run_together};
+use vermeil_queue::{Activation, Event, Held, Promise, Run, hold, run_together};
 use vermeil_sched::{CoreIndex, Placement};
 
 /// Colors that are to be had together, and what for.
@@ -44,9 +43,9 @@ impl Drop for Meeting {
 }
 
 /// Cancels what it was made for, unless that has ended before.
-struct Ends<T>(Pin<Arc<Outcome<T>>>);
+struct Ends<T: Send + 'static>(Promise<Result<T, TaskError>>);
 
-impl<T> Drop for Ends<T> {
+impl<T: Send + 'static> Drop for Ends<T> {
     fn drop(&mut self) {
         self.0.complete(Err(TaskError::Cancelled));
     }
@@ -78,8 +77,8 @@ impl Handle {
         );
         let allows = |core| colors.iter().all(|color| color.queue.about.allows(core));
         assert!(self.shared.indices().any(allows), "colors that no core may run together never meet");
-        let outcome: Pin<Arc<Outcome<T>>> = Arc::pin(Outcome::default());
-        let done = Ends(outcome.clone());
+        let (promise, join) = Promise::new();
+        let done = Ends(promise);
         // Counted as a posted event: a runtime that drains waits for it.
         let counted = colors[0].core().0;
         self.shared.enter(counted, usize::MAX);
@@ -94,7 +93,7 @@ impl Handle {
         for color in colors {
             color.push(TASKS, Event::once(Arrive(meeting.clone())));
         }
-        Task::of(outcome)
+        Task::of(join)
     }
 }
 

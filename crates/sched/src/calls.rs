@@ -4,7 +4,7 @@
 //! wake-up; on one core they pay once. A thief that takes one of such a pair parts them, since the other one waits for an
 //! answer and is not queued: this brings it after. Who is called by many, or from home as well, stays. Tested below.
 
-use crate::{Candidate, CoreIndex, Stealing};
+use crate::{Candidate, CoreIndex, Stealing, steal::PATIENCE};
 
 /// A color is called when an event is posted to it and none was queued: the core that called it last, if that was not its
 /// own, and how often in a row. One word, so that cores can share it.
@@ -40,6 +40,14 @@ impl Stealing {
         self == Self::Learned
             && color.wait_ns < wait_at_home_ns.saturating_add(steal_ns)
             && color.has_rested(steal_ns)
+    }
+
+    /// Whether a task that was just woken goes to who woke it, however often that has called it: where its turn comes `sooner_ns` sooner
+    /// than at home, so much that a thief would take it from there for its wait alone. Now that costs no lock. Who spawns many tasks and
+    /// waits for each would else come to its turn behind all of them, and begin to take their results when nobody has anything left to do.
+    pub fn comes_to_its_turn(self, task: &Candidate, sooner_ns: u64, steal_ns: u64) -> bool {
+        let move_ns = steal_ns.saturating_add(task.penalty_ns);
+        self == Self::Learned && sooner_ns > PATIENCE.saturating_mul(move_ns) && task.has_rested(steal_ns)
     }
 }
 
@@ -77,5 +85,19 @@ mod tests {
             STEAL_NS
         ));
         assert!(!Stealing::TimeLeft.comes_to_caller(&COLOR, 3_000, STEAL_NS));
+    }
+
+    #[test]
+    fn a_task_comes_to_where_its_turn_is_much_sooner() {
+        let learned = Stealing::Learned;
+        let patience_ns = PATIENCE * (STEAL_NS + COLOR.penalty_ns);
+        assert!(!learned.comes_to_its_turn(&COLOR, patience_ns, STEAL_NS));
+        assert!(learned.comes_to_its_turn(&COLOR, patience_ns + 1, STEAL_NS));
+        let moved = Candidate { since_move_ns: 2_000, ..COLOR };
+        assert!(!learned.comes_to_its_turn(&moved, 1_000_000, STEAL_NS), "it does not bounce");
+        assert!(
+            !Stealing::TimeLeft.comes_to_its_turn(&COLOR, 1_000_000, STEAL_NS),
+            "as the documents have it"
+        );
     }
 }

@@ -43,7 +43,7 @@ const REPAID: u64 = 1;
 
 /// How many times the cost of a move a color may be kept waiting, however little it stands for. At a move of 3 us, 50 us:
 /// far above what a turn of short events takes, far below what a person or a deadline notices. Guess.
-const PATIENCE: u64 = 16;
+pub(crate) const PATIENCE: u64 = 16;
 
 /// How many times the cost of a move must pass between two moves of a color: it must not bounce. Guess.
 const COOLDOWN: u64 = 4;

@@ -15,17 +15,17 @@ use crate::stats::Summary;
 pub(super) const DEFAULT: Variant = Variant::Policy("adaptive");
 
 /// Pairs of runs for each round of the bench.
-const PAIRS: usize = 2;
+const PAIRS: usize = 4;
 
 /// Whom the default meets on `program`: the best of the other policies and the best of the peers, as far as any ran.
 fn rivals(cells: &Cells, program: Program) -> impl Iterator<Item = Variant> {
-    let best = |is_rival: fn(Variant) -> bool| best_of(cells, program, is_rival);
-    let rivals = [best(|variant| !variant.is_peer() && variant != DEFAULT), best(Variant::is_peer)];
+    let policy = best_of(cells, program, |variant| !variant.is_peer() && variant != DEFAULT);
+    let rivals = [policy, best_of(cells, program, |variant| program.has_peer(variant))];
     rivals.into_iter().flatten()
 }
 
 /// The variant with the highest median of the program's throughput among `rivals`.
-pub(super) fn best_of(cells: &Cells, program: Program, rivals: fn(Variant) -> bool) -> Option<Variant> {
+pub(super) fn best_of(cells: &Cells, program: Program, rivals: impl Fn(Variant) -> bool) -> Option<Variant> {
     let medians = cells.ended.iter().filter(|((of, variant), _)| *of == program && rivals(*variant));
     let medians = medians.filter_map(|((_, variant), samples)| {
         let throughputs: Vec<f64> = samples.iter().map(throughput).collect();
@@ -98,9 +98,11 @@ mod tests {
         meet(&mut cells, 1, run).expect("nothing fails");
         assert_eq!(
             order,
-            [[DEFAULT, mely, mely, DEFAULT], [DEFAULT, Variant::Tokio, Variant::Tokio, DEFAULT]].concat()
+            [mely, Variant::Tokio].map(|rival| [DEFAULT, rival, rival, DEFAULT].repeat(PAIRS / 2)).concat()
         );
         let pairs = &cells.duels[&(Program::Spawn, mely)];
-        assert!(pairs.len() == 2 && pairs.iter().all(|[own, other]| (own.events, other.events) == (3, 2)));
+        assert!(
+            pairs.len() == PAIRS && pairs.iter().all(|[own, other]| (own.events, other.events) == (3, 2))
+        );
     }
 }

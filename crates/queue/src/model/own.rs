@@ -22,6 +22,7 @@ type Shared = Pin<Arc<Repeating<Flagged>>>;
 impl Repeat for Flagged {
     type Home = Head;
     type Resident = ();
+    type Output = ();
 
     fn run(event: &Shared) {
         // loom's cell reports two accesses that are not ordered by the protocol, not only those that overlap.
@@ -38,7 +39,8 @@ impl Repeat for Flagged {
 }
 
 fn posted() -> (Shared, Token) {
-    Repeating::with_color(0, (), Label::default(), Flagged::default(), ())
+    let (event, token) = Repeating::with_color(0, (), Label::default(), Flagged::default(), ());
+    (event.clone(), token)
 }
 
 /// One whose color is empty.

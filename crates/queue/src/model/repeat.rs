@@ -17,6 +17,7 @@ struct Flagged {
 impl Repeat for Flagged {
     type Home = Posted;
     type Resident = ();
+    type Output = ();
 
     fn run(event: &Pin<Arc<Repeating<Self>>>) {
         let raised = event.body.raised.load(Ordering::Relaxed);
@@ -43,7 +44,7 @@ fn a_post_during_the_run_is_not_lost() {
     loom::model(|| {
         let color = color();
         let flagged = Flagged { raised: AtomicUsize::new(0), seen: AtomicUsize::new(0) };
-        let event = Repeating::new(flagged, color.id(), ());
+        let event = Repeating::on_color(flagged, color.id(), ()).clone();
         let (other_color, other_event) = (color.clone(), event.clone());
         let thread = thread::spawn(move || post(&other_color, &other_event));
         post(&color, &event);

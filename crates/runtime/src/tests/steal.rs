@@ -2,7 +2,7 @@
 //! caught behind a long event.
 
 use super::{PATIENCE, eventually};
-use crate::{Colored, CoreIndex, Handle, Handler, Policy, Runtime, TcpListener, core_index};
+use crate::{Colored, CoreIndex, Handle, Handler, Policy, Runtime, Spec, TcpListener, core_index};
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
@@ -220,5 +220,59 @@ fn a_color_comes_to_who_calls_it_again_and_again() {
     eventually("the color comes to its caller", || called.core() == last);
     over.store(true, Ordering::Release);
     busy.wait().expect("ends");
+    runtime.shutdown(PATIENCE);
+}
+
+/// A task that waited for another's end, on a core where much waits: it came to its turn behind all of it, though it would have
+/// gone on at once where the other had ended.
+#[test]
+fn a_task_goes_on_where_its_turn_comes_sooner() {
+    const QUEUED: usize = 5_000;
+    let runtime = runtime(Policy::Adaptive);
+    let handle = runtime.handle();
+    let [crowded, other, third] = [0, 1, 2].map(CoreIndex);
+    let [over, ends, begun] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let yields_until = |core, flag: &Arc<AtomicBool>| {
+        let flag = flag.clone();
+        handle.spawn_on(&handle.color_on(core), async move {
+            while !flag.load(Ordering::Acquire) {
+                crate::yield_now().await;
+            }
+        })
+    };
+    // They steal nothing: they have something to do.
+    let busy = [other, third].map(|core| yields_until(core, &over));
+    let awaited = yields_until(other, &ends);
+    let (maker, begins) = (handle.clone(), begun.clone());
+    let spawns = handle.spawn_on(&handle.color_on(crowded), async move {
+        let waits = maker.spawn(async move {
+            let before = core_index();
+            begins.store(true, Ordering::Release);
+            awaited.await.expect("ends");
+            (before, core_index())
+        });
+        Some(waits)
+    });
+    let waits = spawns.wait().expect("ends").expect("it was spawned");
+    eventually("it has begun", || begun.load(Ordering::Acquire));
+    let ran = Arc::new(AtomicUsize::new(0));
+    let work = handle.handler(Spec::new("work").cost(Duration::from_micros(100)), {
+        let (ran, over) = (ran.clone(), over.clone());
+        move |()| {
+            if !over.load(Ordering::Acquire) {
+                spin(Duration::from_micros(100));
+            }
+            ran.fetch_add(1, Ordering::Release);
+        }
+    });
+    for _ in 0..QUEUED {
+        work.post(&handle.color_on(crowded), ()).expect("below the bound");
+    }
+    eventually("what waits has been timed", || ran.load(Ordering::Acquire) > QUEUED / 50);
+    ends.store(true, Ordering::Release);
+    let went = waits.wait().expect("ends");
+    over.store(true, Ordering::Release);
+    assert_eq!(went, (Some(crowded), Some(other)));
+    busy.into_iter().for_each(|task| task.wait().expect("ends"));
     runtime.shutdown(PATIENCE);
 }

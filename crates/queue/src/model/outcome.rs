@@ -1,0 +1,69 @@
+//! What one leaves for another: it is had once, by whoever asks, or dropped once; and who waits is woken.
+
+use crate::Promise;
+use loom::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+use std::{
+    sync::Arc,
+    task::{Poll, Wake, Waker},
+};
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A value that counts how often it is dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn who_asks_gets_it_or_is_woken() {
+    loom::model(|| {
+        let (promise, mut join) = Promise::new();
+        let leaves = thread::spawn(move || promise.complete(7));
+        let [first, second] = [(); 2].map(|()| Arc::new(Woken::default()));
+        let mut got = join.poll(&Waker::from(first.clone()));
+        if got.is_pending() {
+            got = join.poll(&Waker::from(second.clone()));
+        }
+        let waits = got.is_pending();
+        leaves.join().unwrap();
+        // The last waker alone counts, if it waited.
+        assert!(!waits || second.0.load(Ordering::Relaxed) == 1, "woken");
+        let got = if waits { join.poll(Waker::noop()) } else { got };
+        assert_eq!(got, Poll::Ready(7));
+    });
+}
+
+#[test]
+fn what_two_leave_and_nobody_asks_for_is_dropped() {
+    loom::model(|| {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let (promise, mut join) = Promise::new();
+        let promise = Arc::new(promise);
+        let leaves = {
+            let (promise, value) = (promise.clone(), Dropped(drops.clone()));
+            thread::spawn(move || promise.complete(value))
+        };
+        let first = join.poll(Waker::noop());
+        promise.complete(Dropped(drops.clone()));
+        assert!(drops.load(Ordering::Relaxed) <= 1, "one of the two is kept while somebody may ask for it");
+        drop(join);
+        drop(first);
+        leaves.join().unwrap();
+        assert_eq!(drops.load(Ordering::Relaxed), 2);
+    });
+}
