@@ -19,13 +19,13 @@ const PAIRS: usize = 4;
 
 /// Whom the default meets on `program`: the best of the other policies and the best of the peers, as far as any ran.
 fn rivals(cells: &Cells, program: Program) -> impl Iterator<Item = Variant> {
-    let policy = best_of(cells, program, |variant| !variant.is_peer() && variant != DEFAULT);
-    let rivals = [policy, best_of(cells, program, |variant| program.has_peer(variant))];
+    let policy = best_of(cells, program, |variant| variant.is_own() && variant != DEFAULT);
+    let rivals = [policy, best_of(cells, program, Variant::is_peer)];
     rivals.into_iter().flatten()
 }
 
 /// The variant with the highest median of the program's throughput among `rivals`.
-pub(super) fn best_of(cells: &Cells, program: Program, rivals: impl Fn(Variant) -> bool) -> Option<Variant> {
+pub(super) fn best_of(cells: &Cells, program: Program, rivals: fn(Variant) -> bool) -> Option<Variant> {
     let medians = cells.ended.iter().filter(|((of, variant), _)| *of == program && rivals(*variant));
     let medians = medians.filter_map(|((_, variant), samples)| {
         let throughputs: Vec<f64> = samples.iter().map(throughput).collect();

@@ -111,13 +111,6 @@ impl Program {
             Variant::Rayon => matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::Idle),
         }
     }
-
-    /// Whether `variant` is another runtime that does the same work. skynet and spawn measure what a task costs that can be waited for;
-    /// rayon's jobs have no result that anybody could wait for, so its rows show what a computation costs that needs no tasks. How work
-    /// is divided, which unbalanced measures, can be compared.
-    pub fn has_peer(self, variant: Variant) -> bool {
-        variant.is_peer() && !(variant == Variant::Rayon && matches!(self, Self::Skynet | Self::Spawn))
-    }
 }
 
 /// What a program runs on.
@@ -166,9 +159,15 @@ impl Variant {
         Self::ALL.into_iter().find(|variant| variant.name() == name)
     }
 
-    /// Whether it is another runtime.
+    /// Whether it is a policy of this project's runtime.
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Policy(_))
+    }
+
+    /// Whether it is another runtime that does the same work. rayon is not: its jobs have no result that anybody could wait for, and
+    /// cannot wait. Its rows show what a computation costs that needs no tasks.
     pub fn is_peer(self) -> bool {
-        !matches!(self, Self::Policy(_))
+        matches!(self, Self::Tokio | Self::Smol)
     }
 
     /// The color of its bars.
@@ -286,7 +285,5 @@ mod tests {
     fn every_policy_runs_everything_and_rayon_what_never_waits() {
         assert!(Program::ALL.iter().all(|program| program.runs_on(Variant::Policy("none"))));
         assert!(!Program::Channel.runs_on(Variant::Rayon));
-        assert!(Program::Unbalanced.has_peer(Variant::Rayon) && !Program::Spawn.has_peer(Variant::Rayon));
-        assert!(Program::Spawn.has_peer(Variant::Tokio) && !Program::Spawn.has_peer(Variant::Policy("none")));
     }
 }

@@ -35,8 +35,8 @@ cycles for one successful steal (at the nominal frequency), *stolen* what the co
 Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
 jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all, and \
 run four times before they are measured, in the same process, so that each thread's heap has room for what it spawns, and policies that learn have learned: what the \
-kernel takes to clear new memory for a hundred thousand tasks would drown the rest. skynet and spawn measure what a task costs that can be waited for, and there \
-rayon, whose jobs have no result that anybody could wait for, is no peer: its rows show what a computation costs that needs no tasks. Before each run 128 MiB are written and given \
+kernel takes to clear new memory for a hundred thousand tasks would drown the rest. rayon has no tasks: its jobs have no result that anybody could wait for, and \
+cannot wait. It is no peer; its rows show what a computation costs that needs no tasks. Before each run 128 MiB are written and given \
 back, since a host takes back what its guests leave free, and the first who needs it again would wait for it.
 
 **What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other than \
@@ -259,10 +259,9 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
     let compared = program.is_compared();
     let metric = |metric| match metric {
         Metric::Throughput => only(compared, series(&|sample| Some(throughput(sample)))),
-        Metric::OfBestPolicy => only(compared, of_best(cells, (program, variant), |other| !other.is_peer())),
+        Metric::OfBestPolicy => only(compared, of_best(cells, (program, variant), Variant::is_own)),
         Metric::OfBestPeer => {
-            let is_peer = |other| program.has_peer(other);
-            only(compared && !variant.is_peer(), of_best(cells, (program, variant), is_peer))
+            only(compared && variant.is_own(), of_best(cells, (program, variant), Variant::is_peer))
         }
         Metric::Duel => {
             let pairs = cells.duels.get(&(program, variant))?;
@@ -312,7 +311,7 @@ pub(super) fn throughput(sample: &Sample) -> f64 {
 fn of_best(
     cells: &Cells,
     (program, variant): (Program, Variant),
-    rivals: impl Fn(Variant) -> bool,
+    rivals: fn(Variant) -> bool,
 ) -> Option<Summary> {
     let best = &cells.ended[&(program, duel::best_of(cells, program, rivals)?)];
     let throughputs = |samples: &[Sample]| samples.iter().map(throughput).collect::<Vec<_>>();
