@@ -15,7 +15,7 @@ use crate::stats::Summary;
 pub(super) const DEFAULT: Variant = Variant::Policy("adaptive");
 
 /// Pairs of runs for each round of the bench.
-const PAIRS: usize = 4;
+const PAIRS: usize = 6;
 
 /// Whom the default meets on `program`: the best of the other policies and the best of the peers, as far as any ran.
 fn rivals(cells: &Cells, program: Program) -> impl Iterator<Item = Variant> {

@@ -31,6 +31,9 @@ const SETTLING: ([Program; 3], [&str; 4]) = (
     ["adaptive", "mely", "trial", "placed:cache-aware"],
 );
 
+/// How often it is measured in a round, there and back: single pairs differ by several times what is looked for.
+const OBSERVED_TWICE: usize = 2;
+
 /// The policies under which the cost of observation is measured: the default, and the one that measures nothing itself.
 const OBSERVED: [&str; 2] = ["adaptive", "none"];
 
@@ -91,9 +94,11 @@ pub fn rounds(options: &Options, stop: &Stop) -> Result<Cells> {
                 if program.is_compared() && OBSERVED.contains(&variant.name()) {
                     // In this order a drift of the machine meets both alike.
                     let of = |observe| one(Watch::End, observe, Cpus::One);
-                    let first = [of(Observe::Off)?, of(Observe::Sampled)?];
-                    let [on, off] = [of(Observe::Sampled)?, of(Observe::Off)?];
-                    cells.observed.entry((program, variant)).or_default().extend([first, [off, on]]);
+                    for _ in 0..OBSERVED_TWICE {
+                        let first = [of(Observe::Off)?, of(Observe::Sampled)?];
+                        let [on, off] = [of(Observe::Sampled)?, of(Observe::Off)?];
+                        cells.observed.entry((program, variant)).or_default().extend([first, [off, on]]);
+                    }
                 }
             }
         }
