@@ -75,6 +75,9 @@ pub fn placements(handle: &Handle) -> String {
         text += &format!("\nhandlers: {}\n", stand.collect::<Vec<_>>().join(", "));
         text += &format!("decisions:\n  {}\n", placements.decisions.join("\n  "));
     }
+    if let Some(unknown) = placements.unknown {
+        text += &format!("\n{unknown}\n");
+    }
     if let Some(regret) = placements.regret {
         text += &format!("regret: {:.1} ms of the machine\n", regret.as_secs_f64() * 1e3);
     }

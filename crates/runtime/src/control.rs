@@ -55,6 +55,8 @@ pub(crate) struct Report {
     pub(crate) handlers: Vec<(String, CoreIndex)>,
     /// Time lost to trials, where that is bounded.
     pub(crate) regret_ns: Option<u64>,
+    /// What a plan's file names that is not there.
+    pub(crate) unknown: Option<String>,
 }
 
 struct State {
@@ -176,6 +178,7 @@ impl Control {
             decisions: state.controller.decisions().iter().cloned().collect(),
             handlers: state.placed.iter().map(|(color, name)| (name.clone(), color.core())).collect(),
             regret_ns: state.controller.regret_ns(),
+            unknown: state.unknown(),
         }
     }
 
@@ -186,13 +189,26 @@ impl Control {
 }
 
 impl State {
+    fn unknown(&self) -> Option<String> {
+        let Some(Kept::File(file)) = &self.kept else { return None };
+        let names: Vec<_> = self.placed.iter().map(|(_, name)| name.as_str()).collect();
+        file.resolve(&names).err().map(|error| error.to_string())
+    }
+
     fn plan_to_keep(&self) -> Option<Plan> {
         match self.kept.as_ref()? {
             Kept::Named(name) => Plan::named(name, self.placed.len(), &self.layout),
             Kept::File(file) => {
                 let mut plan = Plan::default();
                 for (unit, (_, name)) in self.placed.iter().enumerate() {
-                    let placement = file.get(name).cloned().unwrap_or_default();
+                    let placement = match file.get(name) {
+                        // One of them: those that name the same cores take turns.
+                        Some(Placement::Cores(cores)) => {
+                            let core = cores.iter().nth(unit % cores.len().max(1));
+                            core.map_or(Placement::Any, Placement::Core)
+                        }
+                        named => named.cloned().unwrap_or_default(),
+                    };
                     plan.put(HandlerIndex(unit as u32), placement);
                 }
                 Some(plan)

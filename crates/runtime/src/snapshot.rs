@@ -16,7 +16,7 @@ use std::{
     },
     time::Duration,
 };
-use vermeil_sched::CoreIndex;
+use vermeil_sched::{CoreIndex, HandlerIndex};
 
 impl Handle {
     /// Counters as they are now; each is exact, together they are not of one instant.
@@ -53,9 +53,11 @@ impl Handle {
     /// with a color of its own stands.
     pub fn placements(&self) -> Placements {
         let report = self.shared.control.as_ref().map(Control::report);
-        let Report { decisions, handlers, regret_ns } = report.unwrap_or_default();
-        let decisions = decisions.iter().map(ToString::to_string).collect();
-        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos) }
+        let Report { decisions, handlers, regret_ns, unknown } = report.unwrap_or_default();
+        let name =
+            |unit: HandlerIndex| handlers.get(unit.0 as usize).map_or("?", |(name, _)| name).to_owned();
+        let decisions = decisions.iter().map(|decision| decision.told(name)).collect();
+        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos), unknown }
     }
 
     fn handler_snapshots(&self) -> Vec<HandlerSnapshot> {
@@ -98,6 +100,8 @@ pub struct Placements {
     /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
     /// None under policies that do not bound it.
     pub regret: Option<Duration>,
+    /// What is wrong with a plan that came from a file: the first handler that it names and that is not there, or not yet.
+    pub unknown: Option<String>,
 }
 
 /// The runtime's counters at one moment.

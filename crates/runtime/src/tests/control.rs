@@ -76,6 +76,20 @@ fn a_plan_may_come_from_a_file() {
     pipeline.first.send(1).expect("below the bound");
     eventually("it passes", || pipeline.done.load(Ordering::Relaxed) == 1);
     assert_eq!(*pipeline.ran_on.lock().unwrap(), [[CoreIndex(3)], [CoreIndex(1)]]);
+    assert_eq!(handle.placements().unknown, None);
+    runtime.shutdown(PATIENCE);
+    // One of several cores, and what nobody is called.
+    std::fs::write(&file, "stage-0 = [1, 3]\nstage-1 = [1, 3]\nstaeg-2 = 0\n").expect("a file");
+    let runtime = four_cores(Policy::Placed(PlanName::File(file.clone())));
+    let handle = runtime.handle();
+    let pipeline = self::pipeline(&handle, 2, Duration::ZERO);
+    pipeline.first.send(1).expect("below the bound");
+    eventually("it passes", || pipeline.done.load(Ordering::Relaxed) == 1);
+    let ran_on: Vec<_> = pipeline.ran_on.lock().unwrap().iter().flatten().copied().collect();
+    assert!(ran_on == [CoreIndex(1), CoreIndex(3)] || ran_on == [CoreIndex(3), CoreIndex(1)], "{ran_on:?}");
+    let unknown = handle.placements().unknown.expect("one is not there");
+    assert!(unknown.starts_with("plan: line 3: there is no handler `staeg-2`; there are "), "{unknown}");
+    runtime.shutdown(PATIENCE);
     std::fs::write(&file, "stage-0 = 77\n").expect("a file");
     let refused = Runtime::builder().policy(Policy::Placed(PlanName::File(file.clone()))).build();
     assert!(refused.is_err_and(|error| error.to_string().contains("vermeil-plan")));

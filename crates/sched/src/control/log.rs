@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use crate::HandlerIndex;
 use crate::plan::Move;
 
 /// Most decisions that are kept; the oldest go first. A settled controller makes a few a minute.
@@ -116,13 +117,18 @@ impl DecisionLog {
     }
 }
 
+impl Decision {
+    /// In words: when, what, and which handlers moved where, by their names.
+    pub fn told(&self, name: impl Fn(HandlerIndex) -> String) -> String {
+        let moved = |&Move { handler, to }: &Move| format!("; {} to {to}", name(handler));
+        let moves: String = self.moves.iter().map(moved).collect();
+        format!("{:.3} s: {}{moves}", self.at_ns as f64 * 1e-9, self.event)
+    }
+}
+
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} s: {}", self.at_ns as f64 * 1e-9, self.event)?;
-        for Move { handler, to } in &self.moves {
-            write!(f, "; handler {} to {to}", handler.0)?;
-        }
-        Ok(())
+        f.write_str(&self.told(|handler| format!("handler {}", handler.0)))
     }
 }
 

@@ -23,12 +23,8 @@ pub(super) fn text(program: &Program, results: &Results) -> String {
         (told, decided) if told as u64 == decided => "\ndecisions:\n".to_owned(),
         (told, decided) => format!("\ndecisions, the last {told} of {}:\n", thousands(decided)),
     };
-    for Decision { at_ns, event, moves } in told {
-        text += &format!("  {:.3} s: {event}", *at_ns as f64 * 1e-9);
-        for &Move { handler, to } in moves {
-            text += &format!("; {} to {to}", name(program, handler.0));
-        }
-        text += "\n";
+    for decision in told {
+        text += &format!("  {}\n", decision.told(|handler| name(program, handler.0).to_owned()));
     }
     text
 }
