@@ -54,13 +54,13 @@ impl<T> Outcome<T> {
         Self { state: AtomicU32::new(OPEN), cell: UnsafeCell::new(Cell::Nothing) }
     }
 
-    /// Takes the cell, unless the state is, or comes to be, one that `is_over`; gives the state as it was.
+    /// Takes the cell, unless a value was left, or is before the cell is had; gives the state as it was.
     #[inline]
-    fn hold(&self, is_over: impl Fn(u32) -> bool) -> Result<u32, u32> {
+    fn hold(&self) -> Result<u32, u32> {
         // Acquire, here and below, pairs with the Release of who was at the cell before.
         let (mut before, mut tries) = (self.state.load(Ordering::Acquire), 0);
         loop {
-            if is_over(before) {
+            if matches!(before, DONE | GONE) {
                 return Err(before);
             }
             if before == HELD {
@@ -95,7 +95,7 @@ impl<T> Outcome<T> {
     /// Leaves `value`, if nothing was left before, and wakes who waits.
     #[inline]
     pub(crate) fn complete(&self, value: T) {
-        match self.hold(|state| matches!(state, DONE | GONE)) {
+        match self.hold() {
             Ok(LEFT) => self.release(GONE),
             Ok(_) => {
                 // SAFETY: we hold the cell.
@@ -116,7 +116,7 @@ impl<T> Outcome<T> {
             return Poll::Ready(self.take());
         }
         let waker = Cell::Waker(waker.clone());
-        match self.hold(|state| matches!(state, DONE | GONE)) {
+        match self.hold() {
             Ok(_) => {
                 // SAFETY: we hold the cell.
                 let before = unsafe { self.put(waker) };
@@ -143,7 +143,7 @@ impl<T> Outcome<T> {
     /// Nobody will ask: drops what is there, or will be. By the one `Join`.
     #[inline]
     fn leave(&self) {
-        match self.hold(|state| matches!(state, DONE | GONE)) {
+        match self.hold() {
             Ok(_) => {
                 // SAFETY: we hold the cell.
                 let before = unsafe { self.put(Cell::Nothing) };

@@ -31,11 +31,11 @@ const SETTLING: ([Program; 3], [&str; 4]) = (
     ["adaptive", "mely", "trial", "placed:cache-aware"],
 );
 
-/// How often it is measured in a round, there and back: single pairs differ by several times what is looked for.
-const OBSERVED_TWICE: usize = 2;
-
 /// The policies under which the cost of observation is measured: the default, and the one that measures nothing itself.
 const OBSERVED: [&str; 2] = ["adaptive", "none"];
+
+/// How often it is measured in a round, there and back: single pairs differ by several times what is looked for.
+const OBSERVED_TWICE: usize = 2;
 
 /// The rounds of every program on every variant.
 #[derive(Clone, Debug)]
