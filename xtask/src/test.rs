@@ -135,7 +135,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// A bug that `crates/queue/src/canary.rs` can plant, who shall notice it, and the model that shall: by itself, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 14] = [
+const CANARIES: [(&str, Checker, &str); 15] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
@@ -146,6 +146,11 @@ const CANARIES: [(&str, Checker, &str); 14] = [
     ("clear-after-run", Checker::Loom, "model::repeat::a_post_during_the_run_is_not_lost"),
     ("take-kept-in-two-steps", Checker::Loom, "model::kept::a_kept_token_is_taken_once"),
     ("relaxed-outcome", Checker::Loom, "model::outcome::who_asks_gets_it_or_is_woken"),
+    (
+        "end-search-without-fence",
+        Checker::Loom,
+        "model::lookout::what_is_queued_during_a_search_is_found_or_wakes_another",
+    ),
     ("overwrite-without-fence", Checker::Loom, "model::ring::what_is_read_from_a_ring_is_whole"),
     // Those that show without weak memory, in what the larger scenarios run.
     ("second-token", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),

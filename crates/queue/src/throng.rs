@@ -146,7 +146,7 @@ impl Machine {
         }
         let core = &self.cores[token.color().core() as usize];
         core.ready.with(|tokens| tokens.push_back(token));
-        if core.parking.must_wake() {
+        if core.parking.must_wake(|| 0) {
             core.bell.ring();
         }
     }

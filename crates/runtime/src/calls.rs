@@ -4,7 +4,7 @@
 //! Whoever has made a token decides where it goes before it is queued: a move costs no lock here. The conditions are
 //! `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
 
-use crate::{color::Token, core::current, shared::Shared, thief::move_costs};
+use crate::{color::Token, core::current, shared::Shared};
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CALLS_TO_COME, CoreIndex, Stealing};
 
@@ -64,17 +64,18 @@ impl Shared {
         let distance = self.layout.distance(home, here);
         let hint = self.hint(here);
         let candidate = self.candidate(color, &hint, distance, now_ns);
-        let (steal_ns, wake_ns) = move_costs(distance);
         let comes = match reason {
-            Reason::Asleep => self.stealing.comes_to_poster(&candidate, wake_ns),
+            Reason::Asleep => self.stealing.comes_to_poster(&candidate, self.moves.wake_ns()),
             Reason::Calls => {
-                self.stealing.comes_to_caller(&candidate, self.hint(home).wait_ns(now_ns), steal_ns)
+                let wait_at_home_ns = self.hint(home).wait_ns(now_ns);
+                self.stealing.comes_to_caller(&candidate, wait_at_home_ns, self.moves.steal_ns(distance))
             }
             Reason::Turn => {
                 let sooner_ns = self.hint(home).backlog_ns().saturating_sub(hint.backlog_ns());
                 // Nobody asks again, as a thief would: what this core has learned of moves counts.
-                let learned_ns = current(|core| core.learner.borrow().moves.estimate_ns(distance));
-                self.stealing.comes_to_its_turn(&candidate, sooner_ns, learned_ns.unwrap_or(steal_ns))
+                let steal_ns = current(|core| core.learner.borrow().steal_ns(distance))
+                    .unwrap_or_else(|| self.moves.steal_ns(distance));
+                self.stealing.comes_to_its_turn(&candidate, sooner_ns, steal_ns)
             }
         };
         if comes {

@@ -258,14 +258,18 @@ impl Core {
         };
         let slept_ns = self.shared.clock.now_ns();
         self.io(timeout);
-        self.count_idle(self.shared.clock.now_ns().saturating_sub(slept_ns));
+        let woke_ns = self.shared.clock.now_ns();
+        self.count_idle(woke_ns.saturating_sub(slept_ns));
         self.end_watch();
         self.shared.asleep.fetch_sub(1, Ordering::Relaxed);
         if !mine.ready.is_empty() {
             // Perhaps it was woken as a thief, and does not search now: others may be.
-            self.shared.searching.store(false, Ordering::Relaxed);
+            self.shared.lookout(self.index).end_search();
         }
-        mine.parking.awake(sleep);
+        if let Some(after_ns) = mine.parking.awake(sleep).and_then(|called_ns| woke_ns.checked_sub(called_ns))
+        {
+            self.learner.borrow_mut().woke(after_ns, &self.shared.moves);
+        }
         add(&mine.counters.parks, 1);
     }
 

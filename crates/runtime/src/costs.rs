@@ -1,9 +1,9 @@
 //! What events and moves cost: learned by each core for itself, published for all.
 //!
 //! A core times some of what it runs (`Learner`) and publishes what it makes of it in a table of atomics (`Published`),
-//! which whoever posts or steals reads. The estimates are `vermeil_sched`'s; this file carries them between threads. Two cores
-//! that learn different things about a handler overwrite each other, and meet in the middle: each publishes the mean of
-//! the two.
+//! which whoever posts or steals reads; the same of what steals and wakes take (`PublishedMoves`). The estimates are
+//! `vermeil_sched`'s; this file carries them between threads. Two cores that learn different things overwrite each other, and meet
+//! in the middle: each publishes the mean of the two.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
@@ -55,12 +55,6 @@ impl Published {
 
     fn meet(&self, known: &Known, stealing: Stealing) {
         let (cost, prior) = (&known.cost, known.prior);
-        let meet = |published: &AtomicU32, mine: u32| {
-            let theirs = published.load(Ordering::Relaxed);
-            if theirs != mine {
-                published.store(theirs.midpoint(mine), Ordering::Relaxed);
-            }
-        };
         meet(&self.worth_ns, worth(cost, prior, stealing));
         if let Some(stay_ns) = known.stay.stay_ns() {
             meet(&self.stay_ns, clamp(stay_ns));
@@ -68,6 +62,42 @@ impl Published {
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
             meet(penalty_ns, clamp(cost.penalty_ns(Distance::of_class(class))));
         }
+    }
+}
+
+/// What steals and wakes take, for everybody: whoever wakes a thief has not timed its steals.
+pub(crate) struct PublishedMoves {
+    /// By class of distance.
+    steal_ns: [AtomicU32; Distance::CLASSES],
+    wake_ns: AtomicU32,
+}
+
+impl Default for PublishedMoves {
+    fn default() -> Self {
+        let unseen = StealCost::default();
+        let steal_ns = |class| clamp(unseen.estimate_ns(Distance::of_class(class)));
+        Self {
+            steal_ns: std::array::from_fn(|class| AtomicU32::new(steal_ns(class))),
+            wake_ns: AtomicU32::new(clamp(unseen.wake_ns())),
+        }
+    }
+}
+
+impl PublishedMoves {
+    pub(crate) fn steal_ns(&self, distance: Distance) -> u64 {
+        self.steal_ns[distance.class()].load(Ordering::Relaxed).into()
+    }
+
+    pub(crate) fn wake_ns(&self) -> u64 {
+        self.wake_ns.load(Ordering::Relaxed).into()
+    }
+}
+
+/// Two cores that learn different things meet in the middle.
+fn meet(published: &AtomicU32, mine: u32) {
+    let theirs = published.load(Ordering::Relaxed);
+    if theirs != mine {
+        published.store(theirs.midpoint(mine), Ordering::Relaxed);
     }
 }
 
@@ -86,7 +116,7 @@ fn clamp(ns: u64) -> u32 {
 pub(crate) struct Learner {
     stealing: Stealing,
     handlers: Vec<Known>,
-    pub(crate) moves: StealCost,
+    moves: StealCost,
     sampler: Sampler,
     exploration: Exploration,
 }
@@ -112,6 +142,23 @@ impl Learner {
     /// Whether to take a color that only what was learned keeps where it is, over `distance`.
     pub(crate) fn explores(&mut self, color: &Candidate, distance: Distance, steal_ns: u64) -> bool {
         self.exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
+    }
+
+    /// A steal over `distance` has taken this core so long for each color.
+    pub(crate) fn stole(&mut self, distance: Distance, each_ns: u64, published: &PublishedMoves) {
+        self.moves.observe(distance, each_ns);
+        meet(&published.steal_ns[distance.class()], clamp(self.moves.estimate_ns(distance)));
+    }
+
+    /// This core was awake so long after it was called.
+    pub(crate) fn woke(&mut self, after_ns: u64, published: &PublishedMoves) {
+        self.moves.observe_wake(after_ns);
+        meet(&published.wake_ns, clamp(self.moves.wake_ns()));
+    }
+
+    /// What a steal over `distance` takes this core.
+    pub(crate) fn steal_ns(&self, distance: Distance) -> u64 {
+        self.moves.estimate_ns(distance)
     }
 
     /// Whether to time the activation that comes, which is expected to take `expected_ns`.

@@ -9,6 +9,7 @@ use crate::{
     color::{Color, Head, Queue, Seat, Token, kin},
     control::Control,
     core::current_of,
+    costs::PublishedMoves,
     handler::{HandlerCounters, Handlers, slots},
     hints::{Gauge, Hints},
     observed::{Noting, WORDS},
@@ -19,10 +20,10 @@ use crate::{
 use crossbeam_utils::CachePadded;
 use std::sync::{
     Arc, Mutex, OnceLock,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
-use vermeil_queue::{Parking, ReadyQueue, Ring};
+use vermeil_queue::{Lookout, Parking, ReadyQueue, Ring};
 use vermeil_sched::{
     Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing, Stolen,
     TurnLimits, WorthClass,
@@ -45,18 +46,15 @@ pub(crate) struct Shared {
     pub(crate) board: Arc<Board>,
     /// Cores that sleep; a hint.
     pub(crate) asleep: CachePadded<AtomicUsize>,
-    /// A core was woken as a thief, or looks for work by itself: nobody else is woken meanwhile.
-    pub(crate) searching: CachePadded<AtomicBool>,
+    /// By node, who of its cores looks for work and who watches the busy ones.
+    lookouts: Box<[CachePadded<Lookout>]>,
     /// A color that may be moved was queued at some time: before that there is nothing to watch.
     pub(crate) something_moves: AtomicBool,
-    /// The sleeping core that watches the busy ones, or `NOBODY`.
-    pub(crate) sentinel: CachePadded<AtomicU32>,
-    /// When a sentinel was called last, on the measuring clock.
-    pub(crate) sentinel_called_ns: CachePadded<AtomicU64>,
     pub(crate) default_color: OnceLock<Arc<Queue>>,
     /// Held while the events of one meeting are queued on all its colors: meetings have one order.
     pub(crate) meetings: Mutex<()>,
     pub(crate) handlers: Handlers,
+    pub(crate) moves: PublishedMoves,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
     /// All cores have ended: what is queued from now on is dropped at once.
@@ -155,20 +153,19 @@ impl Shared {
             meetings: Mutex::new(()),
             divides: !classes.is_empty(),
             handlers: Handlers::new(limits.handlers, stealing, classes),
+            moves: PublishedMoves::default(),
             limits,
             turn,
             policy,
             stealing,
+            lookouts: (0..layout.nodes()).map(|_| CachePadded::default()).collect(),
             layout,
             control,
             clock: Clock::get(),
             noting,
             board,
             asleep: CachePadded::default(),
-            searching: CachePadded::default(),
             something_moves: AtomicBool::new(false),
-            sentinel: CachePadded::new(AtomicU32::new(NOBODY)),
-            sentinel_called_ns: CachePadded::default(),
             blocking: pool,
             stopping: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -182,6 +179,11 @@ impl Shared {
 
     pub(crate) fn core(&self, index: u32) -> &CoreShared {
         &self.cores[index as usize]
+    }
+
+    /// Who looks for work and who watches on the node of `core`.
+    pub(crate) fn lookout(&self, core: CoreIndex) -> &Lookout {
+        &self.lookouts[self.layout.node(core) as usize]
     }
 
     /// Events of one activation: an order of events runs them one at a time.
@@ -227,7 +229,7 @@ impl Shared {
     /// Something was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
     pub(crate) fn ring(&self, index: u32) -> bool {
         let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
-        let rings = !here && self.core(index).parking.must_wake();
+        let rings = !here && self.core(index).parking.must_wake(|| self.clock.now_ns());
         if rings {
             self.core(index).unpark();
         }

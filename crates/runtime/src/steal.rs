@@ -8,7 +8,7 @@ use crate::{
     color::{Token, kin},
     core::Core,
     hints::Gauge,
-    shared::{NOBODY, add},
+    shared::add,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Like, Stealing, Stolen, WATCH_NS};
@@ -44,10 +44,11 @@ impl Core {
         }
         let mine = self.mine();
         add(&mine.counters.searches, 1);
-        let others_search = self.shared.searching.swap(true, Ordering::Relaxed);
+        let lookout = self.shared.lookout(self.index);
+        let alone = lookout.begin_search();
         self.free_caught();
-        let found = self.visit_all() || !others_search && self.linger();
-        self.shared.searching.store(false, Ordering::Relaxed);
+        let found = self.visit_all() || alone && self.linger();
+        lookout.end_search();
         // What became worth a steal meanwhile woke nobody, since somebody was searching: look once more.
         let found = found || self.anything_stealable() && self.visit_all();
         if found {
@@ -114,7 +115,7 @@ impl Core {
         }
         let start_ns = self.shared.clock.now_ns();
         let distance = self.shared.layout.distance(victim, self.index);
-        let steal_ns = self.learner.borrow().moves.estimate_ns(distance);
+        let steal_ns = self.learner.borrow().steal_ns(distance);
         if !self.shared.stealing.may_pay(&hint, start_ns, steal_ns) {
             return false;
         }
@@ -131,7 +132,7 @@ impl Core {
             }
         });
         let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
-        self.learner.borrow_mut().moves.observe(distance, took_ns / colors);
+        self.learner.borrow_mut().stole(distance, took_ns / colors, &shared.moves);
         add(&mine.counters.steals, colors);
         add(&mine.counters.stolen_ns, haul.worth_ns);
         add(&mine.counters.steal_ns, took_ns);
@@ -193,33 +194,32 @@ impl Core {
         }
     }
 
-    /// How long this core may sleep before it must look at the busy ones: it becomes the sentinel, unless another is or
+    /// How long this core may sleep before it must look at the busy ones: it becomes its node's sentinel, unless another is or
     /// there is nothing to watch.
     pub(crate) fn sentinel_timeout(&self) -> Option<Duration> {
         let shared = &self.shared;
         let moves = shared.stealing == Stealing::Learned && shared.something_moves.load(Ordering::Relaxed);
-        if !moves || shared.sentinel.load(Ordering::Relaxed) != NOBODY {
+        let lookout = shared.lookout(self.index);
+        if !moves || lookout.is_watched() {
             return None;
         }
         let now_ns = shared.clock.now_ns();
         let learner = self.learner.borrow();
-        let neighbours = shared.layout.neighbours(self.index).iter();
-        let looks = neighbours.filter_map(|busy| {
-            let steal_ns = learner.moves.estimate_ns(shared.layout.distance(*busy, self.index));
+        // Those of other nodes too, where nobody watches.
+        let is_mine = |busy: &&CoreIndex| !shared.lookout(**busy).is_watched();
+        let looks = shared.layout.neighbours(self.index).iter().filter(is_mine).filter_map(|busy| {
+            let steal_ns = learner.steal_ns(shared.layout.distance(*busy, self.index));
             shared.stealing.look_again_ns(&shared.hint(*busy), now_ns, steal_ns, self.looked_in_vain.get())
         });
         // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
-        let called_ns = now_ns.saturating_sub(shared.sentinel_called_ns.load(Ordering::Relaxed));
+        let called_ns = lookout.since_call(now_ns);
         let next_ns =
             looks.min().or_else(|| WATCH_NS.checked_sub(called_ns).filter(|&left_ns| left_ns > 0))?;
-        let watch =
-            shared.sentinel.compare_exchange(NOBODY, self.index.0, Ordering::Relaxed, Ordering::Relaxed);
-        watch.is_ok().then_some(Duration::from_nanos(next_ns))
+        lookout.begin_watch(self.index.0).then_some(Duration::from_nanos(next_ns))
     }
 
     /// The core is awake: somebody else may watch.
     pub(crate) fn end_watch(&self) {
-        let _ =
-            self.shared.sentinel.compare_exchange(self.index.0, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+        self.shared.lookout(self.index).end_watch(self.index.0);
     }
 }

@@ -6,9 +6,8 @@
 use crate::{
     color::Token,
     core::{Core, current},
-    shared::{CoreShared, NOBODY, Shared},
+    shared::{CoreShared, Shared},
 };
-use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, Succession, Woken};
 
 impl Shared {
@@ -61,7 +60,7 @@ impl Core {
 
     /// Whether something is kept and nobody sees to it that it is not caught.
     pub(crate) fn anything_unwatched(&self) -> bool {
-        self.shared.sentinel.load(Ordering::Relaxed) == NOBODY && self.keepers().next().is_some()
+        self.keepers().any(|(_, keeper)| !self.shared.is_watched(keeper, self.index))
     }
 
     /// The other cores that keep something.

@@ -5,23 +5,24 @@
 use crate::{
     color::Head,
     core::current_of,
-    shared::{NOBODY, Shared, add},
+    shared::{Shared, add},
 };
 use std::sync::atomic::Ordering;
-use vermeil_sched::{Candidate, CoreIndex, Distance, Hint, StealCost, Stealing, WATCH_NS};
+use vermeil_sched::{Candidate, CoreIndex, Distance, Hint, Stealing, WATCH_NS};
 
 impl Shared {
-    /// Wakes a sleeping core to look for work, unless another looks already.
+    /// Wakes a sleeping core to look for work, unless another of its node looks already.
     pub(crate) fn wake_thief(&self, thief: CoreIndex) {
-        if self.searching.swap(true, Ordering::Relaxed) {
+        let lookout = self.lookout(thief);
+        if !lookout.begin_search() {
             return;
         }
-        if self.core(thief.0).parking.must_wake() {
+        if self.core(thief.0).parking.must_wake(|| self.clock.now_ns()) {
             current_of(self, |core| add(&core.mine().counters.thieves_woken, 1));
             self.core(thief.0).unpark();
         } else {
             // It woke by itself meanwhile, and need not search.
-            self.searching.store(false, Ordering::Relaxed);
+            lookout.end_search();
         }
     }
 
@@ -41,7 +42,7 @@ impl Shared {
     /// Wakes a sleeping core to steal `color`, which waits on `owner`, if that pays.
     pub(crate) fn consider_thief(&self, color: &Head, owner: u32) {
         let owner = CoreIndex(owner);
-        if self.searching.load(Ordering::Relaxed) {
+        if self.lookout(owner).is_searching() {
             return;
         }
         let Some(thief) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return };
@@ -49,34 +50,35 @@ impl Shared {
         let hint = self.hint(owner);
         let distance = self.layout.distance(owner, thief);
         let candidate = self.candidate(color, &hint, distance, now_ns);
-        let (steal_ns, wake_ns) = move_costs(distance);
+        let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
-        if wakes || self.needs_sentinel(&hint, now_ns) {
+        if wakes || self.needs_sentinel((owner, &hint), thief, now_ns) {
             self.wake_thief(thief);
         }
     }
 
     /// Wakes a sleeping core to watch `owner`, which keeps something that no thief sees, unless somebody watches already.
     pub(crate) fn consider_watch(&self, owner: CoreIndex) {
-        if self.sentinel.load(Ordering::Relaxed) == NOBODY
+        if !self.lookout(owner).is_watched()
             && let Some(watcher) = self.nearest_asleep(owner, |_| true)
-            && self.needs_sentinel(&self.hint(owner), self.clock.now_ns())
+            && self.needs_sentinel((owner, &self.hint(owner)), watcher, self.clock.now_ns())
         {
             self.wake_thief(watcher);
         }
     }
 
-    /// Whether a core must be woken to watch this one: something waits behind what runs there, too little to be stolen now,
-    /// and nobody would notice if it had to wait for long. At most one call per watch.
-    fn needs_sentinel(&self, owner: &Hint, now_ns: u64) -> bool {
+    /// Whether `watcher` must be woken to watch `owner`: something waits behind what runs there, too little to be stolen now,
+    /// and nobody would notice if it had to wait for long. At most one call per watch and node.
+    fn needs_sentinel(&self, (owner, hint): (CoreIndex, &Hint), watcher: CoreIndex, now_ns: u64) -> bool {
         self.stealing == Stealing::Learned
-            && owner.running_since_ns.is_some()
-            && self.sentinel.load(Ordering::Relaxed) == NOBODY
-            && now_ns.saturating_sub(self.sentinel_called_ns.load(Ordering::Relaxed)) > WATCH_NS
-            && {
-                self.sentinel_called_ns.store(now_ns, Ordering::Relaxed);
-                true
-            }
+            && hint.running_since_ns.is_some()
+            && !self.is_watched(owner, watcher)
+            && self.lookout(watcher).calls_watcher(now_ns, WATCH_NS)
+    }
+
+    /// Whether a core watches `owner`: one of its node, or else one of the node of `by`, which watches for nodes that have none.
+    pub(crate) fn is_watched(&self, owner: CoreIndex, by: CoreIndex) -> bool {
+        self.lookout(owner).is_watched() || self.lookout(by).is_watched()
     }
 
     /// Whether `color` may be taken to `core`.
@@ -94,10 +96,4 @@ impl Shared {
             since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },
         }
     }
-}
-
-/// What a move over `distance` and the wake before it are taken to cost by whoever does not steal: the thief, who has
-/// timed its own, asks again.
-pub(crate) fn move_costs(distance: Distance) -> (u64, u64) {
-    (StealCost::unseen_ns(distance), StealCost::default().wake_ns())
 }

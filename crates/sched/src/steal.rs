@@ -105,7 +105,7 @@ impl Stealing {
     }
 
     /// Whether to wake a sleeping core that would steal `color` just queued on a core that looks like `owner`: it would
-    /// be `wake_ns` late.
+    /// be `wake_ns` late, and take more than this one.
     pub fn wakes(self, color: &Candidate, owner: &Hint, steal_ns: u64, wake_ns: u64) -> bool {
         match self {
             Self::Never => false,
@@ -113,7 +113,12 @@ impl Stealing {
             Self::TimeLeft => {
                 self.pays(color, steal_ns) && (owner.running_since_ns.is_some() || owner.waiting > 1)
             }
-            Self::Learned => self.pays(color, steal_ns.saturating_add(wake_ns)),
+            Self::Learned => {
+                let haul_ns = color.worth_ns.max(self.amount_ns(owner.backlog_ns(), 0));
+                // It rests from its last move as long as its next one takes, whoever has to be woken.
+                let haul = Candidate { worth_ns: haul_ns, since_move_ns: u64::MAX, ..*color };
+                self.pays(color, steal_ns) && self.pays(&haul, steal_ns.saturating_add(wake_ns))
+            }
         }
     }
 
@@ -238,8 +243,27 @@ mod tests {
         let short = Candidate { worth_ns: 2_000, wait_ns: 2_000, ..COLOR };
         assert!(!Stealing::Learned.wakes(&short, &busy(1), STEAL_NS, 5_000));
         assert!(Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 5_000));
+        assert!(Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 8_000));
+        assert!(!Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 9_000), "it has begun by then");
         assert!(Stealing::Anything.wakes(&short, &busy(1), STEAL_NS, 5_000));
         assert!(!Stealing::TimeLeft.wakes(&COLOR, &Hint { waiting: 1, ..Hint::default() }, STEAL_NS, 5_000));
+    }
+
+    /// A wake that takes long was never repaid by any one of a thousand short events.
+    #[test]
+    fn many_short_events_repay_a_wake_together() {
+        let (steal_ns, wake_ns) = (200, 30_000);
+        let one = |waiting: u32| {
+            let color = Candidate {
+                worth_ns: 1_000,
+                penalty_ns: 100,
+                wait_ns: busy(waiting).wait_ns(0),
+                since_move_ns: u64::MAX,
+            };
+            Stealing::Learned.wakes(&color, &busy(waiting), steal_ns, wake_ns)
+        };
+        assert!(!one(50));
+        assert!(one(70));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod color;
 mod kept;
+mod lookout;
 mod outcome;
 mod own;
 mod parking;

@@ -24,7 +24,7 @@ impl Core {
         let event = Event::once(Note { producer, number: 0, journal: journal.clone(), within });
         let token = color().push(event).expect("the color is new");
         self.ready.with(|tokens| tokens.push_back(token));
-        if self.parking.must_wake() {
+        if self.parking.must_wake(|| 0) {
             self.bell.ring();
         }
     }

@@ -18,6 +18,10 @@ const UNKNOWN_NS: [f32; Distance::CLASSES] = [100.0, 200.0, 300.0, 500.0, 1_000.
 /// server. Guess.
 const WAKE_UNKNOWN_NS: f32 = 5_000.0;
 
+/// How many times the mean a wake may have taken to count in full. A core whose cpu does something else is awake milliseconds later:
+/// where that happens to one in ten, the mean is an eighth above what waking takes else.
+const WAKE_OUTLIER: f32 = 2.0;
+
 /// Learned costs of moving colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StealCost {
@@ -29,12 +33,12 @@ impl StealCost {
     /// A successful steal from a victim at `distance` took the thief `ns`.
     pub fn observe(&mut self, distance: Distance, ns: u64) {
         let class = distance.class();
-        observe_capped(&mut self.by_class[class], ns, UNKNOWN_NS[class]);
+        observe_capped(&mut self.by_class[class], ns, UNKNOWN_NS[class], super::OUTLIER);
     }
 
     /// From the decision to wake a core to its first look at what it was woken for, `ns` went by.
     pub fn observe_wake(&mut self, ns: u64) {
-        observe_capped(&mut self.wake, ns, WAKE_UNKNOWN_NS);
+        observe_capped(&mut self.wake, ns, WAKE_UNKNOWN_NS, WAKE_OUTLIER);
     }
 
     /// What a steal is taken to cost before any was seen, in nanoseconds.
@@ -71,8 +75,8 @@ impl StealCost {
 
 /// A thief that lost its cpu in the middle of a steal says nothing about steals, least of all among the first: it would not steal again
 /// for long, and learn nothing. Where they do take so much longer the mean comes there by steps.
-fn observe_capped(seen: &mut Ewma<32>, ns: u64, unknown: f32) {
-    seen.observe((ns as f32).min(super::OUTLIER * seen.mean().max(unknown)));
+fn observe_capped(seen: &mut Ewma<32>, ns: u64, unknown: f32, outlier: f32) {
+    seen.observe((ns as f32).min(outlier * seen.mean().max(unknown)));
 }
 
 /// The mean, led over from the guess as samples come.

@@ -179,6 +179,10 @@ fn steals_correct_the_guess() {
     assert_eq!(steals.estimate_ns(Distance::Hops(1)), StealCost::default().estimate_ns(Distance::Hops(1)));
     (0..20).for_each(|_| steals.observe_wake(3_000));
     assert_eq!(steals.wake_ns(), 3_000);
+    for late in 0..100 {
+        steals.observe_wake(if late % 10 == 0 { 5_000_000 } else { 3_000 });
+    }
+    assert!(steals.wake_ns() < 4_000, "{} ns", steals.wake_ns());
 }
 
 /// Prints what an observation costs; the constant in `budget.rs` comes from here. No limit: machines differ.

@@ -1,0 +1,91 @@
+//! Searching: what is queued while a core looks for work is found by it, or wakes another.
+
+use super::color;
+use crate::{Event, Lookout, ReadyQueue, Run, Token};
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+use std::collections::VecDeque;
+
+struct Nothing;
+
+impl Run for Nothing {
+    fn run(self) {}
+}
+
+struct Machine {
+    /// What a busy core cannot get to.
+    ready: ReadyQueue<VecDeque<Token>>,
+    lookout: Lookout,
+    woken: AtomicU32,
+}
+
+impl Machine {
+    fn new() -> Arc<Self> {
+        let ready = ReadyQueue::new(VecDeque::new(), VecDeque::len);
+        Arc::new(Self { ready, lookout: Lookout::default(), woken: AtomicU32::new(0) })
+    }
+
+    fn post(&self) {
+        let token = color().push(Event::once(Nothing)).expect("the color is new");
+        self.ready.with(|tokens| tokens.push_back(token));
+        if !self.lookout.is_searching() && self.lookout.begin_search() {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A look from afar takes no lock unless it sees something.
+    fn look(&self) -> usize {
+        if self.ready.is_empty() {
+            0
+        } else {
+            self.ready.with(|tokens| tokens.drain(..).map(discard).count())
+        }
+    }
+}
+
+fn discard(token: Token) {
+    token.discard();
+}
+
+#[test]
+fn what_is_queued_during_a_search_is_found_or_wakes_another() {
+    loom::model(|| {
+        let machine = Machine::new();
+        assert!(machine.lookout.begin_search());
+        let poster = machine.clone();
+        let thread = thread::spawn(move || poster.post());
+        let mut found = machine.look();
+        machine.lookout.end_search();
+        found += machine.look();
+        thread.join().unwrap();
+        let woken = machine.woken.load(Ordering::Relaxed);
+        assert!(found == 1 || woken == 1, "found {found}, woken {woken}");
+        machine.look();
+    });
+}
+
+#[test]
+fn one_is_woken_at_a_time_and_one_watches() {
+    loom::model(|| {
+        let machine = Machine::new();
+        let threads: Vec<_> = (0..2)
+            .map(|core| {
+                let machine = machine.clone();
+                thread::spawn(move || {
+                    machine.post();
+                    (machine.lookout.begin_watch(core), machine.lookout.calls_watcher(100, 10))
+                })
+            })
+            .collect();
+        let watch: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(machine.woken.load(Ordering::Relaxed), 1);
+        assert_eq!(watch.iter().filter(|(watches, _)| *watches).count(), 1);
+        assert_eq!(watch.iter().filter(|(_, calls)| *calls).count(), 1);
+        machine.look();
+    });
+}
