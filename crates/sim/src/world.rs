@@ -16,6 +16,7 @@ mod core;
 mod execute;
 mod faults;
 mod learn;
+mod lookout;
 mod ready;
 mod requests;
 mod search;
@@ -44,6 +45,7 @@ use colors::{Colors, NONE};
 use control::{Control, Counting};
 use core::{Core, Lock, Phase};
 use learn::Learned;
+use lookout::Lookout;
 use requests::{Client, Queue, Requests};
 use sets::CoreSet;
 use victims::Victims;
@@ -133,11 +135,8 @@ struct World<W> {
     serial_color: u32,
     /// The ideal schedule's only queue.
     central: VecDeque<u32>,
-    /// A core was woken as a thief: nobody else is meanwhile.
-    is_searching: bool,
-    /// The sleeping core that watches the busy ones.
-    sentinel: Option<CoreIndex>,
-    sentinel_called_ns: u64,
+    /// By node.
+    lookouts: Vec<Lookout>,
     /// Events, deliveries and questions that are still to come: a workload that ends does so without any.
     outstanding: u64,
     wake_times: u32,
@@ -205,9 +204,7 @@ impl<W: Watch> World<W> {
             ran_on: vec![None; program.handlers.len()],
             serial_color: NONE,
             central: VecDeque::new(),
-            is_searching: false,
-            sentinel: None,
-            sentinel_called_ns: 0,
+            lookouts: vec![Lookout::default(); machine.layout().nodes()],
             outstanding: 0,
             wake_times: 1,
             stale_ns: 0,

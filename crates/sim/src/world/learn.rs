@@ -39,6 +39,9 @@ pub(crate) struct Learned {
     moves: Vec<StealCost>,
     /// What each core expects of a steal, by class of distance: asked at every visit.
     steal_ns: Vec<[u64; Distance::CLASSES]>,
+    /// The same as everybody expects it who does not steal, and of a wake.
+    usual_steal_ns: [u32; Distance::CLASSES],
+    wake_ns: u32,
     explorations: Vec<Exploration>,
 }
 
@@ -53,16 +56,16 @@ impl Learned {
         };
         let known =
             |prior: &Prior| Known { cost: HandlerCost::new(*prior), stay: StayCost::default(), timed: 0 };
+        let unseen_ns = |class| StealCost::unseen_ns(Distance::of_class(class));
         Self {
             stealing,
             published: priors.iter().map(start).collect(),
             known: vec![priors.iter().map(known).collect(); cores],
             priors,
             moves: vec![StealCost::default(); cores],
-            steal_ns: vec![
-                std::array::from_fn(|class| StealCost::unseen_ns(Distance::of_class(class)));
-                cores
-            ],
+            steal_ns: vec![std::array::from_fn(unseen_ns); cores],
+            usual_steal_ns: std::array::from_fn(|class| clamp(unseen_ns(class))),
+            wake_ns: clamp(StealCost::default().wake_ns()),
             explorations: vec![Exploration::default(); cores],
         }
     }
@@ -96,7 +99,27 @@ impl Learned {
     pub(crate) fn observe_steal(&mut self, core: CoreIndex, distance: Distance, took_ns: u64) {
         let moves = &mut self.moves[core.0 as usize];
         moves.observe(distance, took_ns);
-        self.steal_ns[core.0 as usize][distance.class()] = moves.estimate_ns(distance);
+        let estimate_ns = moves.estimate_ns(distance);
+        self.steal_ns[core.0 as usize][distance.class()] = estimate_ns;
+        let usual_ns = &mut self.usual_steal_ns[distance.class()];
+        *usual_ns = usual_ns.midpoint(clamp(estimate_ns));
+    }
+
+    /// What a steal over a distance costs, for whoever does not steal: the thief, who has timed its own, asks again.
+    pub(crate) fn usual_steal_ns(&self, distance: Distance) -> u64 {
+        self.usual_steal_ns[distance.class()].into()
+    }
+
+    /// A core was awake so long after it was called.
+    pub(crate) fn observe_wake(&mut self, core: CoreIndex, after_ns: u64) {
+        let moves = &mut self.moves[core.0 as usize];
+        moves.observe_wake(after_ns);
+        self.wake_ns = self.wake_ns.midpoint(clamp(moves.wake_ns()));
+    }
+
+    /// What waking a core takes.
+    pub(crate) fn wake_ns(&self) -> u64 {
+        self.wake_ns.into()
     }
 
     /// Whether a core takes a color that only what was learned keeps where it is, over a distance.

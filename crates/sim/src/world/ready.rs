@@ -5,7 +5,7 @@
 
 use vermeil_sched::{
     CALLS_TO_COME, Candidate, ClassIndex, CoreIndex, Distance, Gather, HandlerIndex, Hint, Leader, Order,
-    Placement, StealCost, Stealing, WATCH_NS, WorthClass,
+    Placement, Stealing, WorthClass,
 };
 
 use super::World;
@@ -94,12 +94,11 @@ impl<W: Watch> World<W> {
         }
         let distance = self.machine.layout().distance(home, here);
         let candidate = self.candidate(color, self.hint_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
-        let assumed = StealCost::default();
         let comes = if asleep {
-            self.stealing.comes_to_poster(&candidate, assumed.wake_ns())
+            self.stealing.comes_to_poster(&candidate, self.learned.wake_ns())
         } else {
             let wait_at_home_ns = self.hint_of(home, at_ns).wait_ns(at_ns);
-            self.stealing.comes_to_caller(&candidate, wait_at_home_ns, assumed.estimate_ns(distance))
+            self.stealing.comes_to_caller(&candidate, wait_at_home_ns, self.learned.usual_steal_ns(distance))
         };
         if comes {
             let coming = self.colors.color_mut(color);
@@ -260,44 +259,28 @@ impl<W: Watch> World<W> {
 
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch it.
     fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.is_searching {
+        if self.lookout(owner).is_searching {
             return;
         }
         let Some(thief) = self.nearest_asleep(owner, color) else { return };
         let hint = self.hint_of(owner, *at_ns);
         let distance = self.machine.layout().distance(owner, thief);
         let candidate = self.candidate(color, hint.wait_ns(*at_ns), distance, *at_ns);
-        // Who does not steal itself takes the usual costs; the thief, who has timed its own, asks again.
-        let (steal_ns, wake_ns) = (StealCost::unseen_ns(distance), StealCost::default().wake_ns());
+        let (steal_ns, wake_ns) = (self.learned.usual_steal_ns(distance), self.learned.wake_ns());
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
-        if wakes || self.needs_sentinel(&hint, *at_ns) {
-            self.is_searching = true;
-            self.wake(thief, by, at_ns);
+        if wakes || self.needs_sentinel((owner, &hint), thief, *at_ns) {
+            self.wake_thief(thief, by, at_ns);
         }
     }
 
     /// Wakes a sleeping core to watch one that keeps something, if nobody does.
     pub(super) fn consider_watch(&mut self, owner: CoreIndex, at_ns: &mut u64) {
         let mut neighbours = self.machine.layout().neighbours(owner).iter().copied();
-        let watcher = neighbours.find(|&core| self.is_asleep(core)).filter(|_| !self.is_searching);
-        let Some(watcher) = watcher else { return };
+        let Some(watcher) = neighbours.find(|&core| self.is_asleep(core)) else { return };
         let hint = self.hint_of(owner, *at_ns);
-        if self.needs_sentinel(&hint, *at_ns) {
-            self.is_searching = true;
-            self.wake(watcher, Some(owner), at_ns);
+        if self.needs_sentinel((owner, &hint), watcher, *at_ns) {
+            self.wake_thief(watcher, Some(owner), at_ns);
         }
-    }
-
-    /// Something waits behind what runs there, too little to be stolen now, and nobody would notice if it had to wait for long.
-    fn needs_sentinel(&mut self, owner: &Hint, at_ns: u64) -> bool {
-        let due = self.stealing == Stealing::Learned
-            && owner.running_since_ns.is_some()
-            && self.sentinel.is_none()
-            && at_ns.saturating_sub(self.sentinel_called_ns) > WATCH_NS;
-        if due {
-            self.sentinel_called_ns = at_ns;
-        }
-        due
     }
 
     fn nearest_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
@@ -349,11 +332,13 @@ impl<W: Watch> World<W> {
         let Phase::Parked { asleep_ns } = self.core(core).phase else { return };
         // Not yet asleep: its last look finds what has come.
         let late_ns = if *at_ns < asleep_ns { asleep_ns - *at_ns } else { self.wake_ns(core) };
+        let called_ns = *at_ns;
         if let Some(by) = by {
             *at_ns += self.machine.costs.wake_call_ns;
             self.core(by).counts.wakes += 1;
         }
         let resumes_ns = *at_ns + late_ns;
+        self.learned.observe_wake(core, resumes_ns - called_ns);
         self.unpark(core, asleep_ns, resumes_ns);
         self.go_on(core, resumes_ns);
     }
@@ -368,8 +353,9 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
         self.count_idle(core, at_ns.saturating_sub(asleep_ns));
-        if self.sentinel == Some(core) {
-            self.sentinel = None;
+        let lookout = self.lookout_mut(core);
+        if lookout.sentinel == Some(core) {
+            lookout.sentinel = None;
         }
         self.watch.note(Note::Unparked { at_ns, core });
     }

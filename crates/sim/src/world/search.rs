@@ -5,7 +5,7 @@
 //! comes from the layout and the hints, what to take from [`Stealing::pays`] and the production ready queue, how long the
 //! watching core sleeps from [`Stealing::look_again_ns`]; what all that costs comes from the machine.
 
-use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen, WATCH_NS};
+use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Order, Stealing, Stolen};
 
 use super::World;
 use super::colors::Token;
@@ -23,7 +23,7 @@ impl<W: Watch> World<W> {
     /// Looks for something to steal; what is found is in the core's own queue.
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
         let (began_ns, stealing) = (*at_ns, self.stealing);
-        let others_search = std::mem::take(&mut self.is_searching);
+        let others_search = std::mem::take(&mut self.lookout_mut(thief).is_searching);
         self.free_caught(thief, at_ns);
         let found =
             self.visit_all(thief, at_ns) || (self.anything_stealable(thief) && self.visit_all(thief, at_ns));
@@ -44,13 +44,12 @@ impl<W: Watch> World<W> {
     /// Where there was something to steal there may be more: one sleeping core after the other is woken, as long as each
     /// finds something; and one that watches, if this one did.
     fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
-        if self.is_searching || !self.anything_stealable(by) && !self.anything_unwatched(by) {
+        if !self.anything_stealable(by) && !self.anything_unwatched(by) {
             return;
         }
         let thief = self.victims(by).find(|&core| self.is_asleep(core));
         if let Some(thief) = thief {
-            self.is_searching = true;
-            self.wake(thief, Some(by), at_ns);
+            self.wake_thief(thief, Some(by), at_ns);
         }
     }
 
@@ -287,7 +286,7 @@ impl<W: Watch> World<W> {
             let is_there = state.is_there();
             // Work of its own that comes meanwhile ends the search.
             state.woken = is_there;
-            self.is_searching = is_there;
+            self.lookout_mut(core).is_searching = is_there;
             if is_there {
                 return self.go_on(core, at_ns + SPIN_STEP_NS.0);
             }
@@ -308,9 +307,10 @@ impl<W: Watch> World<W> {
         self.watch_over(core, asleep_ns);
     }
 
-    /// The core becomes the sentinel if there is none and somebody is busy.
+    /// The core becomes its node's sentinel if there is none and somebody is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
-        if self.stealing != Stealing::Learned || self.sentinel.is_some() || self.core(core).is_gone {
+        let is_watched = self.lookout(core).sentinel.is_some();
+        if self.stealing != Stealing::Learned || is_watched || self.core(core).is_gone {
             return;
         }
         let looked = self.core(core).looked_in_vain;
@@ -319,7 +319,8 @@ impl<W: Watch> World<W> {
             let steal_ns = self.learned.steal_ns(core, self.machine.layout().distance(busy, core));
             self.stealing.look_again_ns(&hint, asleep_ns, steal_ns, looked)
         };
-        let others = |other: &CoreIndex| *other != core;
+        // Those of other nodes too, where nobody watches.
+        let others = |other: &CoreIndex| *other != core && self.lookout(*other).sentinel.is_none();
         let soonest = match self.stale_ns {
             // Nothing is due where nothing runs.
             0 => self.busy.iter().filter(others).filter_map(due_ns).min(),
@@ -327,10 +328,8 @@ impl<W: Watch> World<W> {
             _ => self.machine.layout().indices().filter(others).filter_map(due_ns).min(),
         };
         // Who was called watches once, though nothing runs any more or not yet: nobody is called again so soon.
-        let called_ns = asleep_ns.saturating_sub(self.sentinel_called_ns);
-        let left_ns = WATCH_NS.checked_sub(called_ns).filter(|&left_ns| left_ns > 0);
-        if let Some(due_ns) = soonest.or(left_ns.filter(|_| self.sentinel_called_ns > 0)) {
-            self.sentinel = Some(core);
+        if let Some(due_ns) = soonest.or(self.lookout(core).called_for_ns(asleep_ns)) {
+            self.lookout_mut(core).sentinel = Some(core);
             self.go_on(core, asleep_ns + due_ns);
         }
     }

@@ -31,7 +31,8 @@ impl<W: Watch> World<W> {
         if self.core(core).woken {
             self.core(core).woken = false;
             // Perhaps it was woken as a thief, and does not search now: others may be.
-            self.is_searching &= !self.core(core).ready.has_work();
+            let has_work = self.core(core).ready.has_work();
+            self.lookout_mut(core).is_searching &= !has_work;
         }
         if let Some(running) = self.core(core).running.take() {
             self.busy.remove(core);

@@ -25,15 +25,15 @@ impl<W: Watch> World<W> {
         self.colors.color_mut(color).token = Token::Next;
         self.core(core).kept = Some(color);
         self.keeping.insert(core);
-        if self.sentinel.is_none() && !self.colors.color(color).is_fixed() {
+        if self.lookout(core).sentinel.is_none() && !self.colors.color(color).is_fixed() {
             self.consider_watch(core, at_ns);
         }
     }
 
     /// Whether something is kept and nobody sees to it that it is not caught.
     pub(super) fn anything_unwatched(&self, thief: CoreIndex) -> bool {
-        self.sentinel.is_none()
-            && self.keeping.iter().any(|keeper| keeper != thief && self.is_victim(thief, keeper))
+        let unwatched = |keeper| self.is_victim(thief, keeper) && !self.is_watched(keeper, thief);
+        self.keeping.iter().any(|keeper| keeper != thief && unwatched(keeper))
     }
 
     fn let_go(&mut self, core: CoreIndex) -> Option<u32> {

@@ -1,0 +1,69 @@
+//! Who looks for work and who watches, on each node: the queue's `lookout.rs`, without threads.
+
+use vermeil_sched::{CoreIndex, Hint, Stealing, WATCH_NS};
+
+use super::World;
+use crate::watch::Watch;
+
+/// The searcher and the watcher of a node's cores.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lookout {
+    /// A core was woken as a thief: no other of the node is meanwhile.
+    pub(super) is_searching: bool,
+    /// The sleeping core that watches the busy ones.
+    pub(super) sentinel: Option<CoreIndex>,
+    called_ns: u64,
+}
+
+impl Lookout {
+    /// For how long whoever was called last is to watch yet.
+    pub(super) fn called_for_ns(&self, at_ns: u64) -> Option<u64> {
+        let since_ns = at_ns.saturating_sub(self.called_ns);
+        WATCH_NS.checked_sub(since_ns).filter(|&left_ns| left_ns > 0 && self.called_ns > 0)
+    }
+
+    fn calls_watcher(&mut self, at_ns: u64) -> bool {
+        let due = at_ns.saturating_sub(self.called_ns) > WATCH_NS;
+        if due {
+            self.called_ns = at_ns;
+        }
+        due
+    }
+}
+
+impl<W: Watch> World<W> {
+    /// That of a core's node.
+    pub(super) fn lookout(&self, core: CoreIndex) -> &Lookout {
+        &self.lookouts[self.machine.layout().node(core) as usize]
+    }
+
+    pub(super) fn lookout_mut(&mut self, core: CoreIndex) -> &mut Lookout {
+        &mut self.lookouts[self.machine.layout().node(core) as usize]
+    }
+
+    /// Whether a core watches `owner`: one of its node, or else one of the node of `by`, which watches for nodes that have none.
+    pub(super) fn is_watched(&self, owner: CoreIndex, by: CoreIndex) -> bool {
+        self.lookout(owner).sentinel.is_some() || self.lookout(by).sentinel.is_some()
+    }
+
+    /// Something waits behind what runs there, too little to be stolen now, and nobody would notice if it had to wait for long.
+    pub(super) fn needs_sentinel(
+        &mut self,
+        (owner, hint): (CoreIndex, &Hint),
+        watcher: CoreIndex,
+        at_ns: u64,
+    ) -> bool {
+        self.stealing == Stealing::Learned
+            && hint.running_since_ns.is_some()
+            && !self.is_watched(owner, watcher)
+            && self.lookout_mut(watcher).calls_watcher(at_ns)
+    }
+
+    /// Wakes a sleeping core to look for work, unless another of its node was.
+    pub(super) fn wake_thief(&mut self, thief: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
+        let lookout = self.lookout_mut(thief);
+        if !std::mem::replace(&mut lookout.is_searching, true) {
+            self.wake(thief, by, at_ns);
+        }
+    }
+}
