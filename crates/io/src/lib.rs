@@ -30,6 +30,7 @@ mod affinity;
 mod board;
 mod clock;
 mod connect;
+mod counters;
 mod driver;
 mod error;
 mod file;
@@ -45,13 +46,14 @@ pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_curr
 pub use board::{Board, CoreBoard, NEAR_MAX, monotonic_ns};
 pub use clock::Clock;
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
+pub use counters::{Counted, Counter, NotMeasurable, Reading};
 pub use driver::{Driver, ListenerKey, More, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
 pub use file::{CacheOnly, read_nowait};
 pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
-pub use preemption::{preempt_when_woken, preempts_when_woken};
+pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
 pub use shelf::{Rest, Shelf};
 pub use slots::{Slot, Slots};
 pub use socket::{

@@ -1,0 +1,408 @@
+//! What a thread has the processor or the kernel count about it: cache misses, or page faults.
+//!
+//! One descriptor of perf_event_open(2) and one page shared with the kernel, for the thread that opened it and for what it does in
+//! user space, which needs no right up to `kernel.perf_event_paranoid` 2. Where the kernel allows it a count is read by an
+//! instruction, as `linux/perf_event.h` describes it; elsewhere by system call. Written here and not taken from a crate:
+//! perf-event2 maps at least two pages, and can do neither the one without its ring of records nor the other without a second
+//! descriptor. Having a counter costs each switch of the thread some microseconds (on a virtual machine 2.1, beside 4.2): so who
+//! opens one has a use for it. What is made of a count is for others. Tested below on page faults, which every machine counts.
+
+#![allow(unsafe_code)]
+
+use std::{
+    fmt, io,
+    os::fd::{FromRawFd, OwnedFd},
+    ptr::NonNull,
+    sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence},
+};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// Lines that a cpu did not find in its caches of level 1 and 2, so that they came from another core's or a shared cache, or
+    /// from memory. That is not what the kernel calls cache misses: they are of level 2 on AMD's processors, of the last level on
+    /// Intel's and of the first on Arm's. Elsewhere than on AMD's it is reads of the last level, a shared one of level 3; without
+    /// one it is not what it should be.
+    #[default]
+    CacheMisses,
+    /// Page faults.
+    PageFaults,
+}
+
+/// Why something cannot be counted here, in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not measurable here ({0})")]
+pub struct NotMeasurable(String);
+
+/// A count of the thread that opened it; it stays on that thread.
+#[derive(Debug)]
+pub struct Counter {
+    counted: Counted,
+    descriptor: OwnedFd,
+    /// Not there where the kernel maps no further page for this user (`kernel.perf_event_mlock_kb`).
+    page: Option<Page>,
+}
+
+/// A count at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    count: u64,
+    /// How long the thread has run and was not counted, since others needed the processor's counters.
+    absent_ns: u64,
+}
+
+impl Reading {
+    /// What was counted since an earlier reading; `None` if something may have been missed.
+    pub fn since(self, earlier: Self) -> Option<u64> {
+        (self.absent_ns == earlier.absent_ns).then(|| self.count.wrapping_sub(earlier.count))
+    }
+}
+
+impl Counter {
+    /// Counts what the calling thread does from now on.
+    ///
+    /// # Errors
+    /// The machine has no such event, or the kernel or a filter does not let this thread count it.
+    pub fn open(counted: Counted) -> Result<Self, NotMeasurable> {
+        let descriptor = open(counted).map_err(|error| NotMeasurable(reason(&error)))?;
+        let page = Page::of(&descriptor).ok();
+        Ok(Self { counted, descriptor, page })
+    }
+
+    /// The count now; `None` while it has counted nothing at all, as the counter does that a virtual machine only pretends to have.
+    #[inline]
+    pub fn read(&self) -> Option<Reading> {
+        let reading = self.page.as_ref().and_then(Page::read).or_else(|| self.read_by_call())?;
+        (reading.count > 0).then_some(reading)
+    }
+
+    fn read_by_call(&self) -> Option<Reading> {
+        // Count, time enabled, time running: as `read_format` asks.
+        let mut words = [0; 3 * size_of::<u64>()];
+        let read = rustix::io::read(&self.descriptor, &mut words).ok()?;
+        let word = |at: usize| u64::from_ne_bytes(words[8 * at..8 * at + 8].try_into().expect("eight bytes"));
+        let reading = Reading { count: word(0), absent_ns: word(1).wrapping_sub(word(2)) };
+        (read == words.len()).then_some(reading)
+    }
+
+    /// Whether reading takes an instruction and no system call.
+    pub fn reads_by_instruction(&self) -> bool {
+        self.page.as_ref().is_some_and(|page| page.read().is_some())
+    }
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.reads_by_instruction() { "instruction" } else { "system call" };
+        write!(f, "counted ({}, read by {how})", event(self.counted).2)
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CacheMisses => "cache misses",
+            Self::PageFaults => "page faults",
+        })
+    }
+}
+
+/// Type and number of an event (`linux/perf_event.h`), and what perf(1) calls it.
+fn event(counted: Counted) -> (u32, u64, &'static str) {
+    const HARDWARE: u32 = 0;
+    const SOFTWARE: u32 = 1;
+    const CACHE: u32 = 3;
+    match counted {
+        Counted::CacheMisses if has_amd_events() => (HARDWARE, 3, "cache-misses"),
+        // Level `LL`, operation `READ`, result `ACCESS`.
+        Counted::CacheMisses => (CACHE, 2, "LLC-loads"),
+        Counted::PageFaults => (SOFTWARE, 2, "page-faults"),
+    }
+}
+
+/// Whether the processor is AMD's or Hygon's, for which Linux counts as cache misses those of level 2 (`arch/x86/events/amd/core.c`).
+#[cfg(target_arch = "x86_64")]
+fn has_amd_events() -> bool {
+    let vendor = std::arch::x86_64::__cpuid(0);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat();
+    name == b"AuthenticAMD" || name == b"HygonGenuine"
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_amd_events() -> bool {
+    false
+}
+
+/// `perf_event_attr` as the first kernel had it, which all take (`PERF_ATTR_SIZE_VER0`).
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_kind: u32,
+    config1: u64,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 64);
+
+fn open(counted: Counted) -> io::Result<OwnedFd> {
+    /// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `…_RUNNING`.
+    const TIMES: u64 = 1 | 2;
+    /// `exclude_kernel`, `exclude_hv`.
+    const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+    /// `PERF_FLAG_FD_CLOEXEC`.
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let (kind, config, _) = event(counted);
+    let size = size_of::<Attributes>() as u32;
+    let attributes =
+        Attributes { kind, size, config, read_format: TIMES, flags: USER_ONLY, ..Attributes::default() };
+    let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
+    // SAFETY: the kernel reads `size` bytes of the attributes, which live until the call returns, and writes nothing.
+    let descriptor = unsafe {
+        let attributes = &raw const attributes;
+        libc::syscall(libc::SYS_perf_event_open, attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC)
+    };
+    match descriptor {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the call has succeeded: this is a new descriptor, which nobody else knows.
+        descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) }),
+    }
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        // No such unit or event, one it does not have in this form, or that a virtual machine leaves out.
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO | libc::EINVAL) => {
+            "no such event on this machine".to_owned()
+        }
+        Some(libc::ENOSYS) => "this kernel has no perf events".to_owned(),
+        Some(libc::EACCES | libc::EPERM) => {
+            let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+            let paranoid = paranoid.as_deref().map_or("unknown", str::trim);
+            format!("not allowed: kernel.perf_event_paranoid is {paranoid}, or a filter forbids the call")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The page in which the kernel tells a thread of its counter.
+#[derive(Debug)]
+struct Page(NonNull<Told>);
+
+/// The beginning of `perf_event_mmap_page`. The kernel writes it while the thread does not run.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Told {
+    version: AtomicU32,
+    oldest_version: AtomicU32,
+    /// Changes when anything else here does.
+    lock: AtomicU32,
+    /// The processor's counter, from 1; 0 while there is none.
+    index: AtomicU32,
+    /// To be added to what that one says.
+    offset: AtomicI64,
+    enabled_ns: AtomicU64,
+    running_ns: AtomicU64,
+    capabilities: AtomicU64,
+    width: AtomicU16,
+}
+
+impl Page {
+    fn of(descriptor: &OwnedFd) -> io::Result<Self> {
+        let (length, nowhere) = (rustix::param::page_size(), std::ptr::null_mut());
+        // SAFETY: a new mapping at an address of the kernel's choice: no memory of ours changes.
+        let page = unsafe { mmap(nowhere, length, ProtFlags::READ, MapFlags::SHARED, descriptor, 0)? };
+        NonNull::new(page.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    fn told(&self) -> &Told {
+        // SAFETY: the page is mapped as long as `self` lives and begins with what `Told` describes, which is aligned as a page is;
+        // what the kernel writes meanwhile are atomics here.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn read(&self) -> Option<Reading> {
+        // SAFETY: the kernel has told the calling thread, whose counter this is, that it may read that one.
+        self.told().reading(|index| unsafe { by_instruction(index) })
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: this mapping was made in `of`, and what was lent of it has ended with `self`. Failing, it stays mapped.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), rustix::param::page_size()) };
+    }
+}
+
+impl Told {
+    /// The count, if the processor's counter can be read now, by `read`: the reading loop of `linux/perf_event.h`.
+    #[inline]
+    fn reading(&self, read: impl Fn(u32) -> Option<u64>) -> Option<Reading> {
+        /// `cap_user_rdpmc`.
+        const READABLE: u64 = 1 << 2;
+        loop {
+            let lock = self.lock.load(Ordering::Relaxed);
+            // The kernel writes on this cpu, as a signal handler would: the compiler's order is all that is needed.
+            compiler_fence(Ordering::SeqCst);
+            let absent_ns = self.enabled_ns.load(Ordering::Relaxed) - self.running_ns.load(Ordering::Relaxed);
+            let index = self.index.load(Ordering::Relaxed);
+            let offset = self.offset.load(Ordering::Relaxed);
+            let unused = 64 - u32::from(self.width.load(Ordering::Relaxed));
+            if self.capabilities.load(Ordering::Relaxed) & READABLE == 0 || index == 0 {
+                return None;
+            }
+            let raw = read(index - 1)?;
+            compiler_fence(Ordering::SeqCst);
+            if self.lock.load(Ordering::Relaxed) == lock {
+                // It has fewer bits than 64, the highest of which is a sign.
+                let more = (raw.wrapping_shl(unused) as i64).wrapping_shr(unused);
+                return Some(Reading { count: offset.wrapping_add(more) as u64, absent_ns });
+            }
+        }
+    }
+}
+
+/// What the processor's counter of this number says.
+///
+/// # Safety
+/// The kernel allows the calling thread to read it: elsewhere the instruction ends the process.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn by_instruction(index: u32) -> Option<u64> {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's; it changes two registers and nothing else. Memory is a clobber, so that it stays between the looks at
+    // the lock.
+    unsafe {
+        std::arch::asm!("rdpmc", in("ecx") index, out("eax") low, out("edx") high, options(nostack, preserves_flags));
+    }
+    Some(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Arm's counters are read by system call: the kernel allows the instruction only who has asked for it, and
+/// `kernel.perf_user_access` forbids it as a rule.
+///
+/// # Safety
+/// None needed.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn by_instruction(_: u32) -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Touches so many pages for the first time.
+    fn fault(pages: usize) {
+        let length = pages * rustix::param::page_size();
+        let (nowhere, rights) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping, which is written within its length and taken away, and of which nothing else knows.
+        unsafe {
+            let memory = rustix::mm::mmap_anonymous(nowhere, length, rights, MapFlags::PRIVATE).unwrap();
+            rustix::mm::madvise(memory, length, rustix::mm::Advice::LinuxNoHugepage).ok();
+            (0..pages).for_each(|page| {
+                memory.cast::<u8>().add(page * rustix::param::page_size()).write_volatile(1);
+            });
+            munmap(memory, length).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_thread_counts_what_it_does_itself() {
+        let counter = Counter::open(Counted::PageFaults).expect("every kernel counts them");
+        fault(1);
+        let before = counter.read().expect("one was counted");
+        std::thread::spawn(|| fault(500)).join().unwrap();
+        let others =
+            counter.read().unwrap().since(before).expect("a page fault needs no counter of the processor's");
+        assert!(others < 500, "{others} of another thread");
+        let before = counter.read().unwrap();
+        fault(100);
+        let own = counter.read().unwrap().since(before).unwrap();
+        assert!((100..600).contains(&own), "{own} of 100");
+        assert!(!counter.reads_by_instruction(), "the kernel counts them");
+        assert_eq!(counter.to_string(), "counted (page-faults, read by system call)");
+    }
+
+    #[test]
+    fn what_has_counted_nothing_says_nothing() {
+        std::thread::spawn(|| {
+            let counter = Counter::open(Counted::PageFaults).expect("every kernel counts them");
+            let (page, none) = (counter.page.as_ref().expect("it is mapped").told(), Ordering::Relaxed);
+            assert_eq!(
+                (page.index.load(none), page.capabilities.load(none) & 4),
+                (0, 0),
+                "no counter of the processor's"
+            );
+            let Some(Reading { count, absent_ns }) = counter.read_by_call() else { panic!("it can be read") };
+            assert_eq!((counter.read().is_some(), absent_ns), (count > 0, 0));
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// As the reading loop has it; the processor's counter is invented.
+    #[test]
+    fn a_processors_counter_is_read_as_the_kernel_says() {
+        let told = Told::default();
+        let set = |index, offset, capabilities, width| {
+            told.index.store(index, Ordering::Relaxed);
+            told.offset.store(offset, Ordering::Relaxed);
+            told.capabilities.store(capabilities, Ordering::Relaxed);
+            told.width.store(width, Ordering::Relaxed);
+        };
+        set(3, 1_000, 0, 48);
+        assert_eq!(told.reading(|_| panic!("not allowed")), None);
+        set(0, 1_000, 4, 48);
+        assert_eq!(told.reading(|_| panic!("there is none")), None);
+        set(3, 1_000, 4, 48);
+        told.enabled_ns.store(90, Ordering::Relaxed);
+        told.running_ns.store(70, Ordering::Relaxed);
+        let read = told.reading(|index| Some(u64::from(index) + 40)).unwrap();
+        assert_eq!(read, Reading { count: 1_042, absent_ns: 20 });
+        let read = told.reading(|_| Some((1 << 48) - 7)).unwrap();
+        assert_eq!(read.count, 993, "48 bits, one of which is the sign");
+        set(1, 5, 4, 64);
+        assert_eq!(told.reading(|_| Some(u64::MAX)).unwrap().count, 4);
+        // Switched out between the two looks: it is read again.
+        let again = |_| Some(u64::from(told.lock.fetch_add(1, Ordering::Relaxed) == 0));
+        told.lock.store(0, Ordering::Relaxed);
+        let stops = std::cell::Cell::new(0);
+        let read = told.reading(|index| {
+            stops.set(stops.get() + 1);
+            if stops.get() == 1 { again(index) } else { Some(2) }
+        });
+        assert_eq!((read.unwrap().count, stops.get()), (7, 2));
+    }
+
+    #[test]
+    fn what_was_not_counted_is_not_told() {
+        let at = |count, absent_ns| Reading { count, absent_ns };
+        assert_eq!(at(12, 0).since(at(5, 0)), Some(7));
+        assert_eq!(at(12, 9).since(at(5, 0)), None);
+    }
+
+    #[test]
+    fn reasons_are_in_words() {
+        let said = |number| NotMeasurable(reason(&io::Error::from_raw_os_error(number))).to_string();
+        assert_eq!(said(libc::ENOENT), "not measurable here (no such event on this machine)");
+        assert!(
+            said(libc::EACCES)
+                .starts_with("not measurable here (not allowed: kernel.perf_event_paranoid is ")
+        );
+        assert!(said(libc::EMFILE).contains("open files"));
+        match Counter::open(Counted::CacheMisses) {
+            Ok(counter) => eprintln!("cache misses: {counter}: {:?}", counter.read()),
+            Err(error) => eprintln!("cache misses: {error}"),
+        }
+    }
+}
