@@ -56,8 +56,6 @@ pub struct HandlerWindow {
     pub run_ns: u64,
     /// The part of `run_ns` that cold runs took beyond the warm time.
     pub cold_ns: u64,
-    /// Cache misses, where the machine counts them.
-    pub misses: Option<u64>,
     /// Its events that waited at the end of the window.
     pub queued: u64,
 }

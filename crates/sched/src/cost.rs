@@ -3,7 +3,7 @@
 //! A run is *warm* when its color last ran on the same core, *cold* at the distance its color has come from otherwise. The mean
 //! of the warm runs is the handler's cost; what cold runs take beyond it is its penalty at that distance. Until enough
 //! cold runs were seen, the penalty is an upper bound: what is not known is not risked. Annotations are priors, forgotten
-//! as samples come. Leaves out which runs are timed (`budget::Sampler`), and the time a color spends off its core while it
+//! as samples come. Leaves out which runs are timed (`budget::Sampler`), who counts cache misses, and the time a color spends off its core while it
 //! stays where it is. The load of a core is not computed from these means, which cap outliers, but from its counters.
 //! Tested in `cost/tests.rs`.
 
@@ -12,6 +12,7 @@ use change::Change;
 
 mod change;
 mod ewma;
+mod interruption;
 mod steal;
 mod table;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 mod witness;
 
 pub use ewma::Ewma;
+pub use interruption::Interruptions;
 pub use steal::StealCost;
 pub use table::CostTable;
 pub use witness::MissCost;
@@ -37,6 +39,10 @@ const PRIOR_SAMPLES: u32 = 4;
 /// otherwise move the mean of a microsecond's handler by thirty times; beyond eight times the mean, a run is taken to
 /// be such an accident until the change detector has seen three.
 const OUTLIER: f32 = 8.0;
+
+/// Interrupted runs in a row of which nothing is learned. What is interrupted every time takes that long here: the next one counts.
+/// As many as make a change.
+const INTERRUPTED_MOST: u8 = 3;
 
 /// The least spread that is assumed, as a share of the mean: clocks are not exact to a few nanoseconds, and a change of
 /// a thirtieth is no change of phase. Guess.
@@ -57,7 +63,7 @@ pub struct Sample {
     pub run_ns: u64,
     /// How far its color came from since it last ran; `None` if it ran here.
     pub cold: Option<Distance>,
-    /// The thread was switched out meanwhile: the time says nothing about the handler.
+    /// The thread has lost its cpu meanwhile: the time says little about the handler.
     pub interrupted: bool,
 }
 
@@ -80,6 +86,8 @@ pub struct HandlerCost {
     prior: Prior,
     /// Phases seen, less one.
     changes: u16,
+    /// Runs in a row that were interrupted and of which nothing was learned.
+    interrupted: u8,
     /// Warm runs lately, halved by [`HandlerCost::fade`]: whose knowledge is fresh weighs more in a merge.
     fresh: u16,
     /// Time beyond the warm mean, by class of distance less one: fewer runs are cold, and caches change with the load, so
@@ -97,9 +105,11 @@ impl HandlerCost {
 
     /// Takes in a timed run.
     pub fn observe(&mut self, sample: Sample) {
-        if sample.interrupted {
+        if sample.interrupted && self.interrupted < INTERRUPTED_MOST {
+            self.interrupted += 1;
             return;
         }
+        self.interrupted = 0;
         let run_ns = sample.run_ns as f32;
         match sample.cold {
             None | Some(Distance::Same) => self.observe_warm(run_ns),

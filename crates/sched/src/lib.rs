@@ -29,7 +29,7 @@ mod turn;
 
 pub use budget::{Budget, Exploration, Sampler};
 pub use calls::{CALLS_TO_COME, Calls};
-pub use cost::{HandlerCost, Prior, Sample, StealCost};
+pub use cost::{HandlerCost, Interruptions, Prior, Sample, StealCost};
 pub use error::Error;
 pub use hint::Hint;
 pub use histogram::Classes;

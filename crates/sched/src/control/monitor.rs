@@ -113,8 +113,5 @@ impl HandlerWindow {
         self.run_ns += other.run_ns;
         self.cold_ns += other.cold_ns;
         self.queued += other.queued;
-        if let Some(misses) = other.misses {
-            *self.misses.get_or_insert(0) += misses;
-        }
     }
 }

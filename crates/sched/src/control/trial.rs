@@ -1,10 +1,11 @@
 //! Adaptive placement's own loop (Genevès, 2008): every candidate plan in turn, then the best of them, watched.
 //!
-//! Each plan stands for one period, two seconds as published. If caches cost too much under any of them, the one under which
-//! they cost least stays; otherwise the most parallel one. The threshold has hysteresis: what was too much is too
+//! Each plan stands for one period, two seconds as published. What caches cost is counted misses where every core has them counted, and
+//! otherwise the time that cold runs took beyond warm ones. If it is too much under any plan, the one under which
+//! it is least stays; otherwise the most parallel one. The threshold has hysteresis: what was too much is too
 //! much until it is clearly less. Afterwards the plan is watched, and the trial begins again when it no longer does what it
 //! was chosen for. Faithful on purpose where [`super::Adaptive`] differs: no prediction, no pairing, no abort. Tested in
-//! `control/tests.rs`.
+//! `control/tests.rs`; which witness it goes by, below.
 
 use super::{Controller, DecisionLog, Event, Observation};
 use crate::plan::{Move, Plan};
@@ -170,7 +171,8 @@ impl Score {
         let sum = |part: fn(&super::CoreWindow) -> u64| seen.cores.iter().map(part).sum::<u64>() as f64;
         let run_ns = sum(|core| core.run_ns).max(1.0);
         let squares: f64 = seen.cores.iter().map(|core| (core.run_ns as f64).powi(2)).sum();
-        let counted = seen.cores.iter().any(|core| core.misses.is_some());
+        // What not every core counts that has run something would make plans look good.
+        let counted = seen.cores.iter().all(|core| core.misses.is_some() || core.events == 0);
         let caches_ns =
             if counted { MISS_NS * sum(|core| core.misses.unwrap_or(0)) } else { sum(|core| core.cold_ns) };
         let events = seen.events() as f64;
@@ -217,5 +219,26 @@ impl Controller for Trial {
 
     fn decisions(&self) -> &DecisionLog {
         &self.log
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::CoreWindow;
+
+    /// A core without a counter would have looked like one without misses.
+    #[test]
+    fn the_trial_counts_misses_only_where_every_core_does() {
+        let window = CoreWindow { events: 9, run_ns: 9_000, cold_ns: 900, ..CoreWindow::default() };
+        let counts = CoreWindow { misses: Some(100), ..window };
+        let idle = CoreWindow::default();
+        let activity = |cores: [CoreWindow; 3]| {
+            let seen = Observation { cores: cores.into(), ..Observation::default() };
+            Score::of(0, &seen).activity
+        };
+        assert_eq!(activity([window, window, idle]), 0.1);
+        assert_eq!(activity([counts, window, idle]), 0.1);
+        assert_eq!(activity([counts, counts, idle]), 200.0 * 60.0 / 18_000.0);
     }
 }

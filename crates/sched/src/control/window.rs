@@ -5,7 +5,7 @@
 use super::{Answer, CoreWindow, HandlerWindow};
 use crate::cost::CostTable;
 use crate::flow::FlowCounts;
-use crate::{HandlerIndex, Prior, Sample};
+use crate::{Distance, HandlerIndex, Prior, Sample};
 
 /// What one core has counted since it last answered.
 #[derive(Debug, Default)]
@@ -30,8 +30,9 @@ impl Window {
         if let Some(sample) = sample {
             self.costs.observe(unit, sample);
         }
-        let run_ns = sample.map_or(warm_ns, |sample| sample.run_ns);
-        let cold = sample.is_some_and(|sample| sample.cold.is_some());
+        let timed = sample.filter(|sample| !sample.interrupted);
+        let run_ns = timed.map_or(warm_ns, |sample| sample.run_ns);
+        let cold = timed.is_some_and(|sample| sample.cold.is_some());
         let cold_ns = if cold { run_ns.saturating_sub(warm_ns) } else { 0 };
         let handler = &mut self.handlers[at];
         handler.events += 1;
@@ -52,7 +53,12 @@ impl Window {
         self.core.idle_ns += ns;
     }
 
-    /// Cache lines were missed, where somebody counts them.
+    /// A run of a unit that [`Window::ran`] was told of has missed so many cache lines; `cold` as in [`Sample`].
+    pub fn run_missed(&mut self, unit: HandlerIndex, cold: Option<Distance>, lines: u64) {
+        self.costs.observe_misses(unit, cold, lines);
+    }
+
+    /// The core has missed so many cache lines in all, where somebody counts them.
     pub fn missed(&mut self, lines: u64) {
         *self.core.misses.get_or_insert(0) += lines;
     }
@@ -82,7 +88,6 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Distance;
 
     const UNIT: HandlerIndex = HandlerIndex(1);
 
@@ -103,6 +108,20 @@ mod tests {
         assert_eq!((answer.core.window_ns, answer.core.idle_ns, answer.core.queued), (50_000, 300, 4));
         assert_eq!((answer.core.misses, window.answered()), (Some(7), 3));
         assert_eq!(answer.handlers[1].events, 22);
+    }
+
+    #[test]
+    fn an_interrupted_run_counts_as_its_estimate() {
+        let mut window = Window::default();
+        (0..20).for_each(|_| window.ran(UNIT, sample(1_000, None)));
+        for cold in [None, Some(Distance::L3)] {
+            window.ran(UNIT, Some(Sample { run_ns: 3_000_000, cold, interrupted: true }));
+        }
+        window.run_missed(UNIT, None, 12);
+        let answer = window.answer(1, 50_000, 0);
+        assert_eq!((answer.core.events, answer.core.run_ns, answer.core.cold_ns), (22, 22_000, 0));
+        assert_eq!(answer.costs.misses(UNIT).and_then(|misses| misses.warm()), Some(12.0));
+        assert_eq!((answer.costs.estimate_ns(UNIT), answer.core.misses), (1_000, None));
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl CostTable {
         &self.handlers[handler.0 as usize]
     }
 
+    /// What is known of a handler's cache misses, where they are counted.
+    pub fn misses(&self, handler: HandlerIndex) -> Option<&MissCost> {
+        self.misses.get(handler.0 as usize)
+    }
+
     /// Takes in a timed run.
     pub fn observe(&mut self, handler: HandlerIndex, sample: Sample) {
         self.handlers[handler.0 as usize].observe(sample);

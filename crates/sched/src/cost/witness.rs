@@ -1,15 +1,20 @@
 //! Cache misses per run, where the machine counts them: the second witness of a penalty.
 //!
-//! Time says what a move costs but is noisy; misses say how much of it can be the caches' fault. Leaves out how they are
-//! counted. Tested in `cost/tests.rs`.
+//! Time says what a move costs but is noisy; misses say how much of it can be the caches' fault. They are those of the caches that
+//! cores have to themselves, of levels 1 and 2, so they say nothing of moves between cores that share these. Leaves out how they
+//! are counted. Tested in `cost/tests.rs`.
 
-use super::{Ewma, PENALTY_SURE};
+use super::Ewma;
 use crate::Distance;
 
 /// What one more miss takes, in nanoseconds, by class of distance: the latency of where the line comes from. Upper ends of
 /// what is usual, since they make an upper bound: another core's L2 through L3 40 to 60 ns, memory 90 to 120, another
 /// node's 130 to 250.
 const MISS_NS: [f32; Distance::CLASSES] = [0.0, 10.0, 20.0, 60.0, 120.0, 180.0, 250.0, 300.0];
+
+/// Runs of each kind after which misses are believed: fewer than times take ([`super::PENALTY_SURE`]), since a clock and other
+/// threads add to times only, and a bound is all that comes of them. Guess.
+const MISSES_SURE: u32 = 4;
 
 /// Misses of one handler per run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,16 +32,21 @@ impl MissCost {
         }
     }
 
-    /// What the misses of a move over this distance explain at most, in nanoseconds; `None` until [`PENALTY_SURE`] runs of
-    /// both kinds were seen.
+    /// What the misses of a move over this distance explain at most, in nanoseconds; `None` until [`MISSES_SURE`] runs of
+    /// both kinds were seen, and where they say nothing.
     pub fn penalty_upper_ns(&self, distance: Distance) -> Option<u64> {
         let class = distance.class();
         let cold = self.cold.get(class.checked_sub(1)?)?;
-        if cold.samples() < PENALTY_SURE || self.warm.samples() < PENALTY_SURE {
+        if distance <= Distance::L2 || cold.samples() < MISSES_SURE || self.warm.samples() < MISSES_SURE {
             return None;
         }
         let more = (cold.upper() - self.warm.lower()).max(0.0);
         Some((more * MISS_NS[class]) as u64)
+    }
+
+    /// Misses of a warm run; `None` before any.
+    pub fn warm(&self) -> Option<f32> {
+        (self.warm.samples() > 0).then(|| self.warm.mean())
     }
 
     /// Takes in what another core has counted. Merge into a fresh copy.

@@ -8,7 +8,7 @@ use crate::HandlerIndex;
 fn answer(events: u64) -> Answer {
     let mut flows = FlowCounts::new();
     flows.record(None, HandlerIndex(0), 10);
-    let handler = HandlerWindow { events, run_ns: 10 * events, misses: Some(1), ..HandlerWindow::default() };
+    let handler = HandlerWindow { events, run_ns: 10 * events, ..HandlerWindow::default() };
     Answer {
         core: CoreWindow { window_ns: 1_000, events, ..CoreWindow::default() },
         handlers: vec![handler],
@@ -28,7 +28,7 @@ fn the_role_goes_round_and_answers_are_summed() {
         assert_eq!(monitor.answer(CoreIndex(0), round, answer(3), &placed), None);
         let seen = monitor.answer(CoreIndex(1), round, answer(4), &placed).expect("all have answered");
         assert_eq!(seen.cores.iter().map(|core| core.events).collect::<Vec<_>>(), [3, 4, 5]);
-        assert_eq!((seen.handlers[0].events, seen.handlers[0].misses), (12, Some(3)));
+        assert_eq!((seen.handlers[0].events, seen.handlers[0].run_ns), (12, 120));
         assert_eq!((seen.flows.flows().next().map(|flow| flow.posts), seen.window_ns()), (Some(3.0), 1_000));
         assert_eq!((monitor.at(), monitor.is_open(), seen.placed), (CoreIndex(expected), false, placed));
     }

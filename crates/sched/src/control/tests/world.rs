@@ -148,8 +148,8 @@ impl World {
             core.events += window.events;
             core.run_ns += (window.run_ns as f64 * stretch) as u64;
             core.cold_ns += window.cold_ns;
-            if let Some(misses) = window.misses {
-                *core.misses.get_or_insert(0) += misses;
+            if self.counts_misses {
+                *core.misses.get_or_insert(0) += (window.cold_ns as f64 / MISS_NS) as u64;
             }
             seen.handlers.push(window);
         }
@@ -180,7 +180,6 @@ impl World {
             events,
             run_ns: (events as f64 * (cost_ns + beyond_ns)) as u64,
             cold_ns: (events as f64 * beyond_ns) as u64,
-            misses: self.counts_misses.then_some((events as f64 * beyond_ns / MISS_NS) as u64),
             queued: 0,
         }
     }
