@@ -78,6 +78,9 @@ pub fn placements(handle: &Handle) -> String {
     if let Some(unknown) = placements.unknown {
         text += &format!("\n{unknown}\n");
     }
+    if let Some(witness) = placements.witness {
+        text += &format!("{witness}\n");
+    }
     if let Some(regret) = placements.regret {
         text += &format!("regret: {:.1} ms of the machine\n", regret.as_secs_f64() * 1e3);
     }

@@ -158,6 +158,13 @@ impl Builder {
         self
     }
 
+    /// Has the cores count something that every machine does.
+    #[cfg(test)]
+    pub(crate) fn counted(mut self, counted: vermeil_io::Counted) -> Self {
+        self.noting.counted = counted;
+        self
+    }
+
     /// Starts the cores; returns once every one of them runs.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_sched::{
-    CoreIndex, HandlerIndex, Layout, Placement, PlanName, Policy, Sample,
+    CoreIndex, Distance, HandlerIndex, Layout, Placement, PlanName, Policy, Sample,
     control::{
         Adaptive, Answer, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions, Window,
     },
@@ -238,7 +238,7 @@ fn read_plan(path: &std::path::Path, cores: usize) -> Result<PlanFile, StartErro
 /// What one core has counted since it last answered, and who posts there.
 #[derive(Default)]
 pub(crate) struct Counting {
-    window: Window,
+    pub(crate) window: Window,
     /// The unit that runs.
     pub(crate) running: Option<HandlerIndex>,
 }
@@ -265,6 +265,12 @@ impl Core {
         if counting.window.answered() == round {
             return;
         }
+        let missed = self.witness.missed_since_round(self.shared.noting.counted, |how| {
+            assert!(self.mine().witness.set(how).is_ok(), "it is tried once");
+        });
+        if let Some(lines) = missed {
+            counting.window.missed(lines);
+        }
         let answer = counting.window.answer(round, now_ns, self.mine().ready.len() as u32 as u64);
         drop(counting);
         add(&self.mine().counters.rounds, 1);
@@ -277,6 +283,14 @@ impl Core {
         let Some(control) = &self.shared.control else { return };
         if let Some(unit) = control.unit(handler) {
             self.counting.borrow_mut().window.ran(unit, sample);
+        }
+    }
+
+    /// A run of a handler that was counted has missed so many cache lines.
+    pub(crate) fn count_misses(&self, handler: HandlerIndex, cold: Option<Distance>, lines: u64) {
+        let Some(control) = &self.shared.control else { return };
+        if let Some(unit) = control.unit(handler) {
+            self.counting.borrow_mut().window.run_missed(unit, cold, lines);
         }
     }
 

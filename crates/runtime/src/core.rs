@@ -18,6 +18,7 @@ use crate::{
     steal::Haul,
     timers::Timers,
     when::Meeting,
+    witness::Witness,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) driver: RefCell<Driver>,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) learner: RefCell<Learner>,
+    pub(crate) witness: Witness,
     pub(crate) counting: RefCell<Counting>,
     pub(crate) stamping: Stamping,
     pub(crate) kinds: KnownKinds,
@@ -132,6 +134,7 @@ impl Core {
             index,
             home: Home(CORES.fetch_add(1, Ordering::Relaxed)),
             learner: RefCell::new(Learner::new(shared.stealing)),
+            witness: Witness::default(),
             counting: RefCell::default(),
             stamping: Stamping::new(),
             kinds: KnownKinds::default(),

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
     After, Candidate, CoreIndex, Distance, Exploration, HandlerCost, HandlerIndex, Prior, Sample, Sampler,
-    StayCost, StealCost, Stealing,
+    StayCost, StealCost, Stealing, cost::CostTable,
 };
 
 /// Timed runs of a handler between two publications by one core. The first few are published at once. Guess.
@@ -53,14 +53,14 @@ impl Published {
         self.stay_ns.load(Ordering::Relaxed).into()
     }
 
-    fn meet(&self, known: &Known, stealing: Stealing) {
-        let (cost, prior) = (&known.cost, known.prior);
-        meet(&self.worth_ns, worth(cost, prior, stealing));
+    fn meet(&self, handler: HandlerIndex, costs: &CostTable, known: &Known, stealing: Stealing) {
+        let cost = costs.handler(handler);
+        meet(&self.worth_ns, worth(cost, known.prior, stealing));
         if let Some(stay_ns) = known.stay.stay_ns() {
             meet(&self.stay_ns, clamp(stay_ns));
         }
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
-            meet(penalty_ns, clamp(cost.penalty_ns(Distance::of_class(class))));
+            meet(penalty_ns, clamp(costs.penalty_ns(handler, Distance::of_class(class))));
         }
     }
 }
@@ -115,6 +115,8 @@ fn clamp(ns: u64) -> u32 {
 /// What one core has learned.
 pub(crate) struct Learner {
     stealing: Stealing,
+    pub(crate) costs: CostTable,
+    /// As long as `costs`.
     handlers: Vec<Known>,
     moves: StealCost,
     sampler: Sampler,
@@ -122,7 +124,6 @@ pub(crate) struct Learner {
 }
 
 struct Known {
-    cost: HandlerCost,
     stay: StayCost,
     prior: Prior,
     timed: u32,
@@ -132,6 +133,7 @@ impl Learner {
     pub(crate) fn new(stealing: Stealing) -> Self {
         Self {
             stealing,
+            costs: CostTable::new(),
             handlers: Vec::new(),
             moves: StealCost::default(),
             sampler: Sampler::default(),
@@ -171,6 +173,17 @@ impl Learner {
         self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.stay.tries())
     }
 
+    /// What a warm run of a handler is expected to take, in nanoseconds: 0 if none was timed here.
+    pub(crate) fn expects_ns(&self, handler: HandlerIndex) -> u64 {
+        let known = (handler.0 as usize) < self.costs.len();
+        if known { self.costs.estimate_ns(handler) } else { 0 }
+    }
+
+    /// A timed run that was taken in has missed so many cache lines; `cold` as in [`Sample`].
+    pub(crate) fn observe_misses(&mut self, handler: HandlerIndex, cold: Option<Distance>, lines: u64) {
+        self.costs.observe_misses(handler, cold, lines);
+    }
+
     /// Takes in a timed run that came after what `after` says, and publishes what is worth it.
     pub(crate) fn observe(
         &mut self,
@@ -182,18 +195,18 @@ impl Learner {
     ) {
         while self.handlers.len() <= handler.0 as usize {
             let prior = prior(HandlerIndex(self.handlers.len() as u32));
-            let cost = HandlerCost::new(prior);
-            self.handlers.push(Known { cost, stay: StayCost::default(), prior, timed: 0 });
+            self.costs.register(prior);
+            self.handlers.push(Known { stay: StayCost::default(), prior, timed: 0 });
         }
+        self.costs.observe(handler, sample);
         let known = &mut self.handlers[handler.0 as usize];
-        known.cost.observe(sample);
-        if sample.cold.is_none() {
+        if sample.cold.is_none() && !sample.interrupted {
             known.stay.observe(sample.run_ns, after);
         }
         known.timed += 1;
         self.exploration.earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
-            published.meet(known, self.stealing);
+            published.meet(handler, &self.costs, known, self.stealing);
         }
     }
 }

@@ -78,6 +78,7 @@ mod time;
 mod timers;
 mod times;
 mod when;
+mod witness;
 
 #[cfg(test)]
 mod tests;

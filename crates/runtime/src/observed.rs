@@ -11,7 +11,7 @@ use crate::{
     times::Times,
 };
 use std::cell::{Cell, RefCell};
-use vermeil_io::Clock;
+use vermeil_io::{Clock, Counted};
 use vermeil_queue::{ColorId, Label, Ring, current_color};
 use vermeil_sched::{
     CoreIndex, HandlerIndex, Observe, Sample, Stamps,
@@ -24,6 +24,8 @@ pub(crate) struct Noting {
     pub(crate) observe: Observe,
     /// Events that each core's ring keeps; none for no ring.
     pub(crate) record: usize,
+    /// What cores have counted where handlers are placed; anything but cache misses is for tests.
+    pub(crate) counted: Counted,
 }
 
 impl Noting {

@@ -97,6 +97,8 @@ pub(crate) struct CoreShared {
     pub(crate) ring: Option<Ring<WORDS>>,
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) io: OnceLock<String>,
+    /// What it counts beside the time, or why not, once that was tried.
+    pub(crate) witness: OnceLock<String>,
 }
 
 /// Written by the core alone.
@@ -145,6 +147,7 @@ impl Shared {
                 ring: noting.ring(),
                 unparker: OnceLock::new(),
                 io: OnceLock::new(),
+                witness: OnceLock::new(),
             })
         };
         Arc::new(Self {

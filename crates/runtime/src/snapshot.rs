@@ -57,7 +57,8 @@ impl Handle {
         let name =
             |unit: HandlerIndex| handlers.get(unit.0 as usize).map_or("?", |(name, _)| name).to_owned();
         let decisions = decisions.iter().map(|decision| decision.told(name)).collect();
-        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos), unknown }
+        let witness = self.shared.cores.iter().find_map(|core| core.witness.get()).cloned();
+        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos), unknown, witness }
     }
 
     fn handler_snapshots(&self) -> Vec<HandlerSnapshot> {
@@ -102,6 +103,9 @@ pub struct Placements {
     pub regret: Option<Duration>,
     /// What is wrong with a plan that came from a file: the first handler that it names and that is not there, or not yet.
     pub unknown: Option<String>,
+    /// What is counted beside the time to decide on, or why it is not: `cache misses: not measurable here (no such event on this
+    /// machine)`. None where handlers are not placed by what they do, and before the first round of observation.
+    pub witness: Option<String>,
 }
 
 /// The runtime's counters at one moment.

@@ -152,6 +152,9 @@ impl Core {
         if timing.events || shared.divides {
             self.measured_ns.set(shared.clock.now_ns());
         }
+        if timing.events && self.learns() && self.witness.begin(self.measured_ns.get()) {
+            self.measured_ns.set(shared.clock.now_ns());
+        }
         let began_ns = self.measured_ns.get();
         if shared.stealing.is_on() {
             mine.hints.begin(began_ns, timing.expected_ns);
@@ -191,12 +194,17 @@ impl Core {
     fn timing(&self, color: &Head, came_from: Option<CoreIndex>) -> Timing {
         let (stealing, noting) = (self.shared.stealing.is_on(), self.shared.noting);
         let tries = self.times_next.take();
-        let learns = stealing || self.shared.control.is_some();
+        let learns = self.learns();
         // Where nothing is stolen no color is worth anything: the next activation is taken to be like the last one.
         let expected_ns = if stealing { color.worth_ns() } else { self.took_ns.get() };
         let sampled = (learns || noting.is_on()) && self.learner.borrow_mut().times(expected_ns);
         let events = sampled || noting.is_complete() || learns && came_from.is_some() || tries;
         Timing { events, expected_ns }
+    }
+
+    /// Whether something is made of what runs take.
+    fn learns(&self) -> bool {
+        self.shared.stealing.is_on() || self.shared.control.is_some()
     }
 
     /// An event that was timed has run: its run began when the clock was read last.
@@ -208,14 +216,24 @@ impl Core {
         // Cold by its color's state, or by what it was handed, whichever is farther.
         let moved = coldness(&shared.layout, came_from, self.index);
         let cold = moved.max(shared.distance_from(label.from(), self.index));
-        let sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
+        let mut sample = Sample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
         let after = self.after.replace(After::Own);
-        if shared.stealing.is_on() || shared.control.is_some() {
+        if self.learns() {
+            let misses = self.witness.missed();
+            let mut learner = self.learner.borrow_mut();
+            let expected_ns = learner.expects_ns(handler);
+            sample.interrupted = self.witness.spoiled(now_ns, sample.run_ns, expected_ns);
             let published = shared.handlers.published(handler);
-            self.learner
-                .borrow_mut()
-                .observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
+            learner.observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
             self.count_run(handler, Some(sample));
+            if let Some(lines) = misses {
+                if !sample.interrupted {
+                    learner.observe_misses(handler, cold, lines);
+                    self.count_misses(handler, cold, lines);
+                }
+                // What reading took is not the next run's.
+                self.measured_ns.set(shared.clock.now_ns());
+            }
         }
         self.note_run(color.id(), label, start_ns, sample, came_from);
     }

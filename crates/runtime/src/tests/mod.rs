@@ -11,6 +11,7 @@ mod steal;
 mod succession;
 mod task;
 mod time;
+mod witness;
 
 use crate::{DriverOptions, IoChoice, Limits, Policy, Runtime};
 use std::time::{Duration, Instant};

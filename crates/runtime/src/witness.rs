@@ -1,0 +1,166 @@
+//! What a core is told of itself beside the time: that it lost its cpu in a timed run, and how many cache lines were missed.
+//!
+//! The counter of misses is opened when the first round of observation is held, so only where handlers are placed by what they do:
+//! nobody else has a use for it, and each park would cost more. Rounds tell of all misses, timed runs of their own. Where reading
+//! takes a system call, few runs are counted. Leaves out how it is counted (`vermeil_io`: `Counter`) and what is made of it
+//! (`vermeil_sched::cost`). Tested below, and in `tests/witness.rs`.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use vermeil_io::{Counted, Counter, Reading, preemptions};
+use vermeil_sched::{Budget, Interruptions};
+
+/// What reading a count by system call takes, in nanoseconds: 1.0 us measured on a virtual machine.
+const READ_NS: u64 = 1_000;
+
+/// Thousandths of the time that may be spent on reading counts by system call: as much as timing itself may take.
+const READ_PERMILLE: u32 = 5;
+
+/// The second witness of what runs cost, on its core's thread.
+#[derive(Default)]
+pub(crate) struct Witness {
+    interruptions: Cell<Interruptions>,
+    /// Once it was tried; nothing where it cannot be counted.
+    misses: OnceCell<Option<Misses>>,
+}
+
+struct Misses {
+    counter: Counter,
+    by_instruction: bool,
+    /// When the last round was answered.
+    at_round: Cell<Option<Reading>>,
+    /// When the run began that is counted.
+    at_start: Cell<Option<Reading>>,
+    /// Pays for system calls, and when it earned last.
+    budget: RefCell<(Budget, u64)>,
+}
+
+impl Witness {
+    /// An activation begins whose runs are timed. Whether that took a system call.
+    #[inline]
+    pub(crate) fn begin(&self, now_ns: u64) -> bool {
+        let (mut interruptions, mut called) = (self.interruptions.get(), false);
+        interruptions.begin(now_ns, || {
+            called = true;
+            preemptions()
+        });
+        self.interruptions.set(interruptions);
+        self.misses.get().and_then(Option::as_ref).is_some_and(|misses| misses.begin(now_ns)) || called
+    }
+
+    /// A timed run has ended: the misses of it, if they were counted. The next one of the activation begins.
+    #[inline]
+    pub(crate) fn missed(&self) -> Option<u64> {
+        self.misses.get()?.as_ref()?.missed()
+    }
+
+    /// Whether a timed run that has just ended, and was expected to take `expected_ns`, has lost the cpu meanwhile.
+    #[inline]
+    pub(crate) fn spoiled(&self, now_ns: u64, run_ns: u64, expected_ns: u64) -> bool {
+        let mut interruptions = self.interruptions.get();
+        let spoiled = interruptions.spoiled(now_ns, run_ns, expected_ns, preemptions);
+        self.interruptions.set(interruptions);
+        spoiled
+    }
+
+    /// The misses since the last round, if they were counted. At the first one the counter is opened, and `say` told of it.
+    pub(crate) fn missed_since_round(&self, counted: Counted, say: impl FnOnce(String)) -> Option<u64> {
+        let misses = self.misses.get_or_init(|| {
+            let counter = Counter::open(counted);
+            let how = counter.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+            say(format!("{counted}: {how}"));
+            counter.ok().map(Misses::new)
+        });
+        misses.as_ref()?.missed_since_round()
+    }
+}
+
+impl Misses {
+    fn new(counter: Counter) -> Self {
+        Self {
+            by_instruction: counter.reads_by_instruction(),
+            at_round: Cell::new(counter.read()),
+            at_start: Cell::default(),
+            budget: RefCell::new((Budget::new(READ_PERMILLE, 4 * READ_NS), 0)),
+            counter,
+        }
+    }
+
+    /// Whether the run that begins costs system calls.
+    fn begin(&self, now_ns: u64) -> bool {
+        let counts = self.by_instruction || {
+            let (budget, earned_ns) = &mut *self.budget.borrow_mut();
+            budget.earn(now_ns.saturating_sub(std::mem::replace(earned_ns, now_ns)));
+            budget.spend(2 * READ_NS)
+        };
+        self.at_start.set(if counts { self.counter.read() } else { None });
+        counts && !self.by_instruction
+    }
+
+    fn missed(&self) -> Option<u64> {
+        let start = self.at_start.take()?;
+        let now = self.counter.read()?;
+        if self.by_instruction {
+            self.at_start.set(Some(now));
+        }
+        now.since(start)
+    }
+
+    fn missed_since_round(&self) -> Option<u64> {
+        let now = self.counter.read();
+        now?.since(self.at_round.replace(now)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that counts page faults, as every machine can.
+    fn opened() -> Witness {
+        let (witness, mut said) = (Witness::default(), String::new());
+        witness.missed_since_round(Counted::PageFaults, |how| said = how);
+        assert_eq!(said, "page faults: counted (page-faults, read by system call)");
+        witness
+    }
+
+    /// Touches memory for the first time: 32 faults with the largest pages, 16,384 with the smallest.
+    pub(crate) fn fault() {
+        let mut fresh = vec![0u8; 64 << 20];
+        fresh.chunks_mut(4096).for_each(|page| page[0] = 1);
+        std::hint::black_box(&fresh);
+    }
+
+    #[test]
+    fn a_run_tells_its_own_misses_as_often_as_is_paid_for() {
+        let witness = opened();
+        assert!(witness.begin(1_000_000_000), "a system call");
+        fault();
+        assert!(witness.missed().expect("it was counted") >= 16);
+        assert_eq!(witness.missed(), None, "the next run of the activation is not counted");
+        while witness.begin(1_000_000_000) {}
+        fault();
+        assert_eq!(witness.missed(), None, "not paid for");
+        witness.begin(1_000_400_000);
+        assert!(witness.missed().is_some(), "two readings in 0.4 ms");
+    }
+
+    #[test]
+    fn a_round_tells_of_all_misses() {
+        let witness = opened();
+        fault();
+        let again = |_| panic!("it was tried");
+        assert!(witness.missed_since_round(Counted::PageFaults, again).expect("they were counted") >= 16);
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_said_and_is_not_0() {
+        let (witness, mut said) = (Witness::default(), String::new());
+        let missed = witness.missed_since_round(Counted::CacheMisses, |how| said = how);
+        if said.starts_with("cache misses: counted (") {
+            return;
+        }
+        assert!(said.starts_with("cache misses: not measurable here ("), "{said}");
+        witness.begin(1_000_000_000);
+        assert_eq!((missed, witness.missed()), (None, None));
+    }
+}
