@@ -1,11 +1,25 @@
-//! What the examples' command lines have in common: which runtime, and what is said at the end.
+//! What the examples' command lines have in common: which runtime, what is left of a run, and how a failure is told.
+//!
+//! Leaves out what is said of a run: `cli/report.rs`. Tested through the examples, in the runtime's `tests/docs.rs`.
 
-use crate::Outcome;
-use std::{error::Error, net::SocketAddr, path::Path};
-use vermeil::{Handle, Policy, Runtime};
+mod report;
+
+use crate::{
+    Outcome,
+    record::{EVENTS_PER_CORE, Record},
+};
+use std::{
+    error::Error,
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+use vermeil::{Handle, Observe, Policy, Runtime};
 use vermeil_topology::{CoreSelection, CpuId, CpuSet, allowed, sysfs};
 
-/// The runtime a program runs on.
+pub use report::{cores, handlers, placements, report};
+
+/// The runtime a program runs on, and what is noted of the run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RuntimeArgs {
     /// How colors find their cores: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive.
@@ -14,20 +28,70 @@ pub struct RuntimeArgs {
     /// Which cpus to run on: all, a number, or a list such as 0-3,^1.
     #[arg(long, value_name = "all|N|LIST", default_value_t = CoreSelection::All)]
     pub cores: CoreSelection,
+    /// How much of what runs is timed: off, sampled or all.
+    #[arg(long, value_name = "off|sampled|all", default_value_t)]
+    pub observe: Observe,
+    /// Leave a recording of the run in this file, a *.ndjson that `vermeil sim run` runs again.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
 }
 
 impl RuntimeArgs {
     /// Starts it.
     ///
     /// # Errors
-    /// When this machine does not have those cores, or a core cannot start.
-    pub fn start(&self) -> Result<Runtime, Box<dyn Error>> {
+    /// When this machine does not have those cores, a core cannot start, or the recording cannot be written.
+    pub fn start(&self) -> Result<Running, Failure> {
         let root = Path::new("/");
         let affinity: CpuSet =
             vermeil_io::current_affinity().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
         let cpus = self.cores.resolve(&sysfs::read(root)?, &allowed(root, &affinity))?;
         let cpus = cpus.into_iter().map(|cpu| cpu.0 as usize);
-        Ok(Runtime::builder().cpus(cpus).policy(self.policy.clone()).build()?)
+        let builder = Runtime::builder().cpus(cpus).policy(self.policy.clone()).observe(self.observe);
+        let record = self.record.as_deref().map(Record::create).transpose()?;
+        let runtime = builder.record(if record.is_some() { EVENTS_PER_CORE } else { 0 }).build()?;
+        Ok(Running { runtime, record })
+    }
+}
+
+/// The runtime of a command line, and where its recording goes.
+pub struct Running {
+    runtime: Runtime,
+    record: Option<Record>,
+}
+
+impl Running {
+    /// The runtime's handle.
+    pub fn handle(&self) -> Handle {
+        self.runtime.handle()
+    }
+
+    /// The end of a run: says what it came to, and leaves its recording.
+    ///
+    /// # Errors
+    /// When the recording cannot be written.
+    pub fn end(self, outcome: &Outcome) -> Result<(), Failure> {
+        let handle = self.handle();
+        print!("{}", report(&handle, outcome));
+        if let Some(record) = self.record {
+            println!("\n{}", record.write(&handle)?);
+        }
+        Ok(())
+    }
+}
+
+/// Why a program failed, in words. What `main` returns is shown as for programmers; this shows the message there.
+pub struct Failure(Box<dyn Error>);
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -37,52 +101,4 @@ pub fn serve_for_ever(addr: SocketAddr) -> ! {
     loop {
         std::thread::park();
     }
-}
-
-/// The end of a run, for people: what it came to and what each core did.
-pub fn report(handle: &Handle, outcome: &Outcome) -> String {
-    let mut text = format!(
-        "{} events in {:.3} s: {:.0} a second\nchecksum {:016x}\n\n",
-        outcome.events,
-        outcome.elapsed.as_secs_f64(),
-        outcome.throughput(),
-        outcome.checksum
-    );
-    text += &cores(handle);
-    text += &placements(handle);
-    text
-}
-
-/// What each core has done since the start; see docs/runtime.md.
-pub fn cores(handle: &Handle) -> String {
-    let head = ["core", "cpu", "events", "activations", "panics", "parks", "completions", "steals", "woken"];
-    let mut text = head.map(|name| format!("{name:>12}")).concat();
-    for (index, core) in handle.snapshot().cores.into_iter().enumerate() {
-        let done = [core.events, core.activations, core.panics, core.parks, core.completions];
-        let counts = done.into_iter().chain([core.steals, core.thieves_woken]);
-        text += &format!("\n{index:>12}{:>12}", core.cpu);
-        text.extend(counts.map(|count| format!("{count:>12}")));
-    }
-    text + "\n"
-}
-
-/// What the policy decided about handlers, and what its trials have lost; nothing where it decides nothing.
-pub fn placements(handle: &Handle) -> String {
-    let placements = handle.placements();
-    let mut text = String::new();
-    if !placements.decisions.is_empty() {
-        let stand = placements.handlers.iter().map(|(name, core)| format!("{name} on {}", core.0));
-        text += &format!("\nhandlers: {}\n", stand.collect::<Vec<_>>().join(", "));
-        text += &format!("decisions:\n  {}\n", placements.decisions.join("\n  "));
-    }
-    if let Some(unknown) = placements.unknown {
-        text += &format!("\n{unknown}\n");
-    }
-    if let Some(witness) = placements.witness {
-        text += &format!("{witness}\n");
-    }
-    if let Some(regret) = placements.regret {
-        text += &format!("regret: {:.1} ms of the machine\n", regret.as_secs_f64() * 1e3);
-    }
-    text
 }

@@ -20,6 +20,7 @@ pub mod net;
 pub mod pipeline;
 
 pub mod cli;
+pub mod record;
 
 mod outcome;
 

@@ -18,12 +18,13 @@ use axum::{
 };
 use clap::{Parser, ValueEnum};
 use hyper_util::{server::conn::auto, service::TowerToHyperService};
-use std::{error::Error, io, net::SocketAddr, os::fd::OwnedFd, time::Duration};
+use std::{io, net::SocketAddr, os::fd::OwnedFd, time::Duration};
 use vermeil::{
     CoreIndex, Handle, ListenOptions, Policy, Runtime, TcpListener, TcpStream,
     hyper::{ColorExec, CoreTimer, HyperStream},
     listen,
 };
+use vermeil_programs::cli::Failure;
 
 #[derive(Debug, Parser)]
 struct Args {
@@ -84,7 +85,7 @@ async fn accept(handle: Handle, core: CoreIndex, socket: OwnedFd, streams: Strea
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Failure> {
     let args = Args::parse();
     let runtime = Runtime::builder().policy(args.policy).build()?;
     let handle = runtime.handle();

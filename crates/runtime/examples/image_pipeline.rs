@@ -11,7 +11,6 @@
 //! The program is `vermeil_programs::image_pipeline`.
 
 use clap::Parser;
-use std::error::Error;
 use vermeil_programs::{cli, image_pipeline};
 
 #[derive(Debug, Parser)]
@@ -22,11 +21,10 @@ struct Args {
     size: image_pipeline::Size,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), cli::Failure> {
     let args = Args::parse();
-    let runtime = args.runtime.start()?;
-    let handle = runtime.handle();
+    let running = args.runtime.start()?;
+    let handle = running.handle();
     let outcome = image_pipeline::run(&handle, args.size);
-    print!("{}", cli::report(&handle, &outcome));
-    Ok(())
+    running.end(&outcome)
 }

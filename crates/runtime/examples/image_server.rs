@@ -12,7 +12,7 @@
 //! The program is `vermeil_programs::image_server`.
 
 use clap::Parser;
-use std::{error::Error, net::SocketAddr};
+use std::net::SocketAddr;
 use vermeil_programs::{cli, image_server};
 
 #[derive(Debug, Parser)]
@@ -22,18 +22,17 @@ struct Args {
     #[command(flatten)]
     size: image_server::Size,
     /// Serve here until interrupted, instead of measuring.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "record")]
     listen: Option<SocketAddr>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), cli::Failure> {
     let args = Args::parse();
-    let runtime = args.runtime.start()?;
-    let handle = runtime.handle();
+    let running = args.runtime.start()?;
+    let handle = running.handle();
     if let Some(addr) = args.listen {
         cli::serve_for_ever(image_server::serve(&handle, args.size.stages, addr)?);
     }
     let outcome = image_server::run(&handle, args.size)?;
-    print!("{}", cli::report(&handle, &outcome));
-    Ok(())
+    running.end(&outcome)
 }

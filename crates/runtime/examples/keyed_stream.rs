@@ -11,7 +11,6 @@
 //! The program is `vermeil_programs::keyed_stream`.
 
 use clap::Parser;
-use std::error::Error;
 use vermeil_programs::{cli, kernel::Pace, keyed_stream};
 
 #[derive(Debug, Parser)]
@@ -22,11 +21,10 @@ struct Args {
     size: keyed_stream::Size,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), cli::Failure> {
     let args = Args::parse();
-    let runtime = args.runtime.start()?;
-    let handle = runtime.handle();
+    let running = args.runtime.start()?;
+    let handle = running.handle();
     let outcome = keyed_stream::run(&handle, args.size, Pace::measure());
-    print!("{}", cli::report(&handle, &outcome));
-    Ok(())
+    running.end(&outcome)
 }

@@ -10,7 +10,6 @@
 //! The program is `vermeil_programs::mixed_jobs`.
 
 use clap::Parser;
-use std::error::Error;
 use vermeil_programs::{cli, kernel::Pace, mixed_jobs};
 
 #[derive(Debug, Parser)]
@@ -21,12 +20,12 @@ struct Args {
     size: mixed_jobs::Size,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), cli::Failure> {
     let args = Args::parse();
-    let runtime = args.runtime.start()?;
-    let handle = runtime.handle();
+    let running = args.runtime.start()?;
+    let handle = running.handle();
     let (outcome, delays) = mixed_jobs::run(&handle, args.size, Pace::measure());
-    print!("{}", cli::report(&handle, &outcome));
+    running.end(&outcome)?;
     let us = |quantile| delays.value_at_quantile(quantile) as f64 / 1e3;
     println!(
         "\ndelay of short events: median {:.1} us, 99 % {:.1} us, 99.9 % {:.1} us, longest {:.1} us",

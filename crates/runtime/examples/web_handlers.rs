@@ -12,7 +12,7 @@
 //! The program is `vermeil_programs::web_handlers`.
 
 use clap::Parser;
-use std::{error::Error, net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf};
 use vermeil_programs::{cli, web_handlers};
 
 #[derive(Debug, Parser)]
@@ -22,21 +22,20 @@ struct Args {
     #[command(flatten)]
     size: web_handlers::Size,
     /// Serve this folder until interrupted, instead of measuring.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "record")]
     root: Option<PathBuf>,
     /// Where to serve the folder; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0", requires = "root")]
     listen: SocketAddr,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), cli::Failure> {
     let args = Args::parse();
-    let runtime = args.runtime.start()?;
-    let handle = runtime.handle();
+    let running = args.runtime.start()?;
+    let handle = running.handle();
     if let Some(root) = args.root {
         cli::serve_for_ever(web_handlers::serve(&handle, &root, args.listen)?);
     }
     let outcome = web_handlers::run(&handle, args.size)?;
-    print!("{}", cli::report(&handle, &outcome));
-    Ok(())
+    running.end(&outcome)
 }

@@ -20,7 +20,10 @@ pub enum StartError {
         described: usize,
     },
     /// The file of a plan was refused.
-    #[error("cannot use the plan {path}: {reason}")]
+    #[error(
+        "cannot use the plan {path}: {reason}; a plan is round-robin, cache-aware, intermediate-1, intermediate-2, or a \
+         file of handlers and their cores"
+    )]
     Plan {
         /// The file.
         path: PathBuf,
@@ -28,7 +31,9 @@ pub enum StartError {
         reason: String,
     },
     /// The system refused a thread.
-    #[error("cannot start the thread of core {core} (cpu {cpu}): {source}")]
+    #[error(
+        "cannot start the thread of core {core} (cpu {cpu}): {source}; is the limit of processes or memory reached?"
+    )]
     Thread {
         /// Index of the core.
         core: u32,

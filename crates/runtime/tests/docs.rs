@@ -1,4 +1,5 @@
-//! The commands of docs/runtime.md run: each example with the page's own arguments, and small sizes beside them.
+//! The commands of docs/runtime.md run: each example with the page's own arguments, and small sizes beside them. So do the options
+//! that all of them have.
 //!
 //! The page's code runs too, as documentation of `vermeil-programs`.
 
@@ -6,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+use vermeil::recording::Recording;
 
 /// What makes each program small; a server is not started for ever, but asked for its help.
 const SMALL: [(&str, &[&str]); 8] = [
@@ -59,4 +61,48 @@ fn the_commands_of_the_page_run() {
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(name == "axum" || said.contains("checksum "), "{name}: {said}");
     }
+}
+
+#[test]
+fn an_example_leaves_a_recording_and_tells_what_each_handler_did() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.ndjson");
+    let record = ["--record", file.to_str().expect("a name"), "--observe", "all"];
+    let small = ["--stages", "2", "--roots", "10", "--events", "10"];
+    let Some(output) = run("sqrt_pipeline", &record, &small) else { return };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let recording = Recording::parse(&text).expect("it is as a simulator reads it");
+    assert!(recording.events.len() >= 20, "{said}");
+    assert!(
+        said.contains(&format!("{} events, after 0 that were not kept", recording.events.len())),
+        "{said}"
+    );
+    let last = recording.events.last().expect("a stage");
+    assert!(said.lines().any(|line| line.ends_with(&format!("  {}", last.handler))), "{said}");
+}
+
+/// They were told as programmers write them: `Error: Plan { path: ..`.
+#[test]
+fn an_example_tells_in_words_what_keeps_it_from_starting() {
+    let cases = [
+        (
+            ["--policy", "placed:/nowhere/plan.toml"],
+            "Error: cannot use the plan /nowhere/plan.toml: No such file",
+        ),
+        (
+            ["--record", "/nowhere/run.ndjson"],
+            "Error: cannot write the recording /nowhere/run.ndjson: No such file",
+        ),
+        (["--observe", "some"], "observation `some` is not known; it is one of off, sampled, all"),
+    ];
+    for (args, words) in cases {
+        let Some(output) = run("sqrt_pipeline", &args, &[]) else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+    let Some(output) = run("image_server", &["--listen", "127.0.0.1:0"], &["--record", "x"]) else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot be used with"), "a server never ends: {said}");
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use vermeil::{Handle, Observe, Runtime};
 use vermeil_programs::Outcome;
 use vermeil_programs::kernel::Pace;
+use vermeil_programs::record::{EVENTS_PER_CORE, Record};
 
 use crate::measure::CpuTime;
 use crate::runtime::own;
@@ -114,12 +115,13 @@ impl Run {
         match self.variant {
             Variant::Policy(policy) => {
                 let policy = policy.parse().map_err(io::Error::other)?;
-                let record = if trace.is_some() { RECORDED } else { 0 };
-                let builder = Runtime::builder().policy(policy).observe(self.observe).record(record);
+                let record = trace.map(Record::create).transpose()?;
+                let events = if record.is_some() { EVENTS_PER_CORE } else { 0 };
+                let builder = Runtime::builder().policy(policy).observe(self.observe).record(events);
                 let runtime = builder.build().map_err(io::Error::other)?;
                 let sample = self.on_vermeil(&runtime.handle())?;
-                if let (Some(trace), Some(recording)) = (trace, runtime.handle().recording()) {
-                    fs::write(trace, recording.to_text())?;
+                if let Some(record) = record {
+                    record.write(&runtime.handle())?;
                 }
                 Ok(sample)
             }
@@ -172,9 +174,6 @@ impl Run {
 
 /// Runs of a program before the one that is measured, where it warms up: enough that each of a few threads has most likely spawned. Guess.
 const WARM_UPS: u32 = 4;
-
-/// Events of each core that a recording keeps: 32 MiB, and all of most programs.
-const RECORDED: usize = 1 << 20;
 
 /// The process's counters before a run.
 struct Costs {

@@ -1,0 +1,83 @@
+//! What a run came to, in words and tables: the outcome, each core, each handler, and what was decided about handlers.
+//!
+//! What the columns mean is in docs/runtime.md, "Reading the counters". Tested through the examples, in the
+//! runtime's `tests/docs.rs`.
+
+use crate::Outcome;
+use vermeil::{Handle, HandlerSnapshot};
+
+/// The end of a run, for people.
+pub fn report(handle: &Handle, outcome: &Outcome) -> String {
+    let mut text = format!(
+        "{} events in {:.3} s: {:.0} a second\nchecksum {:016x}\n\n",
+        outcome.events,
+        outcome.elapsed.as_secs_f64(),
+        outcome.throughput(),
+        outcome.checksum
+    );
+    text += &cores(handle);
+    text += "\n";
+    text += &handlers(handle);
+    text += &placements(handle);
+    text
+}
+
+/// What each core has done since the start.
+pub fn cores(handle: &Handle) -> String {
+    let head = ["core", "cpu", "events", "activations", "panics", "parks", "completions", "steals", "woken"];
+    let mut text = head.map(|name| format!("{name:>12}")).concat();
+    for (index, core) in handle.snapshot().cores.into_iter().enumerate() {
+        let done = [core.events, core.activations, core.panics, core.parks, core.completions];
+        let counts = done.into_iter().chain([core.steals, core.thieves_woken]);
+        text += &format!("\n{index:>12}{:>12}", core.cpu);
+        text.extend(counts.map(|count| format!("{count:>12}")));
+    }
+    text + "\n"
+}
+
+/// What the events of each handler came to that ran since the start. Times are of those that were observed; their names
+/// stand last, since those of tasks are long.
+pub fn handlers(handle: &Handle) -> String {
+    let head = ["runs", "delay us", "99 %", "warm us", "cold us"];
+    let mut text = head.map(|name| format!("{name:>12}")).concat() + "  handler\n";
+    for handler in handle.snapshot().handlers.iter().filter(|handler| handler.runs > 0) {
+        text += &handler_line(handler);
+    }
+    text
+}
+
+fn handler_line(handler: &HandlerSnapshot) -> String {
+    let times = &handler.times;
+    let us =
+        |count: u64, ns: u64| if count == 0 { "-".to_owned() } else { format!("{:.1}", ns as f64 / 1e3) };
+    let delay = |share| us(times.queue_delay.count(), times.queue_delay.quantile_ns(share));
+    let columns = [
+        handler.runs.to_string(),
+        delay(0.5),
+        delay(0.99),
+        us(times.warm_run.count(), times.warm_run.mean_ns()),
+        us(times.cold_run.count(), times.cold_run.mean_ns()),
+    ];
+    columns.map(|column| format!("{column:>12}")).concat() + &format!("  {}\n", handler.name)
+}
+
+/// What the policy decided about handlers, and what its trials have lost; nothing where it decides nothing.
+pub fn placements(handle: &Handle) -> String {
+    let placements = handle.placements();
+    let mut text = String::new();
+    if !placements.decisions.is_empty() {
+        let stand = placements.handlers.iter().map(|(name, core)| format!("{name} on {}", core.0));
+        text += &format!("\nhandlers: {}\n", stand.collect::<Vec<_>>().join(", "));
+        text += &format!("decisions:\n  {}\n", placements.decisions.join("\n  "));
+    }
+    if let Some(unknown) = placements.unknown {
+        text += &format!("\n{unknown}\n");
+    }
+    if let Some(witness) = placements.witness {
+        text += &format!("{witness}\n");
+    }
+    if let Some(regret) = placements.regret {
+        text += &format!("regret: {:.1} ms of the machine\n", regret.as_secs_f64() * 1e3);
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! The recording of a run in a file, for `vermeil sim`.
+//!
+//! The file is made before the run: who cannot write it learns that at once. The form is the runtime's ("Recordings" in
+//! docs/runtime.md). Leaves out when a run is recorded: `cli.rs`, and `vermeil-runs --trace`. Tested through the examples, in the
+//! runtime's `tests/docs.rs`.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+use vermeil::Handle;
+
+/// Events of each core that a recording keeps: 32 MiB, and all of most programs.
+pub const EVENTS_PER_CORE: usize = 1 << 20;
+
+/// The file that a recording goes to.
+#[derive(Debug)]
+pub struct Record {
+    path: PathBuf,
+    file: File,
+}
+
+impl Record {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes what the cores have kept; gives the line that says so.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(mut self, handle: &Handle) -> io::Result<String> {
+        let path = self.path.display();
+        let Some(recording) = handle.recording() else {
+            return Ok(format!("recording: {path}: nothing was recorded"));
+        };
+        let text = recording.to_text();
+        self.file.write_all(text.as_bytes()).map_err(|error| cannot_write(&self.path, &error))?;
+        let (kept, lost) = (recording.events.len(), recording.header.lost);
+        Ok(format!("recording: {path}: {kept} events, after {lost} that were not kept"))
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> io::Error {
+    let words = format!("cannot write the recording {}: {error}; choose another place", path.display());
+    io::Error::new(error.kind(), words)
+}
