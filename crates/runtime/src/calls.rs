@@ -82,6 +82,7 @@ impl Shared {
             if !matches!(reason, Reason::Asleep) {
                 color.about.moved_ns.store(now_ns, Ordering::Relaxed);
             }
+            self.count_move(color.about.handler());
             token.move_to(here.0);
         }
     }

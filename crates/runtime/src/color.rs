@@ -159,6 +159,11 @@ impl About {
         }
     }
 
+    /// Whether it ever ran.
+    pub(crate) fn has_run(&self) -> bool {
+        self.ran_on.load(Ordering::Relaxed) != NOWHERE
+    }
+
     /// Notes that the color runs on `core`; gives the core it ran on before, if that was another.
     pub(crate) fn runs_on(&self, core: CoreIndex) -> Option<CoreIndex> {
         let before = self.ran_on.load(Ordering::Relaxed);
@@ -222,6 +227,9 @@ impl Color {
         match self.queue.post(event) {
             Pushed::First(token) => {
                 if let Some(core) = self.queue.about.follows(&self.shared.handlers, poster) {
+                    if core != self.core() && self.queue.about.has_run() {
+                        self.shared.count_move(handler);
+                    }
                     token.move_to(core.0);
                 } else if let Some(here) = poster {
                     self.shared.bring_to_poster(&token, here);

@@ -35,7 +35,7 @@ impl Shared {
             self.end_gathering(&color);
         } else {
             // It may sleep for longer.
-            self.ring(index);
+            self.ring(index, color.about.handler());
         }
     }
 

@@ -22,11 +22,14 @@ use std::{
 use vermeil_queue::{Event, Run};
 use vermeil_sched::{Class, ClassIndex, CoreIndex, Gather, HandlerIndex, Prior, Stealing};
 
-/// A handler's counters on one core, written by that core.
+/// A handler's counters on one core, written by that core; or those of all threads that are no cores.
 #[derive(Default)]
 pub(crate) struct HandlerCounters {
     pub(crate) runs: AtomicU64,
     pub(crate) panics: AtomicU64,
+    pub(crate) steals: AtomicU64,
+    pub(crate) moves: AtomicU64,
+    pub(crate) wakes: AtomicU64,
 }
 
 /// What is known of a runtime's handlers; a handler's index is its position. The first is the polling of tasks
@@ -237,6 +240,13 @@ pub struct HandlerSnapshot {
     pub runs: u64,
     /// Events that panicked.
     pub panics: u64,
+    /// Colors stolen that expected it: the event posted on them last was its.
+    pub steals: u64,
+    /// Such colors sent to another core, or called there: by a plan, by [`Handle::when`], by whoever posted to them, or since they
+    /// follow another handler.
+    pub moves: u64,
+    /// Sleeping cores that were woken for such colors, also by threads that are no cores: those they were queued on, and thieves.
+    pub wakes: u64,
     /// Of the events that were observed.
     pub times: ObservedTimes,
 }

@@ -63,6 +63,7 @@ mod net;
 mod observed;
 mod pace;
 mod queued;
+mod rare;
 mod registry;
 mod share;
 mod shared;

@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) meetings: Mutex<()>,
     pub(crate) handlers: Handlers,
     pub(crate) moves: PublishedMoves,
+    /// What threads that are no cores have done, by handler.
+    pub(crate) outside: Box<[HandlerCounters]>,
     pub(crate) blocking: Pool,
     pub(crate) stopping: AtomicBool,
     /// All cores have ended: what is queued from now on is dropped at once.
@@ -116,6 +118,8 @@ pub(crate) struct CoreCounters {
     pub(crate) steal_ns: AtomicU64,
     pub(crate) searches: AtomicU64,
     pub(crate) thieves_woken: AtomicU64,
+    pub(crate) wakes: AtomicU64,
+    pub(crate) moves: AtomicU64,
     pub(crate) rounds: AtomicU64,
 }
 
@@ -155,6 +159,7 @@ impl Shared {
             default_color: OnceLock::new(),
             meetings: Mutex::new(()),
             divides: !classes.is_empty(),
+            outside: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
             handlers: Handlers::new(limits.handlers, stealing, classes),
             moves: PublishedMoves::default(),
             limits,
@@ -206,8 +211,9 @@ impl Shared {
         let thieves = self.stealing.is_on() && self.asleep.load(Ordering::Relaxed) > 0;
         // Not for what stays, as all that has a socket does.
         let color = (thieves && token.color().about.may_move()).then(|| token.color().clone());
+        let handler = token.color().about.handler();
         let core = self.enqueue(token, entries);
-        if !self.ring(core)
+        if !self.ring(core, handler)
             && let Some(color) = color
         {
             self.consider_thief(&color, core);
@@ -229,11 +235,12 @@ impl Shared {
         }
     }
 
-    /// Something was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
-    pub(crate) fn ring(&self, index: u32) -> bool {
+    /// Something of `handler` was queued on core `index`: wakes it if it sleeps and is not the one that says so. Whether it did.
+    pub(crate) fn ring(&self, index: u32, handler: HandlerIndex) -> bool {
         let here = current_of(self, |core| core.index.0 == index).unwrap_or(false);
         let rings = !here && self.core(index).parking.must_wake(|| self.clock.now_ns());
         if rings {
+            self.count_wake(handler);
             self.core(index).unpark();
         }
         rings
@@ -265,6 +272,9 @@ impl Shared {
     /// Queues a token where its color is, with so many entries of its events; gives the core.
     pub(crate) fn enqueue(&self, token: Token, entries: usize) -> u32 {
         if let Some(core) = token.color().about.take_wanted() {
+            if token.color().core() != core.0 {
+                self.count_move(token.color().about.handler());
+            }
             token.move_to(core.0);
         }
         let mut token = Some(token);
@@ -368,7 +378,7 @@ impl Shared {
                 here
             });
             if posted {
-                self.ring(index);
+                self.ring(index, color.about.handler());
                 return;
             }
         }

@@ -1,6 +1,6 @@
 //! What a runtime tells of itself: counters, and where handlers stand.
 //!
-//! Counters have one writer, their core; a snapshot adds them up. Leaves out what is observed of events (`observed.rs`, `times.rs`).
+//! Counters have one writer, their core, but for what threads that are no cores do (`rare.rs`); a snapshot adds them up. Leaves out what is observed of events (`observed.rs`, `times.rs`).
 
 use crate::{
     control::{Control, Report},
@@ -39,6 +39,8 @@ impl Handle {
             steal_ns: get(&core.counters.steal_ns),
             searches: get(&core.counters.searches),
             thieves_woken: get(&core.counters.thieves_woken),
+            wakes: get(&core.counters.wakes),
+            moves: get(&core.counters.moves),
             rounds: get(&core.counters.rounds),
             times: sum_times(core.times.iter()),
         });
@@ -68,16 +70,17 @@ impl Handle {
             .enumerate()
             .map(|(index, name)| {
                 let sum = |of: fn(&HandlerCounters) -> &AtomicU64| {
-                    self.shared
-                        .cores
-                        .iter()
-                        .map(|core| of(&core.handlers[index]).load(Ordering::Relaxed))
-                        .sum()
+                    let rows = self.shared.cores.iter().map(|core| &core.handlers);
+                    let all = rows.chain([&self.shared.outside]);
+                    all.map(|row| of(&row[index]).load(Ordering::Relaxed)).sum()
                 };
                 HandlerSnapshot {
                     name: name.clone(),
                     runs: sum(|c| &c.runs),
                     panics: sum(|c| &c.panics),
+                    steals: sum(|c| &c.steals),
+                    moves: sum(|c| &c.moves),
+                    wakes: sum(|c| &c.wakes),
                     times: sum_times(self.shared.cores.iter().map(|core| &core.times[index])),
                 }
             })
@@ -154,6 +157,11 @@ pub struct CoreSnapshot {
     pub searches: u64,
     /// Sleeping cores that this core woke to steal from a busy one.
     pub thieves_woken: u64,
+    /// Sleeping cores that this core woke for what it had queued there.
+    pub wakes: u64,
+    /// Colors that this core has sent to another one, or called to itself: for a plan, for [`Handle::when`], as it posted to them, or
+    /// since they follow a handler.
+    pub moves: u64,
     /// Rounds of observation this core has answered.
     pub rounds: u64,
     /// Of the events of all handlers that ran here and were observed.

@@ -83,7 +83,7 @@ impl Core {
         if let Some(thief) = self.shared.nearest_asleep(self.index, |_| true)
             && (self.anything_stealable() || self.anything_unwatched())
         {
-            self.shared.wake_thief(thief);
+            self.shared.wake_thief(thief, None);
         }
     }
 
@@ -126,6 +126,7 @@ impl Core {
         }
         let (shared, mine) = (&self.shared, self.mine());
         let colors = haul.colors.len() as u64;
+        self.count_steals(&haul.colors);
         mine.ready.with(|ready| {
             for Stolen { token, entries, .. } in haul.colors.drain(..) {
                 shared.put(ready, token, entries);
@@ -133,7 +134,6 @@ impl Core {
         });
         let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
         self.learner.borrow_mut().stole(distance, took_ns / colors, &shared.moves);
-        add(&mine.counters.steals, colors);
         add(&mine.counters.stolen_ns, haul.worth_ns);
         add(&mine.counters.steal_ns, took_ns);
         true

@@ -2,23 +2,19 @@
 //!
 //! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in `tests/steal.rs`.
 
-use crate::{
-    color::Head,
-    core::current_of,
-    shared::{Shared, add},
-};
+use crate::{color::Head, shared::Shared};
 use std::sync::atomic::Ordering;
-use vermeil_sched::{Candidate, CoreIndex, Distance, Hint, Stealing, WATCH_NS};
+use vermeil_sched::{Candidate, CoreIndex, Distance, HandlerIndex, Hint, Stealing, WATCH_NS};
 
 impl Shared {
-    /// Wakes a sleeping core to look for work, unless another of its node looks already.
-    pub(crate) fn wake_thief(&self, thief: CoreIndex) {
+    /// Wakes a sleeping core to look for work, unless another of its node looks already. `handler`: whose work it is, if that is known.
+    pub(crate) fn wake_thief(&self, thief: CoreIndex, handler: Option<HandlerIndex>) {
         let lookout = self.lookout(thief);
         if !lookout.begin_search() {
             return;
         }
         if self.core(thief.0).parking.must_wake(|| self.clock.now_ns()) {
-            current_of(self, |core| add(&core.mine().counters.thieves_woken, 1));
+            self.count_thief(handler);
             self.core(thief.0).unpark();
         } else {
             // It woke by itself meanwhile, and need not search.
@@ -53,7 +49,7 @@ impl Shared {
         let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
         let wakes = self.stealing.wakes(&candidate, &hint, steal_ns, wake_ns);
         if wakes || self.needs_sentinel((owner, &hint), thief, now_ns) {
-            self.wake_thief(thief);
+            self.wake_thief(thief, Some(color.about.handler()));
         }
     }
 
@@ -63,7 +59,7 @@ impl Shared {
             && let Some(watcher) = self.nearest_asleep(owner, |_| true)
             && self.needs_sentinel((owner, &self.hint(owner)), watcher, self.clock.now_ns())
         {
-            self.wake_thief(watcher);
+            self.wake_thief(watcher, None);
         }
     }
 

@@ -172,6 +172,9 @@ impl Core {
         let comes = core == self.index || self.shared.sends_colors(core, self.index);
         if comes && about.allows(self.index) && !about.is_bound() {
             about.bind_to_driver();
+            if core != self.index {
+                self.shared.count_move(about.handler());
+            }
             color.move_to(self.index.0);
         }
     }

@@ -4,6 +4,7 @@
 //! runtime's `tests/docs.rs`.
 
 use crate::Outcome;
+use std::fmt;
 use vermeil::{Handle, HandlerSnapshot};
 
 /// The end of a run, for people.
@@ -24,13 +25,14 @@ pub fn report(handle: &Handle, outcome: &Outcome) -> String {
 
 /// What each core has done since the start.
 pub fn cores(handle: &Handle) -> String {
-    let head = ["core", "cpu", "events", "activations", "panics", "parks", "completions", "steals", "woken"];
-    let mut text = head.map(|name| format!("{name:>12}")).concat();
+    let head =
+        ["events", "activations", "panics", "parks", "completions", "steals", "moves", "wakes", "thieves"];
+    let mut text = format!("{:>6}{:>6}", "core", "cpu") + &head.map(column).concat();
     for (index, core) in handle.snapshot().cores.into_iter().enumerate() {
         let done = [core.events, core.activations, core.panics, core.parks, core.completions];
-        let counts = done.into_iter().chain([core.steals, core.thieves_woken]);
-        text += &format!("\n{index:>12}{:>12}", core.cpu);
-        text.extend(counts.map(|count| format!("{count:>12}")));
+        let rare = [core.steals, core.moves, core.wakes, core.thieves_woken];
+        text += &format!("\n{index:>6}{:>6}", core.cpu);
+        text.extend(done.into_iter().chain(rare).map(column));
     }
     text + "\n"
 }
@@ -38,8 +40,8 @@ pub fn cores(handle: &Handle) -> String {
 /// What the events of each handler came to that ran since the start. Times are of those that were observed; their names
 /// stand last, since those of tasks are long.
 pub fn handlers(handle: &Handle) -> String {
-    let head = ["runs", "delay us", "99 %", "warm us", "cold us"];
-    let mut text = head.map(|name| format!("{name:>12}")).concat() + "  handler\n";
+    let head = ["runs", "delay us", "99 %", "warm us", "cold us", "steals", "moves", "wakes"];
+    let mut text = head.map(column).concat() + "  handler\n";
     for handler in handle.snapshot().handlers.iter().filter(|handler| handler.runs > 0) {
         text += &handler_line(handler);
     }
@@ -57,8 +59,15 @@ fn handler_line(handler: &HandlerSnapshot) -> String {
         delay(0.99),
         us(times.warm_run.count(), times.warm_run.mean_ns()),
         us(times.cold_run.count(), times.cold_run.mean_ns()),
+        handler.steals.to_string(),
+        handler.moves.to_string(),
+        handler.wakes.to_string(),
     ];
-    columns.map(|column| format!("{column:>12}")).concat() + &format!("  {}\n", handler.name)
+    columns.map(column).concat() + &format!("  {}\n", handler.name)
+}
+
+fn column(value: impl fmt::Display) -> String {
+    format!("{value:>12}")
 }
 
 /// What the policy decided about handlers, and what its trials have lost; nothing where it decides nothing.

@@ -176,6 +176,7 @@ fn what_a_meeting_opens_its_colors_can_use_and_nobody_else_is_kept() {
         let (first, second) = (handle.color_on(CoreIndex(1)), handle.color());
         let opened = Arc::new(Colored::new(second.id(), None));
         let keeps = opened.clone();
+        let comes = u64::from(second.core() != CoreIndex(1));
         let met = handle.when(&[&first, &second], move || {
             let (reader, writer) = std::io::pipe()?;
             keeps.with(|kept| *kept = Some((Source::new(OwnedFd::from(reader)), writer)));
@@ -186,6 +187,7 @@ fn what_a_meeting_opens_its_colors_can_use_and_nobody_else_is_kept() {
         handle.spawn_on(&bystander, async {}).wait().expect("ends");
         assert!(!bystander.queue.about.is_bound(), "{policy}: it runs next on that core");
         eventually("it goes on", || second.core() == CoreIndex(1) && second.queue.about.is_bound());
+        assert!(policy != Policy::None || handle.snapshot().cores[1].moves == comes, "it has moved");
         let looks = opened.clone();
         let used = handle.spawn_on(&second, async move {
             looks.with(|kept| {

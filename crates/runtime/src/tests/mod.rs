@@ -7,6 +7,7 @@ mod meeting;
 mod model;
 mod net;
 mod observed;
+mod rare;
 mod steal;
 mod succession;
 mod task;

@@ -86,6 +86,10 @@ fn what_one_core_produces_runs_on_all_once_and_in_order() {
         assert!(spread > 1 && steals(&handle) > 0, "{policy}: {:?}", handle.snapshot());
         let stopped = runtime.shutdown(PATIENCE);
         assert_eq!((stopped.events_dropped, stopped.tasks_cancelled), (0, 0), "{policy}");
+        // Only those of `work` may go.
+        let of_handler =
+            |handler: &crate::HandlerSnapshot| (handler.name == "work").then_some(handler.steals);
+        assert_eq!(handle.snapshot().handlers.iter().find_map(of_handler), Some(steals(&handle)), "{policy}");
     }
 }
 
