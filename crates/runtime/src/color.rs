@@ -1,6 +1,8 @@
 //! The handle of a color, and what the runtime knows of one beside its events.
+//!
+//! Leaves out what stands before some colors: `door.rs`.
 
-use crate::{handler::Handlers, observed::poster, share::Share};
+use crate::{door::Door, handler::Handlers, observed::poster, share::Share};
 use std::{
     fmt,
     sync::{
@@ -25,6 +27,16 @@ pub(crate) type Token = vermeil_queue::Token<About>;
 pub(crate) enum Seat {
     Lives(Placement),
     Follows(Leader),
+    /// As its door says, of which there are few.
+    Behind(Arc<Door>),
+}
+
+impl Seat {
+    /// Where it lives or whom it follows, whatever stands before it.
+    #[inline]
+    pub(crate) fn inner(&self) -> &Self {
+        if let Self::Behind(door) = self { &door.seat } else { self }
+    }
 }
 
 impl Default for Seat {
@@ -80,13 +92,19 @@ impl About {
         }
     }
 
+    /// What stands before the color.
+    #[inline]
+    pub(crate) fn door(&self) -> Option<&Arc<Door>> {
+        if let Seat::Behind(door) = &self.seat { Some(door) } else { None }
+    }
+
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
-        let free = match &self.seat {
+        let moves = match self.seat.inner() {
             Seat::Lives(placement) => !placement.is_fixed(),
-            Seat::Follows(_) => false,
+            Seat::Follows(_) | Seat::Behind(_) => false,
         };
-        free && !self.is_bound()
+        moves && !self.is_bound()
     }
 
     /// Whether its events need the driver of the core that it is on.
@@ -96,16 +114,16 @@ impl About {
 
     /// Whether the color may run on `core`.
     pub(crate) fn allows(&self, core: CoreIndex) -> bool {
-        match &self.seat {
+        match self.seat.inner() {
             Seat::Lives(placement) => placement.allows(core),
-            Seat::Follows(_) => true,
+            Seat::Follows(_) | Seat::Behind(_) => true,
         }
     }
 
     /// Where the color goes if it follows somebody, now that `poster` has made its token.
     #[inline]
     fn follows(&self, handlers: &Handlers, poster: Option<CoreIndex>) -> Option<CoreIndex> {
-        let Seat::Follows(leader) = &self.seat else { return None };
+        let Seat::Follows(leader) = self.seat.inner() else { return None };
         let there = leader.core(poster, |leader| handlers.ran_on(leader))?;
         (!self.is_bound()).then_some(there)
     }
@@ -185,8 +203,8 @@ pub(crate) fn kin(color: &Head) -> Option<Kin> {
     is_alike.then(|| Kin(about.handler.load(Ordering::Relaxed)))
 }
 
-/// A serial queue of events: what is posted on one color never overlaps and runs in order. Cheap to clone; a color
-/// lives as long as somebody holds it or something is queued on it.
+/// A serial queue of events: what is posted on one color never overlaps and runs in order, unless it is a
+/// [free](crate::Handle::free_color) one. Cheap to clone; a color lives as long as somebody holds it or something is queued on it.
 #[derive(Clone)]
 pub struct Color {
     pub(crate) queue: Arc<Queue>,

@@ -256,7 +256,8 @@ impl Handle {
     /// of the process.
     ///
     /// # Panics
-    /// When the runtime has [`crate::Limits::handlers`] handlers already, or no class of the name that the spec has.
+    /// When the runtime has [`crate::Limits::handlers`] handlers already, or no class of the name that the spec has, or the group
+    /// in it is a [free](Self::free_color) color.
     pub fn handler<E: Send + 'static>(
         &self,
         spec: impl Into<Spec>,
@@ -313,6 +314,9 @@ impl<E: Send + 'static> Handler<E> {
     fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
         let shared = &self.code.handle.shared;
         assert!(shared.is_of(&color.shared), "the handler and the color belong to different runtimes");
+        if let Some(own) = color.for_one_if_free() {
+            return self.post_on(&own, event);
+        }
         let bound = shared.limits.events_per_core;
         let core = color.core().0;
         if !shared.enter(core, bound) {

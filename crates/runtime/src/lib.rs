@@ -49,6 +49,7 @@ mod color;
 mod control;
 mod core;
 mod costs;
+mod door;
 mod error;
 mod gathering;
 mod handle;

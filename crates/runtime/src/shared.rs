@@ -421,7 +421,7 @@ impl Shared {
         // Not the color's name: those are the process's, and another runtime's would unbalance this one's placement.
         let number = || self.colors.fetch_add(1, Ordering::Relaxed) + 1;
         let maker = current_of(self, |core| core.index);
-        let placement = if let Seat::Lives(placement) = seat { placement } else { &Placement::Any };
+        let placement = if let Seat::Lives(placement) = seat.inner() { placement } else { &Placement::Any };
         self.policy.place(number, placement, maker, self.cores.len())
     }
 }

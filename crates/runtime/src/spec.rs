@@ -155,7 +155,7 @@ impl Handle {
         Color { queue: queue.clone(), shared: self.shared.clone() }
     }
 
-    fn seat(&self, place: &Place) -> Seat {
+    pub(crate) fn seat(&self, place: &Place) -> Seat {
         let layout = &self.shared.layout;
         let these = |keep: &dyn Fn(CoreIndex) -> bool| {
             let cores: CoreSet = layout.indices().filter(|core| keep(*core)).collect();
@@ -176,11 +176,17 @@ impl Handle {
     }
 
     /// The colors that a handler with this spec has for itself, and how an event finds one.
+    ///
+    /// # Panics
+    /// When its group is a free color.
     pub(crate) fn lanes(&self, spec: &Spec) -> Lanes {
         match &spec.exclusion {
             Exclusion::Color => Lanes::Given,
             Exclusion::Handler => Lanes::One(self.color_at(&spec.place)),
-            Exclusion::Group(color) => Lanes::One(color.clone()),
+            Exclusion::Group(color) => {
+                assert!(!color.is_free(), "a free color excludes nothing: `Exclusion::None` says that");
+                Lanes::One(color.clone())
+            }
             Exclusion::None => Lanes::Fresh(self.seat(&spec.place)),
             Exclusion::AtMost(most) => {
                 Lanes::Some((0..most.get()).map(|_| self.color_at(&spec.place)).collect())

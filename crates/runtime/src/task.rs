@@ -39,7 +39,8 @@ impl Handle {
         self.spawn_alone(Seat::default(), future)
     }
 
-    /// Spawns `future` on `color`: its polls never overlap with anything else on that color.
+    /// Spawns `future` on `color`: its polls never overlap with anything else on that color. On a
+    /// [free](Self::free_color) color that is as [`spawn`](Self::spawn), where the color may be.
     ///
     /// # Panics
     /// When the color belongs to another runtime.
@@ -49,6 +50,9 @@ impl Handle {
         F::Output: Send + 'static,
     {
         assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
+        if let Some(seat) = color.seat_if_free() {
+            return self.spawn_alone(seat.clone(), future);
+        }
         let body = Body::new(color.clone(), self.shared.kind_of::<F>());
         let task = Repeating::on_color(body, color.id(), future);
         self.shared.task_begins();

@@ -57,7 +57,7 @@ impl Handle {
     ///
     /// It runs on a core where each of them may live, whatever the policy. Sockets are used on the core that made them: a socket
     /// that it makes takes its colors there, unless policy `libasync`, or `ncopy` between nodes, has them stay; and where those have
-    /// sockets on several cores already, those of one can be used.
+    /// sockets on several cores already, those of one can be used. A [free](Handle::free_color) color has nothing to wait for.
     ///
     /// # Panics
     /// When a color belongs to another runtime, there is none, or no core is allowed to all of them.
@@ -66,7 +66,7 @@ impl Handle {
         colors: &[&Color],
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Task<T> {
-        let mut colors = colors.to_vec();
+        let mut colors: Vec<_> = colors.iter().map(|color| color.for_one()).collect();
         colors.sort_by_key(|color| color.id());
         colors.dedup_by_key(|color| color.id());
         assert!(!colors.is_empty(), "`when` needs a color");

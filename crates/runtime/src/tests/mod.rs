@@ -2,6 +2,7 @@
 
 mod board;
 mod control;
+mod free;
 mod handler;
 mod meeting;
 mod model;
