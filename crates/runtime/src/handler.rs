@@ -12,7 +12,7 @@ use crate::{
     times::ObservedTimes,
 };
 use std::{
-    num::NonZeroUsize,
+    num::{NonZeroU64, NonZeroUsize},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Mutex, OnceLock,
@@ -52,6 +52,8 @@ pub(crate) struct Handlers {
 struct Rules {
     /// Most events of a color in one go; zero for the turn's.
     batch: AtomicUsize,
+    /// The longest that they run in one go; zero for the turn's.
+    batch_ns: AtomicU64,
     /// The core on which it ran last, if others follow it: `UNFOLLOWED` if none do, `NOBODY` if it has not run.
     lead: AtomicU32,
     class: AtomicU8,
@@ -63,6 +65,7 @@ impl Rules {
     fn new() -> Self {
         Self {
             batch: AtomicUsize::new(0),
+            batch_ns: AtomicU64::new(0),
             lead: AtomicU32::new(UNFOLLOWED),
             class: AtomicU8::new(0),
             gather: OnceLock::new(),
@@ -128,6 +131,13 @@ impl Handlers {
             0 => usual,
             batch => batch.min(left),
         }
+    }
+
+    /// How long events of a color run in one go after an event of `handler` was posted on it, if the handler says so.
+    #[inline]
+    pub(crate) fn batch_ns(&self, handler: HandlerIndex) -> Option<u64> {
+        let batch_ns = self.rules(handler).batch_ns.load(Ordering::Relaxed);
+        (batch_ns != 0).then_some(batch_ns)
     }
 
     /// The class of `handler`.
@@ -198,6 +208,7 @@ impl Handlers {
         self.published(index).start(spec.prior, self.stealing);
         let batch = spec.batch_events.map_or(0, NonZeroUsize::get);
         self.rules(index).batch.store(batch, Ordering::Relaxed);
+        self.rules(index).batch_ns.store(spec.batch_ns.map_or(0, NonZeroU64::get), Ordering::Relaxed);
         if let Some(class) = &spec.class {
             self.rules(index).class.store(self.class_named(class).0, Ordering::Relaxed);
         }

@@ -4,7 +4,11 @@
 //! on them. Leaves out running: `handler.rs`. Tested in `tests/model.rs`.
 
 use crate::{Color, CoreIndex, Distance, color::Seat, handle::Handle};
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    num::{NonZeroU64, NonZeroUsize},
+    sync::Arc,
+    time::Duration,
+};
 use vermeil_sched::{CoreSet, Gather, HandlerIndex, Leader, Placement, Prior};
 
 /// A handler before it is registered. A `&str` is one that has nothing but a name.
@@ -15,6 +19,7 @@ pub struct Spec {
     pub(crate) exclusion: Exclusion,
     pub(crate) place: Place,
     pub(crate) batch_events: Option<NonZeroUsize>,
+    pub(crate) batch_ns: Option<NonZeroU64>,
     pub(crate) gather: Option<Gather>,
     pub(crate) class: Option<String>,
 }
@@ -66,6 +71,7 @@ impl Spec {
             exclusion: Exclusion::default(),
             place: Place::default(),
             batch_events: None,
+            batch_ns: None,
             gather: None,
             class: None,
         }
@@ -104,9 +110,17 @@ impl Spec {
         self
     }
 
+    /// How long events of a color run in one go when the last one posted is this handler's: none begins later, one runs in any case. Goes
+    /// together with [`batch`](Self::batch), whichever ends first. Costs a reading of the clock for each event of a go. Default: as long as the
+    /// turn.
+    pub fn batch_time(mut self, time: Duration) -> Self {
+        self.batch_ns = NonZeroU64::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
+        self
+    }
+
     /// An empty color that an event of this handler is posted to waits for company: until it has `events`, or an event of
     /// another handler comes, but no longer than `time`. They run one after the other then, on caches that the first has warmed: as
-    /// many in one go as [`batch`](Self::batch) says. Default: nobody waits.
+    /// many in one go as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) say. Default: nobody waits.
     pub fn gather(mut self, events: usize, time: Duration) -> Self {
         let within_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.gather = (events > 1).then_some(Gather { events, within_ns });

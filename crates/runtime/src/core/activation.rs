@@ -60,14 +60,17 @@ impl Core {
     /// Runs at most `batch` events of a color, or as many of `left` as its handler says; gives how many.
     fn run_color(&self, mut token: Token, batch: usize, left: usize) -> usize {
         let mine = self.mine();
-        let batch = self.shared.handlers.batch(token.color().about.handler(), batch, left);
+        let handler = token.color().about.handler();
+        let batch = self.shared.handlers.batch(handler, batch, left);
         let batch = self.shared.batch(batch);
+        let time_ns = self.shared.handlers.batch_ns(handler);
+        let until_ns = time_ns.map(|time_ns| self.shared.clock.now_ns().saturating_add(time_ns));
         let color = Some(token.color().id());
         self.after.set(if self.ran_last.replace(color) == color { After::Own } else { After::Others });
         let (mut all, mut stays_since_ns) = (0, None);
         loop {
             self.yields.set(false);
-            let (ran, next) = self.activate(token, batch - all);
+            let (ran, next) = self.activate(token, batch - all, until_ns);
             self.after.set(After::Own);
             self.spent_ns.set(self.spent_ns.get() + self.took_ns.get());
             if self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS {
@@ -84,7 +87,11 @@ impl Core {
                 self.close_succession();
             }
             match next {
-                Activation::Again(again) if all < batch && self.goes_on(&again, &mut stays_since_ns) => {
+                Activation::Again(again)
+                    if all < batch
+                        && !self.is_over(until_ns)
+                        && self.goes_on(&again, &mut stays_since_ns) =>
+                {
                     token = again;
                 }
                 Activation::Again(again) => {
@@ -100,6 +107,12 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Whether a go that may last until then, if that is bounded, is over.
+    #[inline]
+    fn is_over(&self, until_ns: Option<u64>) -> bool {
+        until_ns.is_some_and(|until_ns| self.shared.clock.now_ns() >= until_ns)
     }
 
     /// Whether a color that has just run may go on without being queued: a plan does not want it elsewhere, and nothing else
@@ -140,8 +153,9 @@ impl Core {
         now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) < stay_ns
     }
 
-    /// Runs a color, tells the others for how long, learns what its events cost and notes what is to be observed.
-    fn activate(&self, token: Token, batch: usize) -> (Ran, Activation<About>) {
+    /// Runs a color, tells the others for how long, learns what its events cost and notes what is to be observed. No event but the
+    /// first begins after `until_ns`.
+    fn activate(&self, token: Token, batch: usize, until_ns: Option<u64>) -> (Ran, Activation<About>) {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().about.runs_on(self.index);
         let timing = self.timing(token.color(), came_from);
@@ -177,7 +191,8 @@ impl Core {
             } else {
                 self.count_run(handler, None);
             }
-            self.after(color, handler)
+            self.after(color, handler);
+            if self.is_over(until_ns) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if !timing.events && (!shared.stealing.is_on() || shared.divides) {
             self.measured_ns.set(shared.clock.now_ns());
@@ -240,11 +255,10 @@ impl Core {
 
     /// What follows every event.
     #[inline]
-    fn after(&self, color: &Head, handler: HandlerIndex) -> ControlFlow<()> {
+    fn after(&self, color: &Head, handler: HandlerIndex) {
         add(&self.mine().handlers[handler.0 as usize].runs, 1);
         if self.take_driver_use() {
             color.about.bind_to_driver();
         }
-        ControlFlow::Continue(())
     }
 }

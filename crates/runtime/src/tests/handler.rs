@@ -2,10 +2,13 @@
 
 use super::{PATIENCE, eventually, runtime, runtime_with};
 use crate::{Colored, Limits, Runtime, Spec};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-    mpsc,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
 };
 
 /// Ten threads post to eight colors; each color sees each producer's events in order, and state needs no lock.
@@ -97,28 +100,39 @@ fn a_panic_ends_its_event_and_nothing_else() {
     assert_eq!(snapshot.cores.iter().map(|core| core.panics).sum::<u64>(), 1);
 }
 
-/// What a handler said was cut to what others run.
+/// What a handler said was cut to what others run; and however short its time, an event runs in each go.
 #[test]
-fn a_batch_may_be_larger_than_usual() {
+fn a_batch_is_as_large_and_as_long_as_its_handler_says() {
     let allowed = vermeil_io::current_affinity();
-    let runtime = Runtime::builder().cpus([allowed[0]]).build().expect("a runtime starts");
-    let handle = runtime.handle();
-    let ran = Arc::new(AtomicUsize::new(0));
-    let many = handle.handler(Spec::new("many").batch(64), {
-        let ran = ran.clone();
-        move |()| {
-            ran.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let color = handle.color();
-    let posts = handle.handler("posts", move |()| (0..64).for_each(|_| many.post(&color, ()).expect("few")));
-    let counts = || {
-        let core = &handle.snapshot().cores[0];
-        (core.events, core.activations)
-    };
-    let before = counts();
-    posts.send(()).expect("below the bound");
-    eventually("all have run", || ran.load(Ordering::Relaxed) == 64 && counts().0 == before.0 + 65);
-    assert_eq!(counts().1 - before.1, 2);
-    runtime.shutdown(PATIENCE);
+    let batched = [
+        (Spec::new("many").batch(64), 1),
+        (Spec::new("none").batch(0), 64),
+        (Spec::new("for long").batch(64).batch_time(Duration::MAX), 1),
+        (Spec::new("shortly").batch(64).batch_time(Duration::from_nanos(1)), 64),
+        (Spec::new("for no time").batch(64).batch_time(Duration::ZERO), 64),
+        (Spec::new("either").batch(16).batch_time(Duration::MAX), 4),
+    ];
+    for (spec, goes) in batched {
+        let runtime = Runtime::builder().cpus([allowed[0]]).build().expect("a runtime starts");
+        let handle = runtime.handle();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let many = handle.handler(spec, {
+            let ran = ran.clone();
+            move |()| {
+                ran.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let color = handle.color();
+        let posts =
+            handle.handler("posts", move |()| (0..64).for_each(|_| many.post(&color, ()).expect("few")));
+        let counts = || {
+            let core = &handle.snapshot().cores[0];
+            (core.events, core.activations)
+        };
+        let before = counts();
+        posts.send(()).expect("below the bound");
+        eventually("all have run", || ran.load(Ordering::Relaxed) == 64 && counts().0 == before.0 + 65);
+        assert_eq!(counts().1 - before.1, 1 + goes);
+        runtime.shutdown(PATIENCE);
+    }
 }
