@@ -32,7 +32,7 @@ pub struct Limits {
     /// Handler events posted to colors of one core and not yet run. Beyond it `post` gives the event back. Default
     /// 1,048,576: some 100 MB of small events. Wake-ups of tasks are not counted: a task stands in one queue at most.
     pub events_per_core: usize,
-    /// Handlers of a runtime, at most 65,535; one more panics. Default 256; each costs a cache line's part per core, and those
+    /// Handlers of a runtime, registered kinds of tasks included, at most 65,535; one more panics. Default 256; each costs a cache line's part per core, and those
     /// that run 6 KiB.
     pub handlers: usize,
     /// Threads of the blocking pool, at least 1. They end by themselves after the runtime has stopped. Default 8, a guess: enough to keep a disk busy.

@@ -98,7 +98,7 @@ impl Handlers {
             published,
             stealing,
         };
-        handlers.add(&Spec::new("task"));
+        handlers.add(&Spec::new("task"), ClassIndex::default());
         handlers
     }
 
@@ -158,8 +158,9 @@ impl Handlers {
         self.any_gathers.load(Ordering::Relaxed)
     }
 
-    fn class_named(&self, name: &str) -> ClassIndex {
-        let at = self.classes.iter().position(|class| class.name() == name);
+    fn class_of(&self, spec: &Spec) -> ClassIndex {
+        let Some(name) = &spec.class else { return ClassIndex::default() };
+        let at = self.classes.iter().position(|class| class.name() == *name);
         let at = at.unwrap_or_else(|| panic!("no class is called {name:?}: Builder::classes makes them"));
         ClassIndex(at as u8 + 1)
     }
@@ -190,10 +191,12 @@ impl Handlers {
         (core < UNFOLLOWED).then_some(CoreIndex(core))
     }
 
-    fn register(&self, spec: &Spec) -> HandlerIndex {
+    pub(crate) fn register(&self, spec: &Spec) -> HandlerIndex {
+        // Before anything is changed.
+        let class = self.class_of(spec);
         let (before, bound) = (self.registered.fetch_add(1, Ordering::Relaxed), self.bound);
         assert!(before < bound, "a runtime has at most {bound} handlers (Limits::handlers)");
-        self.add(spec)
+        self.add(spec, class)
     }
 
     /// Kinds of tasks that have a handler each: as many as there are numbers left.
@@ -201,7 +204,7 @@ impl Handlers {
         self.published.len() - 1 - self.bound
     }
 
-    pub(crate) fn add(&self, spec: &Spec) -> HandlerIndex {
+    pub(crate) fn add(&self, spec: &Spec, class: ClassIndex) -> HandlerIndex {
         let mut names = self.names.lock().expect("nothing panics under this lock");
         let index = HandlerIndex(names.len() as u32);
         self.priors.lock().expect("nothing panics under this lock").push(spec.prior);
@@ -209,9 +212,7 @@ impl Handlers {
         let batch = spec.batch_events.map_or(0, NonZeroUsize::get);
         self.rules(index).batch.store(batch, Ordering::Relaxed);
         self.rules(index).batch_ns.store(spec.batch_ns.map_or(0, NonZeroU64::get), Ordering::Relaxed);
-        if let Some(class) = &spec.class {
-            self.rules(index).class.store(self.class_named(class).0, Ordering::Relaxed);
-        }
+        self.rules(index).class.store(class.0, Ordering::Relaxed);
         if let Some(gather) = spec.gather {
             self.rules(index).gather.get_or_init(|| gather);
             self.any_gathers.store(true, Ordering::Relaxed);

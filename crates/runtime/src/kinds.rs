@@ -2,21 +2,26 @@
 //!
 //! What a poll is expected to take decides whether its color is worth a steal, and one mean over an acceptor, a connection
 //! and a compression is true of none of them. The type of a future tells them apart for nothing. The first so many types have
-//! a handler each; the others share the first handler. Tested below and in `tests/task.rs`.
+//! a handler each; the others share the first handler. A program that has more to say of its tasks registers a kind itself
+//! ([`TaskKind`]). Tested below, in `tests/task.rs` and `tests/kind.rs`.
 
 use crate::{
+    Color, Handle, Task,
+    color::Seat,
     core::{Core, current_of},
     handler::Handlers,
     shared::Shared,
-    spec::Spec,
+    spec::{Lanes, Spec},
 };
 use rustc_hash::FxHashMap;
 use std::{
     any::{TypeId, type_name},
     cell::RefCell,
+    fmt,
+    future::Future,
     sync::Mutex,
 };
-use vermeil_sched::HandlerIndex;
+use vermeil_sched::{ClassIndex, HandlerIndex};
 
 /// The handler that polls of further types of futures count as.
 pub(crate) const TASKS: HandlerIndex = HandlerIndex(0);
@@ -37,7 +42,7 @@ impl Kinds {
         if kinds.len() == handlers.kinds_max() {
             return TASKS;
         }
-        let index = handlers.add(&Spec::new(task_name(type_name::<F>())));
+        let index = handlers.add(&Spec::new(task_name(type_name::<F>())), ClassIndex::default());
         kinds.insert(TypeId::of::<F>(), index);
         index
     }
@@ -52,6 +57,79 @@ impl Shared {
         let ask = || self.handlers.kinds.of::<F>(&self.handlers);
         let known = |core: &Core| *core.kinds.borrow_mut().entry(TypeId::of::<F>()).or_insert_with(ask);
         current_of(self, known).unwrap_or_else(ask)
+    }
+}
+
+/// Tasks of one kind, of which more is said than of others: in which class their colors stand, what a poll costs, beside what it never
+/// runs. Cheap to copy.
+#[derive(Clone, Copy)]
+pub struct TaskKind {
+    // As a handler, it lives as long as the process.
+    kind: &'static Kind,
+}
+
+struct Kind {
+    index: HandlerIndex,
+    handle: Handle,
+    lanes: Lanes,
+    /// Where those live that have a color for themselves.
+    seat: Seat,
+}
+
+impl Handle {
+    /// Registers a kind of tasks, by its name or with all that is to be said about it: each poll counts as a run of it, as of a handler.
+    /// It stays for the life of the process.
+    ///
+    /// # Panics
+    /// As [`handler`](Self::handler); and when the spec has tasks [gather](Spec::gather): who waits for a task waits for each of its polls.
+    pub fn kind(&self, spec: impl Into<Spec>) -> TaskKind {
+        let spec = spec.into();
+        assert!(spec.gather.is_none(), "tasks do not gather: a poll is not put off");
+        let (lanes, seat) = (self.lanes(&spec), self.seat(&spec.place));
+        let index = self.shared.handlers.register(&spec);
+        TaskKind { kind: Box::leak(Box::new(Kind { index, handle: self.clone(), lanes, seat })) }
+    }
+}
+
+impl TaskKind {
+    /// Spawns `future` on a new color of its own, which lives where the kind's [place](Spec::place) says; or on the kind's, if it has
+    /// colors of its own (see [`crate::Exclusion`]).
+    pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let Kind { index, handle, lanes, seat } = self.kind;
+        match lanes {
+            Lanes::Given | Lanes::Fresh(_) => handle.spawn_alone(seat, *index, future),
+            own => handle.spawn_on_as(&own.color(handle, None), *index, future),
+        }
+    }
+
+    /// Spawns `future` on `color`, as [`Handle::spawn_on`] does. A kind with colors of its own uses those instead.
+    ///
+    /// # Panics
+    /// When the color belongs to another runtime.
+    pub fn spawn_on<F>(&self, color: &Color, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match self.kind.lanes {
+            Lanes::Given => self.kind.handle.spawn_on_as(color, self.kind.index, future),
+            _ => self.spawn(future),
+        }
+    }
+
+    /// Names the kind in its runtime, as [`crate::Handler::index`] does, for [`crate::Place::Follow`].
+    pub fn index(&self) -> HandlerIndex {
+        self.kind.index
+    }
+}
+
+impl fmt::Debug for TaskKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskKind").field("index", &self.kind.index).finish_non_exhaustive()
     }
 }
 

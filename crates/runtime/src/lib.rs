@@ -94,6 +94,7 @@ pub use handle::Handle;
 pub use handler::{Handler, HandlerSnapshot};
 pub use hop::hop;
 pub use keyed::Keyed;
+pub use kinds::TaskKind;
 pub use net::{TcpListener, TcpStream, busy_poll};
 pub use snapshot::{CoreSnapshot, Placements, Snapshot};
 pub use source::Source;

@@ -1,4 +1,5 @@
-//! What the author of a handler says about it: its name, what it may not run beside, where it may run, what it costs.
+//! What the author of a handler, or of tasks of a kind, says about it: its name, what it may not run beside, where it may run, what it
+//! costs.
 //!
 //! Annotations of cost and penalty are priors: what is measured replaces them, except under Mely's policy, which is built
 //! on them. Leaves out running: `handler.rs`. Tested in `tests/model.rs`.
@@ -11,7 +12,7 @@ use std::{
 };
 use vermeil_sched::{CoreSet, Gather, HandlerIndex, Leader, Placement, Prior};
 
-/// A handler before it is registered. A `&str` is one that has nothing but a name.
+/// A handler, or a kind of tasks, before it is registered. A `&str` is one that has nothing but a name.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub(crate) name: String,
@@ -97,7 +98,7 @@ impl Spec {
     }
 
     /// Where it may run, if it has colors of its own: with [`Exclusion::Color`] the events' colors say, with [`Exclusion::Group`]
-    /// the group's.
+    /// the group's. A task that is spawned without a color has one of its own.
     pub fn place(mut self, place: Place) -> Self {
         self.place = place;
         self
@@ -128,8 +129,8 @@ impl Spec {
     }
 
     /// The class ([`crate::Builder::classes`]) in whose share of time it runs. A color stands in the class of the handler
-    /// whose event was posted on it last when it is queued, so colors should have handlers of one class. Default: the
-    /// default class.
+    /// whose event was posted on it last when it is queued, so colors should have handlers of one class; of a task that counts each
+    /// wake-up, as an event of its [kind](Handle::kind). Default: the default class.
     pub fn class(mut self, name: impl Into<String>) -> Self {
         self.class = Some(name.into());
         self

@@ -22,6 +22,7 @@ use std::{
     thread::{self, Thread},
 };
 use vermeil_queue::{Join, Repeat, Repeating};
+use vermeil_sched::HandlerIndex;
 
 /// A spawned future. Await it, [`wait`](Task::wait) for it from outside the runtime, or drop it: the future goes on.
 pub struct Task<T> {
@@ -30,13 +31,14 @@ pub struct Task<T> {
 }
 
 impl Handle {
-    /// Spawns `future` on a new color of its own, placed by the policy: beside everything else.
+    /// Spawns `future` on a new color of its own, placed by the policy: beside everything else. More is said of it through
+    /// [`kind`](Self::kind).
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_alone(Seat::default(), future)
+        self.spawn_alone(&Seat::default(), self.shared.kind_of::<F>(), future)
     }
 
     /// Spawns `future` on `color`: its polls never overlap with anything else on that color. On a
@@ -49,26 +51,35 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_on_as(color, self.shared.kind_of::<F>(), future)
+    }
+
+    /// Spawns a future whose polls count as `handler` on `color`.
+    pub(crate) fn spawn_on_as<F>(&self, color: &Color, handler: HandlerIndex, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
         if let Some(seat) = color.seat_if_free() {
-            return self.spawn_alone(seat.clone(), future);
+            return self.spawn_alone(seat, handler, future);
         }
-        let body = Body::new(color.clone(), self.shared.kind_of::<F>());
+        let body = Body::new(color.clone(), handler);
         let task = Repeating::on_color(body, color.id(), future);
         self.shared.task_begins();
         Body::wake(&*task);
         Task::of(task.join())
     }
 
-    fn spawn_alone<F>(&self, seat: Seat, future: F) -> Task<F::Output>
+    /// Spawns a future whose polls count as `handler` on a color of its own.
+    pub(crate) fn spawn_alone<F>(&self, seat: &Seat, handler: HandlerIndex, future: F) -> Task<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let handler = self.shared.kind_of::<F>();
-        let core = self.shared.place(&seat);
+        let core = self.shared.place(seat);
         let label = self.shared.label(handler, self.shared.worth_ns(handler));
-        let (body, about) = (Body::new(self.shared.clone(), handler), About::of_task(seat, handler));
+        let (body, about) = (Body::new(self.shared.clone(), handler), About::of_task(seat.clone(), handler));
         let (task, token) = Repeating::with_color(core.0, about, label, body, future);
         self.shared.task_begins();
         self.shared.called(token, poster(label));

@@ -4,6 +4,7 @@ mod board;
 mod control;
 mod free;
 mod handler;
+mod kind;
 mod meeting;
 mod model;
 mod net;
