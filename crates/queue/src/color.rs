@@ -293,6 +293,15 @@ impl<D> ColorQueue<D> {
             list.pop().expect("an event that is counted is linked")
         })
     }
+
+    /// Takes the oldest event back.
+    ///
+    /// # Safety
+    /// The caller holds the token, and `event` is what [`next`](Self::next) gave last.
+    pub(crate) unsafe fn put_back(&self, event: Event) {
+        // SAFETY: as in `push_own`.
+        self.held.with_mut(|held| unsafe { (*held).taken.prepend(event.into_raw()) });
+    }
 }
 
 impl List {
@@ -327,6 +336,16 @@ impl List {
             }
         }
         self.last = event.as_ptr();
+    }
+
+    /// Puts an event that is ours at the beginning.
+    fn prepend(&mut self, event: NonNull<Header>) {
+        if self.first.is_null() {
+            self.last = event.as_ptr();
+        }
+        // SAFETY: the event is ours.
+        unsafe { (*event.as_ptr()).next = self.first };
+        self.first = event.as_ptr();
     }
 
     fn pop(&mut self) -> Option<Event> {

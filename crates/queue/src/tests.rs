@@ -292,7 +292,10 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     let (mut begun, mut seen) = (Vec::new(), Vec::new());
     let (ran, next) = token.unwrap().run_watched(
         4,
-        |_, label| begun.push(label.handler()),
+        |_, label| {
+            begun.push(label.handler());
+            ControlFlow::Continue(())
+        },
         |_, label| {
             seen.push(label.handler());
             if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -302,6 +305,62 @@ fn a_batch_ends_when_it_is_told_to_and_labels_are_subtracted_as_they_were_added(
     assert_eq!(seen, [0, 1, 2]);
     let Activation::Again(token) = next else { panic!("an event remains") };
     assert_eq!((token.discard(), color.worth_ns()), (1, 0));
+}
+
+#[test]
+fn what_may_not_run_yet_stays_the_first_of_its_color() {
+    let color = color();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let add = |number: u16| {
+        let ran = ran.clone();
+        color.push(event(move || ran.lock().unwrap().push(number)).labelled(Label::new(number, 0, 128)))
+    };
+    let token = add(0).expect("the first event makes the token");
+    assert!(add(1).is_none() && add(2).is_none());
+    let until = |token: Token, first: u16| {
+        let may = |_: &Head, label: Label| match label.handler() < first {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        };
+        let (did, Activation::Again(token)) = token.run_watched(9, may, |_, _| ControlFlow::Continue(()))
+        else {
+            panic!("events remain")
+        };
+        (did.events, token)
+    };
+    let (did, token) = until(token, 0);
+    assert_eq!((did, color.len(), color.worth_ns()), (0, 3, 384));
+    let (did, token) = until(token, 1);
+    assert_eq!((did, color.len()), (1, 2));
+    assert!(add(3).is_none(), "the color has its token");
+    let (did, token) = until(token, 3);
+    assert_eq!((did, color.worth_ns()), (2, 128));
+    assert!(matches!(run(token, 9).1, Activation::Empty));
+    assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3]);
+    let token = add(4).expect("it was empty");
+    assert_eq!(until(token, 0).1.discard(), 1);
+    assert!(color.is_empty());
+}
+
+#[test]
+fn an_event_with_a_color_of_its_own_waits_until_it_may_run() {
+    let witness = Arc::new(());
+    let body = Again { witness: witness.clone(), ..Again::default() };
+    let (event, token) = Repeating::with_color(0, (), Label::default(), body, Vec::new());
+    let not_yet = |token: Token| {
+        let never = |_: &Head, _| ControlFlow::Break(());
+        token.run_watched(1, never, |_, _| panic!("nothing has run"))
+    };
+    let (did, Activation::Again(token)) = not_yet(token) else { panic!("it waits") };
+    assert_eq!((did.events, token.color().len()), (0, 1));
+    assert!(matches!(event.call(|| unreachable!("it waits")), Called::Waits));
+    let (did, next) = run(token, 1);
+    assert!(did.events == 1 && matches!(next, Activation::Empty));
+    let Called::First(token) = event.call(Label::default) else { panic!("it was empty") };
+    let (_, Activation::Again(token)) = not_yet(token) else { panic!("it waits") };
+    assert_eq!((token.discard(), *event.body.drops.lock().unwrap()), (1, 1));
+    drop(event);
+    assert_eq!(Arc::strong_count(&witness), 1, "no count is left over");
 }
 
 #[test]

@@ -202,16 +202,17 @@ impl<D> Token<D> {
         batch: usize,
         after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Activation<D>) {
-        self.run_watched(batch, |_, _| (), after)
+        self.run_watched(batch, |_, _| ControlFlow::Continue(()), after)
     }
 
-    /// As [`run`](Self::run); `before` is shown the same of each event that is about to run.
+    /// As [`run`](Self::run); `before` is shown the same of each event that is about to run. If it breaks, that event does not
+    /// run now: it stays the first of its color, whose token comes back.
     // What watches is a few instructions for each event, if it is inlined.
     #[inline(always)]
     pub fn run_watched(
         self,
         batch: usize,
-        before: impl FnMut(&Head<D>, Label),
+        before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
         after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Activation<D>) {
         let (ran, done, held) = match self.0.kind {
@@ -226,7 +227,7 @@ impl<D> Token<D> {
     fn run_queue(
         &self,
         batch: usize,
-        mut before: impl FnMut(&Head<D>, Label),
+        mut before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
         mut after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Counted, bool) {
         let counted = self.counted();
@@ -238,9 +239,13 @@ impl<D> Token<D> {
             // SAFETY: this is the token of a queue, and so many were counted.
             let event = unsafe { (*self.0.queue()).next() };
             let label = event.label();
+            if before(&self.0, label).is_break() {
+                // SAFETY: as above; `next` gave it, and nothing has run since.
+                unsafe { (*self.0.queue()).put_back(event) };
+                break;
+            }
             ran.events += 1;
             done = done + Counted::event(label);
-            before(&self.0, label);
             ran.panics += usize::from(panics(|| event.run()));
             held = colored::take_hold();
             if after(&self.0, label).is_break() || held {
@@ -254,14 +259,17 @@ impl<D> Token<D> {
     fn run_own(
         &self,
         own: &Own<D>,
-        mut before: impl FnMut(&Head<D>, Label),
+        mut before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
         mut after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Counted, bool) {
-        let done = self.0.begin();
-        let _on_color = colored::enter(self.0.id);
         // SAFETY: `own` is of this head's kind, and we have a count.
         let label = unsafe { (own.label)(self.0.0) };
-        before(&self.0, label);
+        let _on_color = colored::enter(self.0.id);
+        if before(&self.0, label).is_break() {
+            // It waits as before, and what posts it meanwhile finds that.
+            return (Ran::default(), Counted(0), false);
+        }
+        let done = self.0.begin();
         // SAFETY: as above; this is the token.
         let panicked = panics(|| unsafe { (own.run)(self.0.0) });
         let held = colored::take_hold();

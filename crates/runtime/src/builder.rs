@@ -324,6 +324,7 @@ impl Runtime {
             }
             core.tasks.clear();
         }
+        shared.handlers.discard_waiting();
         Stopped { tasks_cancelled, events_dropped }
     }
 }

@@ -30,7 +30,7 @@ use std::{
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
 use vermeil_queue::{ColorId, Here};
-use vermeil_sched::{After, CoreIndex, Seen, Step, Succession, TURN_NS, Turn};
+use vermeil_sched::{After, CoreIndex, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
 /// another runtime has a core of the same index.
@@ -55,6 +55,8 @@ pub(crate) struct Core {
     uses_driver: Cell<bool>,
     /// What the event that holds its color holds it for.
     pub(crate) meeting: RefCell<Option<Arc<Meeting>>>,
+    /// The handler whose event is the first of the color that has just run, and has no slot.
+    needs_slot: Cell<Option<HandlerIndex>>,
     /// Where the task that runs wants to go on.
     pub(crate) hop: RefCell<Option<Color>>,
     /// Searches since one found something.
@@ -147,6 +149,7 @@ impl Core {
             spent_ns: Cell::new(0),
             uses_driver: Cell::new(false),
             meeting: RefCell::default(),
+            needs_slot: Cell::new(None),
             hop: RefCell::default(),
             looked_in_vain: Cell::new(0),
             haul: RefCell::default(),

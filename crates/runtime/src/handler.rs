@@ -8,6 +8,7 @@ use crate::{
     handle::Handle,
     kinds::{KINDS_MAX, Kinds},
     shared::{NOBODY, Shared, add},
+    slots::Slots,
     spec::{Exclusion, Lanes, Place, Spec},
     times::ObservedTimes,
 };
@@ -19,7 +20,7 @@ use std::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
-use vermeil_queue::{Event, Run};
+use vermeil_queue::{ColorId, Event, Run};
 use vermeil_sched::{Class, ClassIndex, CoreIndex, Gather, HandlerIndex, Prior, Stealing};
 
 /// A handler's counters on one core, written by that core; or those of all threads that are no cores.
@@ -54,11 +55,24 @@ struct Rules {
     batch: AtomicUsize,
     /// The longest that they run in one go; zero for the turn's.
     batch_ns: AtomicU64,
-    /// The core on which it ran last, if others follow it: `UNFOLLOWED` if none do, `NOBODY` if it has not run.
+    /// The core on which it ran last, if that is to be noted: `UNWATCHED` if there is nothing to do when it begins, `NOBODY` if it has
+    /// not run.
     lead: AtomicU32,
     class: AtomicU8,
     /// How its colors gather events, if they do.
     gather: OnceLock<Gather>,
+    /// What its events need to run, if only so many do at once. It is watched then.
+    slots: OnceLock<Slots>,
+}
+
+/// How an event begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    Freely,
+    /// It has a slot, which is to be given back.
+    InSlot,
+    /// It does not: it has to wait for a slot.
+    NotYet,
 }
 
 impl Rules {
@@ -66,9 +80,10 @@ impl Rules {
         Self {
             batch: AtomicUsize::new(0),
             batch_ns: AtomicU64::new(0),
-            lead: AtomicU32::new(UNFOLLOWED),
+            lead: AtomicU32::new(UNWATCHED),
             class: AtomicU8::new(0),
             gather: OnceLock::new(),
+            slots: OnceLock::new(),
         }
     }
 }
@@ -79,8 +94,8 @@ pub(crate) fn slots(bound: usize) -> usize {
     (bound + 1 + KINDS_MAX).min(1 << 16)
 }
 
-/// A handler that nobody follows: where it runs is not noted.
-const UNFOLLOWED: u32 = NOBODY - 1;
+/// A handler that nobody follows, and that has no slots: its events begin, and that is all.
+const UNWATCHED: u32 = NOBODY - 1;
 
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
@@ -171,27 +186,55 @@ impl Handlers {
     /// When there is no such handler.
     pub(crate) fn lead(&self, handler: HandlerIndex) {
         assert!((handler.0 as usize) < self.names().len(), "only a handler of this runtime can be followed");
-        let lead = &self.rules(handler).lead;
-        let _ = lead.compare_exchange(UNFOLLOWED, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+        self.watch(handler);
     }
 
-    /// An event of `handler` begins on `core`.
+    /// An event of `handler` on `color` begins on `core`, if it may.
     #[inline]
-    pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex) {
-        let lead = &self.rules(handler).lead;
-        let before = lead.load(Ordering::Relaxed);
-        if before != UNFOLLOWED && before != core.0 {
-            lead.store(core.0, Ordering::Relaxed);
+    pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex, color: ColorId) -> Begins {
+        let rules = self.rules(handler);
+        let before = rules.lead.load(Ordering::Relaxed);
+        if before == UNWATCHED {
+            return Begins::Freely;
         }
+        let slots = rules.slots.get();
+        if slots.is_some_and(|slots| !slots.take(color)) {
+            return Begins::NotYet;
+        }
+        if before != core.0 {
+            rules.lead.store(core.0, Ordering::Relaxed);
+        }
+        if slots.is_some() { Begins::InSlot } else { Begins::Freely }
+    }
+
+    /// Only so many events of `handler` run at once from now on. Said once, before there are any.
+    fn bound_runs(&self, handler: HandlerIndex, most: usize) {
+        self.rules(handler).slots.get_or_init(|| Slots::new(most));
+        self.watch(handler);
+    }
+
+    /// The slots of a handler that has some.
+    pub(crate) fn slots(&self, handler: HandlerIndex) -> Option<&Slots> {
+        self.rules(handler).slots.get()
+    }
+
+    pub(crate) fn all_slots(&self) -> impl Iterator<Item = &Slots> {
+        self.rules.iter().filter_map(|rules| rules.slots.get())
+    }
+
+    /// There is something to do when an event of `handler` begins.
+    fn watch(&self, handler: HandlerIndex) {
+        let lead = &self.rules(handler).lead;
+        let _ = lead.compare_exchange(UNWATCHED, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Where a handler that is followed ran last.
     pub(crate) fn ran_on(&self, handler: HandlerIndex) -> Option<CoreIndex> {
         let core = self.rules(handler).lead.load(Ordering::Relaxed);
-        (core < UNFOLLOWED).then_some(CoreIndex(core))
+        (core < UNWATCHED).then_some(CoreIndex(core))
     }
 
-    pub(crate) fn register(&self, spec: &Spec) -> HandlerIndex {
+    fn register(&self, spec: &Spec) -> HandlerIndex {
         // Before anything is changed.
         let class = self.class_of(spec);
         let (before, bound) = (self.registered.fetch_add(1, Ordering::Relaxed), self.bound);
@@ -264,6 +307,17 @@ pub struct HandlerSnapshot {
 }
 
 impl Handle {
+    /// Registers what has this spec; gives the colors it has for itself.
+    pub(crate) fn register(&self, spec: &Spec) -> (HandlerIndex, Lanes) {
+        let handlers = &self.shared.handlers;
+        let lanes = self.lanes(spec);
+        let index = handlers.register(spec);
+        if let (Lanes::Given, Some(most)) = (&lanes, self.most_runs(spec)) {
+            handlers.bound_runs(index, most);
+        }
+        (index, lanes)
+    }
+
     /// Registers a handler, by its name or with all that is to be said about it. It must not block; it stays for the life
     /// of the process.
     ///
@@ -276,8 +330,7 @@ impl Handle {
         run: impl Fn(E) + Send + Sync + 'static,
     ) -> Handler<E> {
         let spec = spec.into();
-        let lanes = self.lanes(&spec);
-        let index = self.shared.handlers.register(&spec);
+        let (index, lanes) = self.register(&spec);
         if let (Some(control), Lanes::One(color), Exclusion::Handler, Place::Any) =
             (&self.shared.control, &lanes, &spec.exclusion, &spec.place)
         {

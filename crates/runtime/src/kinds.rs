@@ -85,8 +85,8 @@ impl Handle {
     pub fn kind(&self, spec: impl Into<Spec>) -> TaskKind {
         let spec = spec.into();
         assert!(spec.gather.is_none(), "tasks do not gather: a poll is not put off");
-        let (lanes, seat) = (self.lanes(&spec), self.seat(&spec.place));
-        let index = self.shared.handlers.register(&spec);
+        let seat = self.seat(&spec.place);
+        let (index, lanes) = self.register(&spec);
         TaskKind { kind: Box::leak(Box::new(Kind { index, handle: self.clone(), lanes, seat })) }
     }
 }

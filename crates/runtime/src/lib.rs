@@ -68,6 +68,7 @@ mod rare;
 mod registry;
 mod share;
 mod shared;
+mod slots;
 mod snapshot;
 mod source;
 mod span;

@@ -18,6 +18,7 @@ pub struct Spec {
     pub(crate) name: String,
     pub(crate) prior: Prior,
     pub(crate) exclusion: Exclusion,
+    pub(crate) most_runs: Option<NonZeroUsize>,
     pub(crate) place: Place,
     pub(crate) batch_events: Option<NonZeroUsize>,
     pub(crate) batch_ns: Option<NonZeroU64>,
@@ -37,8 +38,6 @@ pub enum Exclusion {
     Group(Color),
     /// Nothing: every event has a color of its own.
     None,
-    /// More than so many of each other.
-    AtMost(NonZeroUsize),
 }
 
 /// Where a color or a handler may run.
@@ -70,6 +69,7 @@ impl Spec {
             name: name.into(),
             prior: Prior::default(),
             exclusion: Exclusion::default(),
+            most_runs: None,
             place: Place::default(),
             batch_events: None,
             batch_ns: None,
@@ -94,6 +94,16 @@ impl Spec {
     /// What its events never run beside.
     pub fn exclusion(mut self, exclusion: Exclusion) -> Self {
         self.exclusion = exclusion;
+        self
+    }
+
+    /// Most of its events that run at once, at least 1, whatever colors they are on: for what bears only so many. With
+    /// [`Exclusion::Color`] a color whose next event comes when so many run waits, the longest wait ending first: its core goes on with
+    /// others, its events keep their order. With [`Exclusion::None`] the handler has so many colors, of which each event takes the
+    /// shortest. Each other exclusion has one run at a time. Of a task each poll counts, and not its waits. As many as there are
+    /// cores, or more, is no bound. Default: no bound.
+    pub fn at_most(mut self, runs: usize) -> Self {
+        self.most_runs = NonZeroUsize::new(runs.max(1));
         self
     }
 
@@ -202,11 +212,16 @@ impl Handle {
                 assert!(!color.is_free(), "a free color excludes nothing: `Exclusion::None` says that");
                 Lanes::One(color.clone())
             }
-            Exclusion::None => Lanes::Fresh(self.seat(&spec.place)),
-            Exclusion::AtMost(most) => {
-                Lanes::Some((0..most.get()).map(|_| self.color_at(&spec.place)).collect())
-            }
+            Exclusion::None => match self.most_runs(spec) {
+                None => Lanes::Fresh(self.seat(&spec.place)),
+                Some(most) => Lanes::Some((0..most).map(|_| self.color_at(&spec.place)).collect()),
+            },
         }
+    }
+
+    /// Most runs at once of what has this spec, if there are cores for more.
+    pub(crate) fn most_runs(&self, spec: &Spec) -> Option<usize> {
+        spec.most_runs.map(NonZeroUsize::get).filter(|most| *most < self.shared.cores.len())
     }
 }
 

@@ -1,12 +1,12 @@
 //! The count-token protocol: exclusion, one token, nothing lost, order per producer; state reachable on its color only.
 
 use super::{Journal, Note, Within, color, run};
-use crate::{Activation, ColorQueue, Colored, Event, Run, Token};
+use crate::{Activation, ColorQueue, Colored, Event, Head, Label, Run, Token};
 use loom::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 struct World {
     color: Arc<ColorQueue>,
@@ -68,6 +68,33 @@ fn two_producers_run_what_they_are_given() {
         world.produce(0, 2, 2);
         thread.join().unwrap();
         world.assert_complete(&[2, 2]);
+    });
+}
+
+/// Every other look at the first event puts it off.
+#[test]
+fn an_event_that_is_put_off_keeps_its_place() {
+    fn run_by_halves(mut token: Token) {
+        for number in 0.. {
+            let before = |_: &Head, _: Label| match number % 2 {
+                0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            match token.run_watched(2, before, |_, _| ControlFlow::Continue(())).1 {
+                Activation::Again(again) => token = again,
+                _ => return,
+            }
+        }
+    }
+    loom::model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let thread = thread::spawn(move || {
+            (0..2).filter_map(|number| other.push(1, number)).for_each(run_by_halves);
+        });
+        world.push(0, 0).into_iter().for_each(run_by_halves);
+        thread.join().unwrap();
+        world.assert_complete(&[1, 2]);
     });
 }
 

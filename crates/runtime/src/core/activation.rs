@@ -6,6 +6,7 @@ use super::Core;
 use crate::{
     color::{About, Head, Token},
     costs::coldness,
+    handler::Begins,
     shared::add,
 };
 use std::{cell::Cell, ops::ControlFlow};
@@ -85,6 +86,12 @@ impl Core {
             if !matches!(next, Activation::Empty) {
                 // It has more itself: it goes on or not as if the other had been queued at once.
                 self.close_succession();
+            }
+            if let Some(handler) = self.needs_slot.take()
+                && let Activation::Again(token) = next
+            {
+                self.shared.wait_for_slot(handler, token);
+                return all;
             }
             match next {
                 Activation::Again(again)
@@ -174,18 +181,30 @@ impl Core {
             mine.hints.begin(began_ns, timing.expected_ns);
         }
         let mut came_from = came_from;
-        let span = Cell::new(None);
+        let (span, in_slot) = (Cell::new(None), Cell::new(false));
         let before = |color: &Head, label: Label| {
+            let handler = HandlerIndex(label.handler().into());
+            match shared.handlers.begins_on(handler, self.index, color.id()) {
+                Begins::Freely => {}
+                Begins::InSlot => in_slot.set(true),
+                Begins::NotYet => {
+                    self.needs_slot.set(Some(handler));
+                    return ControlFlow::Break(());
+                }
+            }
             span.set(shared.span(self.index, color.id(), label));
-            shared.handlers.begins_on(HandlerIndex(label.handler().into()), self.index);
             if label.posted() != 0 {
                 let start_ns = if timing.events { self.measured_ns.get() } else { shared.clock.now_ns() };
                 self.note_wait(label, start_ns);
             }
+            ControlFlow::Continue(())
         };
         let ran = token.run_watched(batch, before, |color, label| {
             span.set(None);
             let handler = HandlerIndex(label.handler().into());
+            if in_slot.take() {
+                shared.leave_slot(handler);
+            }
             if timing.events {
                 self.timed(color, label, came_from.take());
             } else {

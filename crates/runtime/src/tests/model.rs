@@ -6,7 +6,7 @@ use crate::{
     core_index, current_color, hop, sleep, yield_now,
 };
 use std::{
-    num::{NonZeroU32, NonZeroUsize},
+    num::NonZeroU32,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -49,18 +49,18 @@ fn handlers_exclude_what_they_say() {
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();
     let group = handle.color();
-    let most = NonZeroUsize::new(2).expect("two");
+    let excluding = |exclusion| Spec::new("visitor").exclusion(exclusion);
     let excluding = [
-        (Exclusion::Handler, 1),
-        (Exclusion::Group(group.clone()), 1),
-        (Exclusion::AtMost(most), 2),
-        (Exclusion::None, 4),
-        (Exclusion::Color, 4),
+        (excluding(Exclusion::Handler), 1),
+        (excluding(Exclusion::Handler).at_most(3), 1),
+        (excluding(Exclusion::Group(group.clone())), 1),
+        (excluding(Exclusion::None).at_most(2), 2),
+        (excluding(Exclusion::None), 4),
+        (excluding(Exclusion::Color).at_most(2), 2),
+        (excluding(Exclusion::Color), 4),
     ];
-    let crowds: Vec<_> = excluding
-        .into_iter()
-        .map(|(exclusion, most)| (crowd(&handle, Spec::new("visitor").exclusion(exclusion), 400), most))
-        .collect();
+    let crowds: Vec<_> =
+        excluding.into_iter().map(|(spec, most)| (crowd(&handle, spec, 400), most)).collect();
     runtime.shutdown(PATIENCE);
     for (inside, most) in crowds {
         assert_eq!(inside.all.load(Ordering::SeqCst), 400);

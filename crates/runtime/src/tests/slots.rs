@@ -1,0 +1,235 @@
+//! Handlers of which only so many events run at once, on whatever colors: how many, in which order, and what waits meanwhile.
+
+use super::{PATIENCE, eventually, four_cores, runtime};
+use crate::{Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Spec, current_color, yield_now};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    time::Duration,
+};
+
+/// How many are inside at once, at most.
+#[derive(Default)]
+struct Inside {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Inside {
+    fn visit(&self) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        std::thread::yield_now();
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Two bounded handlers and an unbounded one share colors, which all post: every event runs, in the order of its color.
+#[test]
+fn no_more_run_at_once_than_said_and_colors_keep_their_order() {
+    const COLORS: usize = 12;
+    const EVENTS: usize = 150;
+    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync, Policy::Mely] {
+        for most in [1, 2, 3] {
+            let runtime = four_cores(policy.clone());
+            let handle = runtime.handle();
+            let colors: Vec<_> = (0..COLORS).map(|_| handle.color()).collect();
+            let next: Arc<Vec<_>> = Arc::new(colors.iter().map(|c| Colored::new(c.id(), 0)).collect());
+            let wrong = Arc::new(AtomicUsize::new(0));
+            let handlers: Vec<_> = [most, 1, usize::MAX]
+                .into_iter()
+                .map(|most| {
+                    let (next, wrong, inside) = (next.clone(), wrong.clone(), Arc::<Inside>::default());
+                    let visits = inside.clone();
+                    let visitor = handle.handler(
+                        Spec::new("visitor").at_most(most),
+                        move |(color, number): (usize, usize)| {
+                            visits.visit();
+                            next[color].with(|next: &mut usize| {
+                                wrong.fetch_add(usize::from(*next != number), Ordering::Relaxed);
+                                *next = number + 1;
+                            });
+                            assert!((color, number) != (0, 57), "planted");
+                        },
+                    );
+                    (visitor, inside, most)
+                })
+                .collect();
+            std::thread::scope(|scope| {
+                for part in 0..3 {
+                    let (colors, handlers) = (&colors, &handlers);
+                    scope.spawn(move || {
+                        for number in 0..EVENTS {
+                            for color in (part..COLORS).step_by(3) {
+                                let (visitor, ..) = handlers[(number + color) % 3];
+                                visitor.post(&colors[color], (color, number)).expect("below the bound");
+                            }
+                        }
+                    });
+                }
+            });
+            let stopped = runtime.shutdown(PATIENCE);
+            assert_eq!((stopped.events_dropped, wrong.load(Ordering::Relaxed)), (0, 0), "{policy}");
+            for (_, inside, most) in handlers {
+                assert!((1..=most).contains(&inside.most.load(Ordering::SeqCst)), "{policy}: {most}");
+            }
+            let runs = handle.snapshot().handlers;
+            let runs: u64 =
+                runs.iter().filter(|handler| handler.name == "visitor").map(|handler| handler.runs).sum();
+            assert_eq!(runs, (COLORS * EVENTS) as u64, "{policy}: a run is counted once");
+        }
+    }
+}
+
+/// A handler of which one event runs at once and waits to be let go.
+fn gate(handle: &Handle) -> (Handler<u32>, Receiver<u32>, Sender<()>) {
+    let ((entered, enters), (release, released)) = (channel(), channel());
+    let released = Mutex::new(released);
+    let gate = handle.handler(Spec::new("gate").at_most(1), move |number: u32| {
+        entered.send(number).expect("somebody looks");
+        released.lock().expect("nobody panics here").recv().expect("it is let go");
+    });
+    (gate, enters, release)
+}
+
+#[test]
+fn who_waits_longest_is_next_and_its_core_goes_on() {
+    for policy in [Policy::None, Policy::Libasync] {
+        let runtime = four_cores(policy);
+        let handle = runtime.handle();
+        let (gate, enters, release) = gate(&handle);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let note = handle.handler("note", {
+            let seen = seen.clone();
+            move |what: u32| seen.lock().unwrap().push(what)
+        });
+        let far = handle.color_on(CoreIndex(1));
+        let near: Vec<_> = (0..5).map(|_| handle.color_on(CoreIndex(0))).collect();
+        gate.post(&far, 100).expect("below the bound");
+        assert_eq!(enters.recv(), Ok(100));
+        for (number, color) in (0..).zip(&near) {
+            gate.post(color, number).expect("below the bound");
+            note.post(color, number).expect("below the bound");
+            // It has come to wait before the next one does.
+            let after = handle.color_on(CoreIndex(0));
+            handle.spawn_on(&after, yield_now()).wait().expect("the core goes on");
+        }
+        note.post(&handle.color_on(CoreIndex(0)), 99).expect("below the bound");
+        eventually("others go on", || *seen.lock().unwrap() == [99]);
+        assert!(enters.try_recv().is_err());
+        for number in 0..5 {
+            release.send(()).expect("it waits");
+            assert_eq!(enters.recv(), Ok(number));
+        }
+        release.send(()).expect("it waits");
+        eventually("all ran", || seen.lock().unwrap().len() == 6);
+        assert_eq!(*seen.lock().unwrap(), [99, 0, 1, 2, 3, 4]);
+        runtime.shutdown(PATIENCE);
+    }
+}
+
+/// What waits for a slot keeps a task of its color from ending, and neither keeps the runtime.
+#[test]
+fn a_runtime_stops_whatever_waits_for_a_slot() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let (gate, enters, release) = gate(&handle);
+    gate.post(&handle.color_on(CoreIndex(1)), 0).expect("below the bound");
+    assert_eq!(enters.recv(), Ok(0));
+    let colors: Vec<Color> = (0..6).map(|number| handle.color_on(CoreIndex(number % 2))).collect();
+    let witness = Arc::new(());
+    let tasks: Vec<_> = colors
+        .iter()
+        .map(|color| {
+            let witness = witness.clone();
+            let task = handle.spawn_on(color, async move {
+                std::future::pending::<()>().await;
+                drop(witness);
+            });
+            gate.post(color, 1).expect("below the bound");
+            task
+        })
+        .collect();
+    (0..7).for_each(|_| release.send(()).expect("it waits"));
+    let stopped = runtime.shutdown(Duration::ZERO);
+    assert_eq!(stopped.tasks_cancelled, 6);
+    assert!(tasks.into_iter().all(|task| task.wait().is_err()));
+    drop(colors);
+    assert_eq!(Arc::strong_count(&witness), 1, "their futures are gone");
+    assert_eq!(enters.try_iter().count() + stopped.events_dropped, 6);
+}
+
+#[test]
+fn what_waits_when_nothing_runs_any_more_is_dropped() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let (gate, enters, release) = gate(&handle);
+    let far = handle.color_on(CoreIndex(1));
+    gate.post(&far, 0).expect("below the bound");
+    assert_eq!(enters.recv(), Ok(0));
+    let waits = handle.color_on(CoreIndex(0));
+    gate.post(&waits, 1).expect("below the bound");
+    let core_goes_on = handle.color_on(CoreIndex(0));
+    handle.spawn_on(&core_goes_on, yield_now()).wait().expect("the core goes on");
+    let letting_go = std::thread::spawn(move || {
+        // The runtime has been told to stop, as far as that can be seen from here: it is all the same if not.
+        std::thread::yield_now();
+        release.send(()).expect("it waits");
+        release
+    });
+    let stopped = runtime.shutdown(Duration::ZERO);
+    let _release = letting_go.join().expect("it was let go");
+    assert_eq!(enters.try_iter().count() + stopped.events_dropped, 1);
+    assert!(waits.is_empty() && far.is_empty());
+}
+
+/// Of a task polls count, not waits: all of them are there, and one is polled at once.
+#[test]
+fn tasks_of_a_bounded_kind_are_polled_one_at_a_time() {
+    for policy in [Policy::None, Policy::Adaptive, Policy::Libasync] {
+        let runtime = four_cores(policy);
+        let handle = runtime.handle();
+        let one = handle.kind(Spec::new("one").at_most(1));
+        let lanes = handle.kind(Spec::new("lanes").exclusion(Exclusion::None).at_most(2));
+        for (kind, most) in [(one, 1), (lanes, 2)] {
+            let inside = Arc::<Inside>::default();
+            let shared = handle.color();
+            let tasks: Vec<_> = (0..24)
+                .map(|number| {
+                    let inside = inside.clone();
+                    let work = async move {
+                        for _ in 0..20 {
+                            inside.visit();
+                            yield_now().await;
+                        }
+                        current_color()
+                    };
+                    if number % 2 == 0 { kind.spawn(work) } else { kind.spawn_on(&shared, work) }
+                })
+                .collect();
+            assert!(tasks.into_iter().all(|task| task.wait().is_ok()));
+            assert!((1..=most).contains(&inside.most.load(Ordering::SeqCst)));
+        }
+        runtime.shutdown(PATIENCE);
+    }
+}
+
+/// Zero is one, and as many as there are cores is no bound: nothing is made for each of a huge number.
+#[test]
+fn a_bound_that_makes_no_sense_is_the_next_that_does() {
+    let runtime = four_cores(Policy::None);
+    let handle = runtime.handle();
+    for (said, is) in [(0, Some(1)), (3, Some(3)), (4, None), (usize::MAX, None)] {
+        for exclusion in [Exclusion::Color, Exclusion::None] {
+            let spec = Spec::new("bounded").exclusion(exclusion).at_most(said);
+            assert_eq!(handle.most_runs(&spec), is);
+            let handler = handle.handler(spec, |()| ());
+            (0..20).for_each(|_| handler.post(&handle.free_color(), ()).expect("below the bound"));
+        }
+    }
+    let stopped = runtime.shutdown(PATIENCE);
+    assert_eq!(stopped.events_dropped, 0);
+}
