@@ -135,7 +135,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// A bug that `crates/queue/src/canary.rs` can plant, who shall notice it, and the model that shall: by itself, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 15] = [
+const CANARIES: [(&str, Checker, &str); 16] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
@@ -146,6 +146,7 @@ const CANARIES: [(&str, Checker, &str); 15] = [
     ("clear-after-run", Checker::Loom, "model::repeat::a_post_during_the_run_is_not_lost"),
     ("take-kept-in-two-steps", Checker::Loom, "model::kept::a_kept_token_is_taken_once"),
     ("relaxed-outcome", Checker::Loom, "model::outcome::who_asks_gets_it_or_is_woken"),
+    ("count-come-first", Checker::Loom, "model::tally::who_waits_for_the_end_is_not_told_too_early"),
     (
         "end-search-without-fence",
         Checker::Loom,

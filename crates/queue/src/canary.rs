@@ -26,6 +26,8 @@ pub(crate) enum Bug {
     TakeKeptInTwoSteps,
     /// What is left for who asks is published without an order.
     RelaxedOutcome,
+    /// Who waits for the end reads what has come before what has gone.
+    CountComeFirst,
     /// Who has searched looks once more without a fence.
     EndSearchWithoutFence,
     /// A ring's owner overwrites what a reader may be at without a fence.
@@ -58,6 +60,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "clear-after-run" => Bug::ClearAfterRun,
             "take-kept-in-two-steps" => Bug::TakeKeptInTwoSteps,
             "relaxed-outcome" => Bug::RelaxedOutcome,
+            "count-come-first" => Bug::CountComeFirst,
             "end-search-without-fence" => Bug::EndSearchWithoutFence,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),

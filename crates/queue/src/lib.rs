@@ -30,6 +30,7 @@ mod repeating;
 mod resident;
 mod ring;
 mod sync;
+mod tally;
 mod token;
 
 #[cfg(all(test, any(loom, shuttle)))]
@@ -54,4 +55,5 @@ pub use ready::ReadyQueue;
 pub use repeating::{Mark, Posted, Repeat, Repeating, Spawned};
 pub use resident::Resident;
 pub use ring::Ring;
+pub use tally::{Runs, Tally};
 pub use token::{Activation, ColorRef, Head, Held, Ran, Token, run_together};

@@ -288,16 +288,11 @@ impl Runtime {
     /// As [`shutdown`](Self::shutdown), but stops waiting as soon as `impatient` says so.
     pub fn shutdown_unless(mut self, patience: Duration, impatient: impl Fn() -> bool) -> Stopped {
         let deadline = Instant::now() + patience;
-        while self.busy() && Instant::now() < deadline && !impatient() {
+        while !self.handle.shared.all_done() && Instant::now() < deadline && !impatient() {
             // Nothing waits for this loop but the end of the process; finer would only burn time.
             std::thread::sleep(Duration::from_millis(1));
         }
         self.stop()
-    }
-
-    fn busy(&self) -> bool {
-        let shared = &self.handle.shared;
-        shared.tasks_alive() > 0 || shared.cores.iter().any(|core| core.queued.len() > 0)
     }
 
     fn stop(&mut self) -> Stopped {

@@ -13,7 +13,6 @@ use crate::{
     handler::{HandlerCounters, Handlers, slots},
     hints::{Gauge, Hints},
     observed::{Noting, WORDS},
-    queued::Queued,
     registry::Registry,
     times::Times,
 };
@@ -23,7 +22,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
-use vermeil_queue::{Lookout, Parking, ReadyQueue, Ring};
+use vermeil_queue::{Lookout, Parking, ReadyQueue, Ring, Runs, Tally};
 use vermeil_sched::{
     Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing, Stolen,
     TurnLimits, WorthClass,
@@ -88,9 +87,9 @@ pub(crate) struct CoreShared {
     /// The core's loop has ended: what is spawned on it now is cleared away by whoever stops the runtime.
     pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
-    pub(crate) queued: CachePadded<Queued>,
+    pub(crate) queued: CachePadded<Tally>,
     /// Tasks spawned on this core, less those that ended on it.
-    pub(crate) tasks_alive: CachePadded<Queued>,
+    pub(crate) tasks_alive: CachePadded<Tally>,
     pub(crate) counters: CachePadded<CoreCounters>,
     pub(crate) handlers: Box<[HandlerCounters]>,
     /// By handler, what was observed of it here.
@@ -106,6 +105,8 @@ pub(crate) struct CoreShared {
 /// Written by the core alone.
 #[derive(Default)]
 pub(crate) struct CoreCounters {
+    /// Whether it runs a color.
+    pub(crate) runs: Runs,
     pub(crate) activations: AtomicU64,
     pub(crate) events: AtomicU64,
     pub(crate) panics: AtomicU64,

@@ -12,6 +12,7 @@ mod parking;
 mod repeat;
 mod ring;
 mod steal;
+mod tally;
 mod together;
 
 use crate::{Activation, ColorQueue, Ran, Run, Token};

@@ -40,6 +40,8 @@ impl Core {
     /// ran.
     pub(super) fn run_colors(&self, batch: usize, left: usize) -> usize {
         let (mut next, mut all) = (self.next_color(), 0);
+        let runs = &self.mine().counters.runs;
+        runs.begin();
         while let Some(token) = next {
             all += self.run_color(token, batch - all, left - all);
             if all >= batch || self.expired.get() {
@@ -47,6 +49,7 @@ impl Core {
             }
             next = self.take_successor();
         }
+        runs.end();
         self.publish_time();
         all
     }

@@ -1,10 +1,10 @@
 //! Handlers: order and exclusion under many producers, bounds, counters, panics.
 
 use super::{PATIENCE, eventually, runtime, runtime_with};
-use crate::{Colored, Limits, Runtime, Spec};
+use crate::{Colored, CoreIndex, Handler, Limits, Place, Runtime, Spec};
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
@@ -135,4 +135,26 @@ fn a_batch_is_as_large_and_as_long_as_its_handler_says() {
         assert_eq!(counts().1 - before.1, 1 + goes);
         runtime.shutdown(PATIENCE);
     }
+}
+
+/// A runtime that drained stopped while an event ran, since only waiting ones counted: what it posted to another core was dropped.
+#[test]
+fn what_a_running_event_posts_is_waited_for() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    let colors = [0, 1].map(|core| handle.color_at(&Place::Core(CoreIndex(core))));
+    let (ran, hop) = (Arc::new(AtomicUsize::new(0)), Arc::new(OnceLock::<Handler<usize>>::new()));
+    let (ran_there, again, to) = (ran.clone(), hop.clone(), colors.clone());
+    let handler = handle.handler("hop", move |left: usize| {
+        ran_there.fetch_add(1, Ordering::Relaxed);
+        // Long enough for whoever waits to look several times.
+        std::thread::sleep(Duration::from_millis(5));
+        if left > 0 {
+            again.get().unwrap().post(&to[left % 2], left - 1).unwrap();
+        }
+    });
+    hop.set(handler.clone()).ok().unwrap();
+    handler.post(&colors[0], 20).unwrap();
+    let stopped = runtime.shutdown(PATIENCE);
+    assert_eq!((ran.load(Ordering::Relaxed), stopped.events_dropped), (21, 0));
 }

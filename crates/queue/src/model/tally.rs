@@ -1,0 +1,78 @@
+//! What is counted: as long as anything is left, or runs and brings more, nobody is told that all is done.
+
+use crate::{Runs, Tally};
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+
+/// Two cores and a chain of events that go from one to the other, each posted by the one before.
+#[derive(Default)]
+struct Machine {
+    tallies: [Tally; 2],
+    runs: [Runs; 2],
+    left: AtomicU32,
+}
+
+impl Machine {
+    /// Core `core` runs an event that was counted at `at`; what it posts counts at `to`.
+    fn run(&self, core: usize, at: usize, to: Option<usize>) {
+        self.runs[core].begin();
+        if at == core {
+            self.tallies[at].gone_here()
+        } else {
+            self.tallies[at].gone_elsewhere()
+        }
+        if let Some(to) = to {
+            if to == core { self.tallies[to].come_here() } else { self.tallies[to].come_elsewhere() }
+        }
+        self.left.fetch_sub(1, Ordering::Relaxed);
+        self.runs[core].end();
+    }
+
+    fn is_done(&self) -> bool {
+        Tally::all_done(self.tallies.iter(), self.runs.iter())
+    }
+}
+
+#[test]
+fn who_waits_for_the_end_is_not_told_too_early() {
+    loom::model(|| {
+        let machine = Arc::new(Machine::default());
+        machine.left.store(3, Ordering::Relaxed);
+        machine.tallies[0].come_here();
+        let cores = machine.clone();
+        // One after the other, as a chain is, whichever core has stolen what: the counts' order alone is looked at.
+        let thread = thread::spawn(move || {
+            cores.run(0, 0, Some(0));
+            cores.run(0, 0, Some(1));
+            cores.run(1, 1, None);
+        });
+        if machine.is_done() {
+            assert_eq!(machine.left.load(Ordering::Relaxed), 0, "told that all is done");
+        }
+        thread.join().unwrap();
+        assert!(machine.is_done());
+    });
+}
+
+#[test]
+fn what_goes_elsewhere_is_not_missed_here() {
+    loom::model(|| {
+        let tally = Arc::new(Tally::default());
+        // One that stays.
+        tally.come_here();
+        let (owner, thief) = (tally.clone(), tally.clone());
+        let thread = thread::spawn(move || {
+            owner.come_here();
+            thief.gone_elsewhere();
+        });
+        assert!((1..=2).contains(&tally.len()));
+        thread.join().unwrap();
+        assert_eq!(tally.len(), 1);
+        assert!(!tally.is_empty());
+    });
+}
