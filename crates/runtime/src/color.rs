@@ -112,6 +112,11 @@ impl About {
         self.bound_to_driver.load(Ordering::Relaxed)
     }
 
+    /// Where the color may live; nowhere of its own if it follows somebody.
+    pub(crate) fn lives(&self) -> Option<&Placement> {
+        if let Seat::Lives(placement) = &self.seat { Some(placement) } else { None }
+    }
+
     /// Whether the color may run on `core`.
     pub(crate) fn allows(&self, core: CoreIndex) -> bool {
         match self.seat.inner() {

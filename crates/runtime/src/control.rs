@@ -1,6 +1,7 @@
 //! Placement of handlers: cores count what their handlers do, one of them asks all, a controller answers with moves.
 //!
-//! A handler with a color of its own is a *unit*; units are numbered as they are registered, and controllers know nothing else.
+//! A handler with a color of its own, or its group's, is a *unit*; units are numbered as they are registered, and controllers know
+//! nothing else, but for the rules: a unit stands where its color may live, units of one group together. Who follows somebody is none.
 //! The monitor's role goes round the cores. A round is a number: the monitor raises it and wakes everybody; each core compares
 //! it before every activation, answers and goes on, so that no answer waits behind events. A move is carried out by whoever
 //! holds the unit's token, so that a unit is never on two cores.
@@ -13,15 +14,16 @@ use crate::{
     error::StartError,
     shared::{Shared, add},
 };
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
 };
 use vermeil_sched::{
     CoreIndex, Distance, HandlerIndex, Layout, Placement, PlanName, Policy, Sample,
-    control::{
-        Adaptive, Answer, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions, Window,
-    },
+    control::{Adaptive, Answer, Candidates, Controller, Fixed, Monitor, Trial, TrialOptions, Window},
     plan::{Move, Plan, PlanFile, Rules},
 };
 
@@ -49,13 +51,13 @@ pub(crate) struct Control {
 /// What a controller has done.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Lately, oldest first.
-    pub(crate) decisions: Vec<Decision>,
+    /// Lately, in words, oldest first.
+    pub(crate) decisions: Vec<String>,
     /// Where the units stand.
     pub(crate) handlers: Vec<(String, CoreIndex)>,
     /// Time lost to trials, where that is bounded.
     pub(crate) regret_ns: Option<u64>,
-    /// What a plan's file names that is not there.
+    /// What a plan's file says in vain.
     pub(crate) unknown: Option<String>,
 }
 
@@ -64,11 +66,19 @@ struct State {
     controller: Box<dyn Controller>,
     /// Where units stand as far as moves were asked for.
     plan: Plan,
-    /// Units, by number: their colors and names.
-    placed: Vec<(Color, String)>,
+    /// By number.
+    units: Vec<Unit>,
+    rules: Rules,
     /// The plan to be kept, if it is one that has to be made anew for each number of units.
     kept: Option<Kept>,
     layout: Layout,
+}
+
+struct Unit {
+    color: Color,
+    name: String,
+    /// The first unit of this color: itself, unless it is of a group.
+    first: HandlerIndex,
 }
 
 enum Kept {
@@ -96,7 +106,8 @@ impl Control {
             monitor: Monitor::new(layout.cores()),
             controller,
             plan: Plan::default(),
-            placed: Vec::new(),
+            units: Vec::new(),
+            rules: Rules::new(),
             kept,
             layout: layout.clone(),
         };
@@ -109,26 +120,32 @@ impl Control {
         }))
     }
 
-    /// The unit of a handler, if it has a color of its own.
+    /// The unit of a handler, if it is one.
     #[inline]
     pub(crate) fn unit(&self, handler: HandlerIndex) -> Option<HandlerIndex> {
         let unit = self.units[handler.0 as usize].load(Ordering::Relaxed);
         (unit != NO_UNIT).then_some(HandlerIndex(unit))
     }
 
-    /// A handler with a color of its own was registered.
+    /// A handler was registered whose events go to one color: its own, or a group's.
     pub(crate) fn register(&self, shared: &Shared, handler: HandlerIndex, name: &str, color: &Color) {
+        let Some(place) = color.queue.about.lives() else { return };
+        // Posting to another runtime's color is a fault that is told then.
+        if !std::ptr::eq(shared, &*color.shared) {
+            return;
+        }
         let mut state = self.state.lock().expect("nothing panics under this lock");
-        let unit = HandlerIndex(state.placed.len() as u32);
-        state.placed.push((color.clone(), name.to_owned()));
-        let begin = state.controller.begin(unit).unwrap_or(color.core());
-        state.plan.put(unit, Placement::Core(begin));
-        shared.relocate(color, begin);
+        let unit = state.add(name, color, place.clone());
+        if state.units[unit.0 as usize].first == unit {
+            let begin = state.controller.begin(unit).unwrap_or(color.core());
+            state.plan.put(unit, Placement::Core(begin));
+            shared.relocate(color, begin);
+        }
         self.units[handler.0 as usize].store(unit.0, Ordering::Relaxed);
         if let Some(plan) = state.plan_to_keep() {
             let moves = state.plan.moves_to(&plan);
             state.carry_out(shared, &moves);
-        } else {
+        } else if state.rules.leaves_choice(unit, &state.layout) {
             self.due_ns.store(shared.clock.now_ns() + FIRST_ROUND_NS, Ordering::Relaxed);
             // Whoever has the role may sleep without a timer.
             shared.core(self.at.load(Ordering::Relaxed)).unpark();
@@ -157,6 +174,7 @@ impl Control {
 
     fn take_answer(&self, shared: &Shared, core: CoreIndex, round: u64, answer: Answer, now_ns: u64) {
         let mut state = self.state.lock().expect("nothing panics under this lock");
+        state.note_bound();
         let State { monitor, plan, .. } = &mut *state;
         let Some(seen) = monitor.answer(core, round, answer, plan) else { return };
         let moves = state.controller.round(now_ns, &seen);
@@ -171,12 +189,20 @@ impl Control {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_controller(&self, controller: Box<dyn Controller>) {
+        self.state.lock().expect("nothing panics under this lock").controller = controller;
+    }
+
     /// What there is to say.
     pub(crate) fn report(&self) -> Report {
         let state = self.state.lock().expect("nothing panics under this lock");
+        let name =
+            |unit: HandlerIndex| state.units.get(unit.0 as usize).map_or("?", |unit| &unit.name).to_owned();
+        let decisions = state.controller.decisions().iter();
         Report {
-            decisions: state.controller.decisions().iter().cloned().collect(),
-            handlers: state.placed.iter().map(|(color, name)| (name.clone(), color.core())).collect(),
+            decisions: decisions.map(|decision| decision.told(name)).collect(),
+            handlers: state.units.iter().map(|unit| (unit.name.clone(), unit.color.core())).collect(),
             regret_ns: state.controller.regret_ns(),
             unknown: state.unknown(),
         }
@@ -184,45 +210,95 @@ impl Control {
 
     /// Lets go of the colors, which hold the runtime.
     pub(crate) fn clear(&self) {
-        self.state.lock().expect("nothing panics under this lock").placed.clear();
+        self.state.lock().expect("nothing panics under this lock").units.clear();
     }
 }
 
 impl State {
-    fn unknown(&self) -> Option<String> {
-        let Some(Kept::File(file)) = &self.kept else { return None };
-        let names: Vec<_> = self.placed.iter().map(|(_, name)| name.as_str()).collect();
-        file.resolve(&names).err().map(|error| error.to_string())
+    /// Takes in the next unit: its color lives at `place`, and may be a group's that is known.
+    fn add(&mut self, name: &str, color: &Color, place: Placement) -> HandlerIndex {
+        let unit = HandlerIndex(self.units.len() as u32);
+        let known = self.units.iter().find(|known| known.color.id() == color.id());
+        let first = known.map_or(unit, |known| known.first);
+        self.rule(|rules| rules.only(unit, place));
+        if first != unit {
+            self.rule(|rules| rules.together([first, unit]));
+            self.plan.put(unit, self.plan.of(first).clone());
+        }
+        self.units.push(Unit { color: color.clone(), name: name.to_owned(), first });
+        self.note_bound();
+        unit
     }
 
-    fn plan_to_keep(&self) -> Option<Plan> {
-        match self.kept.as_ref()? {
-            Kept::Named(name) => Plan::named(name, self.placed.len(), &self.layout),
-            Kept::File(file) => {
-                let mut plan = Plan::default();
-                for (unit, (_, name)) in self.placed.iter().enumerate() {
-                    let placement = match file.get(name) {
-                        // One of them: those that name the same cores take turns.
-                        Some(Placement::Cores(cores)) => {
-                            let core = cores.iter().nth(unit % cores.len().max(1));
-                            core.map_or(Placement::Any, Placement::Core)
-                        }
-                        named => named.cloned().unwrap_or_default(),
-                    };
-                    plan.put(HandlerIndex(unit as u32), placement);
-                }
-                Some(plan)
+    fn rule(&mut self, change: impl FnOnce(Rules) -> Rules) {
+        self.rules = change(std::mem::take(&mut self.rules));
+        self.controller.set_rules(self.rules.clone());
+    }
+
+    /// What has opened a socket stays with it.
+    fn note_bound(&mut self) {
+        for at in 0..self.units.len() {
+            let (unit, color) = (HandlerIndex(at as u32), &self.units[at].color);
+            if color.queue.about.is_bound() && self.rules.leaves_choice(unit, &self.layout) {
+                let here = Placement::Core(color.core());
+                self.plan.put(unit, here.clone());
+                self.rule(|rules| rules.only(unit, here));
             }
         }
     }
 
-    /// But for what has opened a socket and stays with it.
+    fn unknown(&self) -> Option<String> {
+        let Some(Kept::File(file)) = &self.kept else { return None };
+        let names: Vec<_> = self.units.iter().map(|unit| unit.name.as_str()).collect();
+        file.check(&names, &self.rules, &self.layout).err().map(|error| error.to_string())
+    }
+
+    fn plan_to_keep(&self) -> Option<Plan> {
+        match self.kept.as_ref()? {
+            Kept::Named(name) => self.rules.named(name, self.units.len(), &self.layout),
+            Kept::File(file) => Some(self.plan_of(file)),
+        }
+    }
+
+    /// The plan of a file: a group goes where its first handler that is named does, what is not named stays.
+    fn plan_of(&self, file: &PlanFile) -> Plan {
+        let mut plan = self.plan.clone();
+        let mut decided = BTreeMap::new();
+        for Unit { name, first, .. } in &self.units {
+            if let Some(named) = file.get(name) {
+                decided.entry(*first).or_insert(named);
+            }
+        }
+        for (unit, Unit { first, .. }) in self.units.iter().enumerate() {
+            if let Some(core) = decided.get(first).and_then(|named| self.choose(*first, named)) {
+                plan.put(HandlerIndex(unit as u32), Placement::Core(core));
+            }
+        }
+        self.rules.fitted(&plan, &self.layout)
+    }
+
+    /// One of the cores that a file names: those that name the same ones take turns.
+    fn choose(&self, unit: HandlerIndex, named: &Placement) -> Option<CoreIndex> {
+        match named {
+            Placement::Any => None,
+            Placement::Core(core) => Some(*core),
+            Placement::Cores(cores) => {
+                let allowed: Vec<_> = cores.iter().filter(|&core| self.rules.allows(unit, core)).collect();
+                let cores = if allowed.is_empty() { cores.iter().collect() } else { allowed };
+                cores.get(unit.0 as usize % cores.len().max(1)).copied()
+            }
+        }
+    }
+
     fn carry_out(&mut self, shared: &Shared, moves: &[Move]) {
         for step in moves {
-            match self.placed.get(step.handler.0 as usize) {
-                Some((color, _)) if color.queue.about.is_bound() => continue,
-                Some((color, _)) => shared.relocate(color, step.to),
-                None => {}
+            let Some(Unit { color, first, .. }) = self.units.get(step.handler.0 as usize) else { continue };
+            // It may have opened a socket since the rules were made; and whatever a controller wants, its place holds.
+            if color.queue.about.is_bound() || !color.queue.about.allows(step.to) {
+                continue;
+            }
+            if *first == step.handler {
+                shared.relocate(color, step.to);
             }
             self.plan.apply(&[*step]);
         }

@@ -9,7 +9,7 @@ use crate::{
     kinds::{KINDS_MAX, Kinds},
     shared::{NOBODY, Shared, add},
     slots::Slots,
-    spec::{Exclusion, Lanes, Place, Spec},
+    spec::{Lanes, Spec},
     times::ObservedTimes,
 };
 use std::{
@@ -331,9 +331,7 @@ impl Handle {
     ) -> Handler<E> {
         let spec = spec.into();
         let (index, lanes) = self.register(&spec);
-        if let (Some(control), Lanes::One(color), Exclusion::Handler, Place::Any) =
-            (&self.shared.control, &lanes, &spec.exclusion, &spec.place)
-        {
+        if let (Some(control), Lanes::One(color)) = (&self.shared.control, &lanes) {
             control.register(&self.shared, index, &spec.name, color);
         }
         let code = Code { index, handle: self.clone(), lanes, run: Box::new(run) };

@@ -16,7 +16,7 @@ use std::{
     },
     time::Duration,
 };
-use vermeil_sched::{CoreIndex, HandlerIndex};
+use vermeil_sched::CoreIndex;
 
 impl Handle {
     /// Counters as they are now; each is exact, together they are not of one instant.
@@ -56,9 +56,6 @@ impl Handle {
     pub fn placements(&self) -> Placements {
         let report = self.shared.control.as_ref().map(Control::report);
         let Report { decisions, handlers, regret_ns, unknown } = report.unwrap_or_default();
-        let name =
-            |unit: HandlerIndex| handlers.get(unit.0 as usize).map_or("?", |(name, _)| name).to_owned();
-        let decisions = decisions.iter().map(|decision| decision.told(name)).collect();
         let witness = self.shared.cores.iter().find_map(|core| core.witness.get()).cloned();
         Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos), unknown, witness }
     }
@@ -97,14 +94,15 @@ fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> Obser
 /// Where handlers stand, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placements {
-    /// Handlers with a color of their own, by name, in order of registration.
+    /// Handlers with a color of their own or their group's, by name, in order of registration.
     pub handlers: Vec<(String, CoreIndex)>,
     /// Decisions in words, oldest first.
     pub decisions: Vec<String>,
     /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
     /// None under policies that do not bound it.
     pub regret: Option<Duration>,
-    /// What is wrong with a plan that came from a file: the first handler that it names and that is not there, or not yet.
+    /// What is wrong with a plan that came from a file: the first handler that it names and that is not there, or not yet, or may
+    /// not stand there.
     pub unknown: Option<String>,
     /// What is counted beside the time to decide on, or why it is not: `cache misses: not measurable here (no such event on this
     /// machine)`. None where handlers are not placed by what they do, and before the first round of observation.

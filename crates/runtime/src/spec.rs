@@ -34,7 +34,7 @@ pub enum Exclusion {
     Color,
     /// Each other, whatever color they are posted on: the handler has a color of its own, which plans place.
     Handler,
-    /// Events of every handler of the group, and those posted on the group's color.
+    /// Events of every handler of the group, and those posted on the group's color, which plans place as one.
     Group(Color),
     /// Nothing: every event has a color of its own.
     None,

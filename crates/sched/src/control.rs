@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::cost::CostTable;
 use crate::flow::FlowCounts;
-use crate::plan::{Move, Plan};
+use crate::plan::{Move, Plan, Rules};
 use crate::{CoreIndex, HandlerIndex};
 
 mod adaptive;
@@ -122,6 +122,10 @@ pub trait Controller: Send + fmt::Debug {
 
     /// How long after a round the next one is due, in nanoseconds; `None` if the controller needs no more.
     fn next_round_ns(&self) -> Option<u64>;
+
+    /// Where handlers may stand from now on, whenever that changes: no plan is made that breaks a rule. Who gives a controller
+    /// its plan, as [`Fixed`], sees to that.
+    fn set_rules(&mut self, _rules: Rules) {}
 
     /// Where a handler begins that has just been registered; `None` leaves it to the policy.
     fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex>;

@@ -2,10 +2,11 @@
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
-    Colored, CoreIndex, Exclusion, Handle, Handler, PlanName, Policy, Runtime, Spec, TcpListener, core_index,
-    yield_now,
+    Colored, CoreIndex, Exclusion, Handle, Handler, Place, PlanName, Policy, Runtime, Spec, TcpListener,
+    core_index, yield_now,
 };
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -13,6 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{ListenOptions, listen};
+use vermeil_sched::{
+    HandlerIndex,
+    control::{Controller, DecisionLog, Observation},
+    plan::{Move, Rules},
+};
 
 /// `stages` handlers, each with a color of its own, that hand a number on; the last counts it. What each ran on is noted.
 struct Pipeline {
@@ -151,6 +157,187 @@ fn a_color_with_a_socket_stays_whatever_a_plan_wants() {
     }
     over.store(true, Ordering::Relaxed);
     task.wait().expect("it ends").expect("its socket is on its core");
+    runtime.shutdown(PATIENCE);
+}
+
+/// A handler that notes which cores it runs on, and a second that its group has with it.
+struct Wanderer {
+    handler: Handler<usize>,
+    ran_on: Arc<Mutex<BTreeSet<u32>>>,
+}
+
+impl Wanderer {
+    /// Posts on to `next`, if there is one.
+    fn new(handle: &Handle, spec: Spec, next: Option<Handler<usize>>) -> Self {
+        let ran_on = Arc::new(Mutex::new(BTreeSet::new()));
+        let noted = ran_on.clone();
+        let handler = handle.handler(spec, move |item| {
+            noted.lock().unwrap().insert(core_index().expect("runs on a core").0);
+            if let Some(next) = &next {
+                next.send(item).expect("below the bound");
+            }
+        });
+        Self { handler, ran_on }
+    }
+
+    fn ran_on(&self) -> Vec<u32> {
+        self.ran_on.lock().unwrap().iter().copied().collect()
+    }
+}
+
+#[test]
+fn a_plan_leaves_each_where_it_may_stand_and_groups_together() {
+    let runtime = four_cores(Policy::Placed(PlanName::RoundRobin));
+    let handle = runtime.handle();
+    let group = handle.color();
+    let spec = |name: &str| Spec::new(name).exclusion(Exclusion::Handler);
+    let grouped = |name: &str| Spec::new(name).exclusion(Exclusion::Group(group.clone()));
+    let pair = Place::Cores(vec![CoreIndex(0), CoreIndex(1)]);
+    let specs = [
+        spec("first"),
+        spec("pinned").place(Place::Core(CoreIndex(3))),
+        grouped("read"),
+        spec("pair").place(pair),
+        grouped("write"),
+        spec("last"),
+        spec("follower").place(Place::Producer),
+    ];
+    let handlers = specs.map(|spec| Wanderer::new(&handle, spec, None));
+    handlers.iter().for_each(|one| one.handler.send(0).expect("below the bound"));
+    eventually("all have run", || handlers.iter().all(|one| !one.ran_on().is_empty()));
+    let ran_on: Vec<_> = handlers.iter().map(Wanderer::ran_on).collect();
+    // Four have a choice, the group as one; core 2 is not the pair's.
+    assert_eq!([&ran_on[0], &ran_on[1], &ran_on[2], &ran_on[4], &ran_on[5]], [&[0], &[3], &[1], &[1], &[3]]);
+    assert!(ran_on[3] == [0] || ran_on[3] == [1], "{ran_on:?}");
+    let placed = handle.placements().handlers;
+    let names: Vec<_> = placed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["first", "pinned", "read", "pair", "write", "last"], "who follows is not placed");
+    assert_eq!((placed[2].1, placed[4].1), (CoreIndex(1), CoreIndex(1)));
+    runtime.shutdown(PATIENCE);
+}
+
+#[test]
+fn a_plan_in_a_file_that_leaves_a_place_is_told() {
+    let file = std::env::temp_dir().join(format!("vermeil-places-{}.toml", std::process::id()));
+    std::fs::write(&file, "pinned = 1\nread = 2\n").expect("a file");
+    let runtime = four_cores(Policy::Placed(PlanName::File(file.clone())));
+    let handle = runtime.handle();
+    let pinned = Spec::new("pinned").exclusion(Exclusion::Handler).place(Place::Core(CoreIndex(3)));
+    let group = handle.color();
+    let grouped = |name: &str| Spec::new(name).exclusion(Exclusion::Group(group.clone()));
+    let handlers = [grouped("write"), grouped("read"), pinned].map(|spec| Wanderer::new(&handle, spec, None));
+    handlers.iter().for_each(|one| one.handler.send(0).expect("below the bound"));
+    eventually("all have run", || handlers.iter().all(|one| !one.ran_on().is_empty()));
+    let ran_on: Vec<_> = handlers.iter().map(Wanderer::ran_on).collect();
+    assert_eq!(ran_on, [[2], [2], [3]]);
+    let wrong = "plan: line 1: `pinned`: may not stand there: its place allows 3";
+    assert_eq!(handle.placements().unknown.as_deref(), Some(wrong));
+    runtime.shutdown(PATIENCE);
+    std::fs::remove_file(file).expect("the file is there");
+}
+
+/// Wants every unit on the next core in every round, whether it may stand there or not, and keeps what it sees.
+#[derive(Debug, Default)]
+struct Restless {
+    seen: Arc<Mutex<Vec<Observation>>>,
+    rules: Arc<Mutex<Rules>>,
+    log: DecisionLog,
+}
+
+impl Controller for Restless {
+    fn round(&mut self, _: u64, seen: &Observation) -> Vec<Move> {
+        self.seen.lock().unwrap().push(seen.clone());
+        let next = |core: CoreIndex| CoreIndex((core.0 + 1) % 4);
+        let placed = seen.placed.iter().map(|(handler, _)| handler);
+        placed
+            .map(|handler| Move { handler, to: next(seen.placed.core_of(handler).expect("placed")) })
+            .collect()
+    }
+
+    fn next_round_ns(&self) -> Option<u64> {
+        Some(1_000_000)
+    }
+
+    fn set_rules(&mut self, rules: Rules) {
+        *self.rules.lock().unwrap() = rules;
+    }
+
+    fn begin(&self, _: HandlerIndex) -> Option<CoreIndex> {
+        None
+    }
+
+    fn decisions(&self) -> &DecisionLog {
+        &self.log
+    }
+}
+
+/// Whatever a controller wants: what has a place stays in it, a group goes as one, and all of them count.
+#[test]
+fn a_controller_moves_what_may_move_and_sees_all() {
+    let runtime = four_cores(Policy::Trial);
+    let handle = runtime.handle();
+    let (seen, rules) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Rules::new())));
+    let restless = Restless { seen: seen.clone(), rules: rules.clone(), log: DecisionLog::default() };
+    handle.shared.control.as_ref().expect("it places").set_controller(Box::new(restless));
+    let spec = |name: &str| Spec::new(name).exclusion(Exclusion::Handler);
+    let group = handle.color();
+    let grouped = |name: &str| Spec::new(name).exclusion(Exclusion::Group(group.clone()));
+    let pinned = Wanderer::new(&handle, spec("pinned").place(Place::Core(CoreIndex(2))), None);
+    // The core on which it would be next is not its.
+    let some = spec("some").place(Place::Cores(vec![CoreIndex(0), CoreIndex(2)]));
+    let some = Wanderer::new(&handle, some, Some(pinned.handler));
+    let write = Wanderer::new(&handle, grouped("write"), Some(some.handler));
+    let read = Wanderer::new(&handle, grouped("read"), Some(write.handler));
+    let free = Wanderer::new(&handle, spec("free"), Some(read.handler));
+    let mut posted = 0;
+    eventually("the others go round", || {
+        free.handler.send(posted).expect("below the bound");
+        posted += 1;
+        [&write, &read, &free].iter().all(|one| one.ran_on().len() == 4)
+    });
+    let (pinned_on, some_on) = (pinned.ran_on(), some.ran_on());
+    assert_eq!(pinned_on, [2]);
+    assert!(some_on == [0] || some_on == [2], "{some_on:?}");
+    let unit = HandlerIndex;
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    for Observation { placed, .. } in &seen {
+        assert!(placed.len() < 4 || placed.core_of(unit(2)) == placed.core_of(unit(3)), "a group is one");
+        assert!(rules.lock().unwrap().permits(placed), "{placed:?}");
+    }
+    let flowed = |from, to| {
+        let mut flows = seen.iter().flat_map(|seen| seen.flows.flows());
+        flows.any(|flow| flow.from == Some(unit(from)) && flow.to == unit(to))
+    };
+    assert!(flowed(4, 3) && flowed(3, 2) && flowed(2, 1) && flowed(1, 0), "what has a place counts");
+    for at in 0..5 {
+        let events = |seen: &Observation| seen.handlers.get(at).map_or(0, |handler| handler.events);
+        assert!(seen.iter().map(events).sum::<u64>() > 0, "unit {at}");
+    }
+    assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
+}
+
+/// What has opened a socket has no choice any more: controllers are told.
+#[test]
+fn who_opens_a_socket_is_ruled_to_stay() {
+    let runtime = four_cores(Policy::Trial);
+    let handle = runtime.handle();
+    let rules = Arc::new(Mutex::new(Rules::new()));
+    let restless = Restless { rules: rules.clone(), ..Restless::default() };
+    handle.shared.control.as_ref().expect("it places").set_controller(Box::new(restless));
+    let opened = Mutex::new(None);
+    let opens = handle.handler(Spec::new("opens").exclusion(Exclusion::Handler), move |()| {
+        let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).expect("a socket");
+        *opened.lock().unwrap() = Some(TcpListener::new(socket).expect("a listener"));
+    });
+    opens.send(()).expect("below the bound");
+    let allowed =
+        || (0..4).filter(|&core| rules.lock().unwrap().allows(HandlerIndex(0), CoreIndex(core))).collect();
+    eventually("it is told", || {
+        let allowed: Vec<_> = allowed();
+        allowed.len() == 1
+    });
+    let allowed: Vec<_> = allowed();
+    assert_eq!(handle.placements().handlers[0].1.0, allowed[0]);
     runtime.shutdown(PATIENCE);
 }
 

@@ -83,11 +83,6 @@ impl Adaptive {
         }
     }
 
-    /// Replaces the rules, for example when a handler was registered.
-    pub fn set_rules(&mut self, rules: Rules) {
-        self.rules = rules;
-    }
-
     /// Whether the plan that is has been kept and is only watched.
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Watching(_))
@@ -126,7 +121,12 @@ impl Adaptive {
     }
 
     fn contest(&mut self, mut contest: Box<Contest>, now_ns: u64, seen: &Observation) -> Vec<Move> {
-        let (predicted, next) = (contest.predicted, contest.step(seen, &mut self.regret));
+        let next = match self.rules.permits(&contest.challenger) {
+            true => contest.step(seen, &mut self.regret),
+            // What it would move must stay by now.
+            false => Next::Off(Why::PlacementChanged),
+        };
+        let predicted = contest.predicted;
         let pairs = contest.pairs();
         let (event, target) = match next {
             Next::On => {
@@ -199,9 +199,13 @@ impl Controller for Adaptive {
         })
     }
 
+    fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
     fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex> {
         let cores = self.symmetry.cores();
-        Some(cores[handler.0 as usize % cores.len()])
+        Some(self.rules.nearest(handler, cores[handler.0 as usize % cores.len()], &self.layout))
     }
 
     fn decisions(&self) -> &DecisionLog {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::Rules;
-use crate::{Distance, Layout, PlanName, Prior, Sample};
+use crate::{Distance, Layout, Placement, PlanName, Prior, Sample};
 use world::{Demand, Passed, World};
 
 mod world;
@@ -201,6 +201,55 @@ fn adaptive_keeps_exclusion_groups_together() {
     let mut controller = Adaptive::new(world.layout.clone(), rules.clone());
     world.run(&mut controller, S);
     assert!(commits(&controller) > 0 && rules.permits(&world.placed));
+}
+
+/// A third of the handlers stay on one core and a third on two: they are where they may be under every plan that is tried, and
+/// the others go where it pays.
+#[test]
+fn controllers_keep_what_is_placed_and_move_the_others() {
+    for trial_first in [false, true] {
+        let mut world = images(PlanName::RoundRobin, 3);
+        let mut rules = Rules::new();
+        for handler in (0..16).step_by(3).map(HandlerIndex) {
+            rules = rules.only(handler, world.placed.of(handler).clone());
+            let pair = Placement::Cores(std::sync::Arc::new([0, 1].map(CoreIndex).into_iter().collect()));
+            rules = rules.only(HandlerIndex(handler.0 + 1), pair);
+        }
+        world.placed = rules.fitted(&world.placed, &world.layout);
+        let before = world.capacity(&world.placed);
+        let controller: &mut dyn Controller = match trial_first {
+            true => &mut trial(&world),
+            false => &mut adaptive(&world),
+        };
+        controller.set_rules(rules.clone());
+        for handler in (0..16).map(HandlerIndex) {
+            assert!(rules.allows(handler, controller.begin(handler).expect("it places")));
+        }
+        world.run(controller, 12 * S);
+        let moves: Vec<_> =
+            controller.decisions().iter().flat_map(|decision| decision.moves.clone()).collect();
+        assert!(!moves.is_empty() && moves.iter().all(|step| rules.allows(step.handler, step.to)));
+        let gain = world.capacity(&world.placed) / before - 1.0;
+        assert!(rules.permits(&world.placed) && (trial_first || gain > 0.02), "{gain}");
+    }
+}
+
+/// A handler opens a socket while a contest would move it: the contest is over, and it stays.
+#[test]
+fn a_rule_that_comes_during_a_contest_ends_it() {
+    let mut world = images(PlanName::RoundRobin, 3);
+    let mut controller = adaptive(&world);
+    while count(&controller, |event| matches!(event, Event::Challenged { .. })) == 0 {
+        let round_ns = controller.next_round_ns().expect("it goes on");
+        world.run(&mut controller, round_ns);
+    }
+    let stay = (0..16)
+        .map(HandlerIndex)
+        .fold(Rules::new(), |rules, handler| rules.only(handler, world.placed.of(handler).clone()));
+    controller.set_rules(stay.clone());
+    world.run(&mut controller, S);
+    assert!(stay.permits(&world.placed) && world.moves == 0 && commits(&controller) == 0);
+    assert!(controller.is_settled());
 }
 
 /// Equal plans, noise of five percent, two minutes: nothing to gain, and nothing is moved.

@@ -8,7 +8,7 @@
 //! `control/tests.rs`; which witness it goes by, below.
 
 use super::{Controller, DecisionLog, Event, Observation};
-use crate::plan::{Move, Plan};
+use crate::plan::{Move, Plan, Rules};
 use crate::{CoreIndex, HandlerIndex, Layout};
 
 /// What a miss of the caches that are watched costs, in nanoseconds, to compare counted misses with timed cold runs: a
@@ -50,9 +50,9 @@ impl Default for TrialOptions {
 /// Which plans are tried.
 #[derive(Clone, Debug)]
 pub enum Candidates {
-    /// The four named ones, for as many handlers as there are.
+    /// The four named ones, for as many handlers as there are and as far as the rules allow.
     Named(Layout),
-    /// These, at least one, the most parallel first.
+    /// These, at least one, the most parallel first; they obey the rules.
     Given(Vec<Plan>),
 }
 
@@ -61,6 +61,7 @@ pub enum Candidates {
 pub struct Trial {
     candidates: Candidates,
     options: TrialOptions,
+    rules: Rules,
     plans: Vec<Plan>,
     phase: Phase,
     /// Whether caches cost too much, with hysteresis.
@@ -100,6 +101,7 @@ impl Trial {
         Self {
             candidates,
             options,
+            rules: Rules::new(),
             plans: Vec::new(),
             phase: Phase::New,
             over: false,
@@ -117,7 +119,7 @@ impl Trial {
 
     fn start(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
         self.plans = match &self.candidates {
-            Candidates::Named(layout) => Plan::all_named(seen.placed.len(), layout),
+            Candidates::Named(layout) => self.rules.all_named(seen.placed.len(), layout),
             Candidates::Given(plans) => plans.clone(),
         };
         self.phase = Phase::Trying(Vec::new());
@@ -210,9 +212,19 @@ impl Controller for Trial {
         Some(self.options.dwell_ns)
     }
 
+    fn set_rules(&mut self, rules: Rules) {
+        if let Candidates::Named(layout) = &self.candidates {
+            self.plans.iter_mut().for_each(|plan| *plan = rules.fitted(plan, layout));
+        }
+        self.rules = rules;
+    }
+
     fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex> {
         match &self.candidates {
-            Candidates::Named(layout) => Some(CoreIndex(handler.0 % layout.cores() as u32)),
+            Candidates::Named(layout) => {
+                let core = CoreIndex(handler.0 % layout.cores() as u32);
+                Some(self.rules.nearest(handler, core, layout))
+            }
             Candidates::Given(plans) => plans[0].core_of(handler),
         }
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::Plan;
-use crate::{CoreIndex, CoreSet, Error, HandlerIndex, Placement};
+use super::{Plan, Rules};
+use crate::{CoreIndex, CoreSet, Error, HandlerIndex, Layout, Placement};
 
 /// A plan by the names of handlers, which need not exist yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,13 +61,51 @@ impl PlanFile {
     /// # Errors
     /// When it names one that is not there.
     pub fn resolve(&self, handlers: &[&str]) -> Result<Plan, Error> {
-        let unknown = self.entries.iter().find(|entry| !handlers.contains(&entry.handler.as_str()));
-        if let Some(Entry { line, handler, .. }) = unknown {
-            let known = handlers.join(", ");
-            return Err(Error::PlanUnknown { line: *line, handler: handler.clone(), known });
-        }
+        self.entries.iter().try_for_each(|entry| entry.find(handlers).map(drop))?;
         let place = |name: &&str| self.get(name).cloned().unwrap_or_default();
         Ok(Plan::new(handlers.iter().map(place).collect()))
+    }
+
+    /// Whether these handlers, by index, are all that it names, and may stand where it says.
+    ///
+    /// # Errors
+    /// For the first line that names a handler that is not there, that may stand on none of the cores, or that shares its color
+    /// with one that goes elsewhere.
+    pub fn check(&self, handlers: &[&str], rules: &Rules, layout: &Layout) -> Result<(), Error> {
+        let mut before: Vec<(&Entry, HandlerIndex)> = Vec::new();
+        for entry in &self.entries {
+            let handler = entry.find(handlers)?;
+            let wrong = |problem| Err(entry.wrong(problem));
+            let allowed: Vec<_> = layout.indices().filter(|&core| rules.allows(handler, core)).collect();
+            if !allowed.iter().any(|&core| entry.placement.allows(core)) {
+                let allowed: Vec<_> = allowed.iter().map(|core| core.0.to_string()).collect();
+                return wrong(format!("may not stand there: its place allows {}", allowed.join(", ")));
+            }
+            let parted = before
+                .iter()
+                .find(|(other, of)| rules.binds(handler, *of) && other.placement != entry.placement);
+            if let Some((Entry { line, handler, .. }, _)) = parted {
+                return wrong(format!("shares its color with `{handler}`, which line {line} puts elsewhere"));
+            }
+            before.push((entry, handler));
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn find(&self, handlers: &[&str]) -> Result<HandlerIndex, Error> {
+        let Self { line, handler, .. } = self;
+        let index = handlers.iter().position(|name| name == handler);
+        index.map(|index| HandlerIndex(index as u32)).ok_or_else(|| Error::PlanUnknown {
+            line: *line,
+            handler: handler.clone(),
+            known: handlers.join(", "),
+        })
+    }
+
+    fn wrong(&self, problem: String) -> Error {
+        Error::PlanEntry { line: self.line, handler: self.handler.clone(), problem }
     }
 }
 

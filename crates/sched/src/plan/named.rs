@@ -4,8 +4,12 @@
 //! taken in the order of their registration. On 16 handlers and two processors of two cores each with a shared L2 they
 //! are the published sequences, which `plan/tests.rs` checks.
 
-use super::Plan;
-use crate::{CoreIndex, Distance, Layout, PlanName, Symmetry};
+use super::{Plan, Rules};
+use crate::{CoreIndex, Distance, HandlerIndex, Layout, PlanName, Symmetry};
+
+/// The four names, the most parallel first.
+const NAMES: [PlanName; 4] =
+    [PlanName::RoundRobin, PlanName::Intermediate2, PlanName::Intermediate1, PlanName::CacheAware];
 
 impl Plan {
     /// The plan of this name for so many handlers; `None` for [`PlanName::File`].
@@ -23,9 +27,7 @@ impl Plan {
 
     /// All four of them, the most parallel first.
     pub fn all_named(handlers: usize, layout: &Layout) -> Vec<Self> {
-        let names =
-            [PlanName::RoundRobin, PlanName::Intermediate2, PlanName::Intermediate1, PlanName::CacheAware];
-        names.iter().filter_map(|name| Self::named(name, handlers, layout)).collect()
+        NAMES.iter().filter_map(|name| Self::named(name, handlers, layout)).collect()
     }
 
     /// Consecutive handlers go to one group of cores, in turn to each of them; then to the next group, and `passes` times
@@ -39,6 +41,25 @@ impl Plan {
             group[(handler - begin) % group.len()]
         };
         Self::on_cores((0..handlers).map(place))
+    }
+}
+
+impl Rules {
+    /// The plan of this name as far as the rules allow; `None` for [`PlanName::File`]. What has no choice stands where it must and the
+    /// others are taken as if it were not there, a group as one; who comes to stand where it may not gets the nearest core
+    /// where it may.
+    pub fn named(&self, name: &PlanName, handlers: usize, layout: &Layout) -> Option<Plan> {
+        let plan = Plan::on_cores((0..handlers).map(|_| CoreIndex(0)));
+        let order: Vec<_> = (0..handlers as u32).map(HandlerIndex).collect();
+        let free = self.free_units(&plan, &order, layout);
+        let named = Plan::named(name, free.len(), layout)?;
+        let cores = named.iter().filter_map(|(unit, _)| named.core_of(unit));
+        Some(self.placed(&self.fitted(&plan, layout), &free, cores, layout))
+    }
+
+    /// All four of them, the most parallel first.
+    pub fn all_named(&self, handlers: usize, layout: &Layout) -> Vec<Plan> {
+        NAMES.iter().filter_map(|name| self.named(name, handlers, layout)).collect()
     }
 }
 

@@ -1,15 +1,18 @@
 //! What a plan may not do: move what is bound, part what excludes each other.
 //!
-//! Owns the rules and the *units* that follow from them: sets of handlers that stand on one core together. Leaves out the search
-//! that obeys them (`plan/search.rs`). Tested in `plan/tests.rs`.
+//! Owns the rules, the *units* that follow from them (sets of handlers that stand on one core together), and what becomes of a plan
+//! that breaks them. Leaves out the search that obeys them (`plan/search.rs`). Tested in `plan/tests.rs`.
+
+use std::collections::BTreeMap;
 
 use super::Plan;
-use crate::{CoreIndex, HandlerIndex, Placement};
+use crate::{CoreIndex, HandlerIndex, Layout, Placement};
 
 /// Rules for the handlers of a runtime. Without any, each handler that a plan puts on a core may go to any other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    allowed: Vec<(HandlerIndex, Placement)>,
+    /// By handler, what must all allow a core on which it stands.
+    allowed: BTreeMap<HandlerIndex, Vec<Placement>>,
     groups: Vec<Vec<HandlerIndex>>,
 }
 
@@ -29,7 +32,9 @@ impl Rules {
     /// The handler stands only where `placement` allows.
     #[must_use]
     pub fn only(mut self, handler: HandlerIndex, placement: Placement) -> Self {
-        self.allowed.push((handler, placement));
+        if placement != Placement::Any {
+            self.allowed.entry(handler).or_default().push(placement);
+        }
         self
     }
 
@@ -42,7 +47,58 @@ impl Rules {
 
     /// Whether the handler may stand on this core.
     pub fn allows(&self, handler: HandlerIndex, core: CoreIndex) -> bool {
-        self.allowed.iter().all(|(ruled, placement)| *ruled != handler || placement.allows(core))
+        let rules = self.allowed.get(&handler);
+        rules.is_none_or(|rules| rules.iter().all(|placement| placement.allows(core)))
+    }
+
+    /// Whether the handler may stand on several of the cores.
+    pub fn leaves_choice(&self, handler: HandlerIndex, layout: &Layout) -> bool {
+        layout.indices().filter(|&core| self.allows(handler, core)).nth(1).is_some()
+    }
+
+    /// The core nearest to `wanted` on which the handler may stand; `wanted` itself if there is none.
+    pub fn nearest(&self, handler: HandlerIndex, wanted: CoreIndex, layout: &Layout) -> CoreIndex {
+        self.nearest_of(&[handler], wanted, layout)
+    }
+
+    /// The same for handlers that stand together.
+    pub(super) fn nearest_of(
+        &self,
+        handlers: &[HandlerIndex],
+        wanted: CoreIndex,
+        layout: &Layout,
+    ) -> CoreIndex {
+        let may = |core: &CoreIndex| handlers.iter().all(|&handler| self.allows(handler, *core));
+        let near = [wanted].into_iter().chain(layout.neighbours(wanted).iter().copied());
+        near.into_iter().find(may).unwrap_or(wanted)
+    }
+
+    /// What of a plan the rules allow: a handler that stands where it may not gets the nearest core where it may, and those that
+    /// stay together are where the first of them is.
+    #[must_use]
+    pub fn fitted(&self, plan: &Plan, layout: &Layout) -> Plan {
+        let order: Vec<_> = plan.iter().map(|(handler, _)| handler).collect();
+        let units = self.units(plan, &order);
+        let cores: Vec<_> = units.iter().filter_map(|unit| plan.core_of(unit.handlers[0])).collect();
+        self.placed(plan, &units, cores, layout)
+    }
+
+    /// `plan` with one core for each unit, or the nearest one that is allowed.
+    pub(super) fn placed(
+        &self,
+        plan: &Plan,
+        units: &[Unit],
+        cores: impl IntoIterator<Item = CoreIndex>,
+        layout: &Layout,
+    ) -> Plan {
+        let mut plan = plan.clone();
+        for (unit, wanted) in units.iter().zip(cores) {
+            let core = self.nearest_of(&unit.handlers, wanted, layout);
+            for &handler in &unit.handlers {
+                plan.put(handler, Placement::Core(core));
+            }
+        }
+        plan
     }
 
     /// Whether a plan obeys all rules.
@@ -59,8 +115,31 @@ impl Rules {
         plan.iter().all(placed) && self.groups.iter().all(same_core)
     }
 
+    /// By core, what tells it from others as far as the rules go: equal numbers for cores on which the same handlers may stand.
+    /// Empty where all cores are equal.
+    pub(super) fn kinds(&self, layout: &Layout) -> Vec<u32> {
+        let mut kinds = Vec::new();
+        let mut kind = |core| {
+            let of: Vec<_> = self.allowed.keys().map(|&handler| self.allows(handler, core)).collect();
+            let known = kinds.iter().position(|kind| *kind == of);
+            known.unwrap_or_else(|| {
+                kinds.push(of);
+                kinds.len() - 1
+            }) as u32
+        };
+        let found: Vec<_> = layout.indices().map(&mut kind).collect();
+        if kinds.len() > 1 { found } else { Vec::new() }
+    }
+
+    /// The units of a plan that may stand on several cores.
+    pub(super) fn free_units(&self, plan: &Plan, order: &[HandlerIndex], layout: &Layout) -> Vec<Unit> {
+        let mut units = self.units(plan, order);
+        units.retain(|unit| unit.handlers.iter().all(|&handler| self.leaves_choice(handler, layout)));
+        units
+    }
+
     /// What a plan places on single cores, in sets that move together, in the given order of handlers.
-    pub(super) fn units(&self, plan: &Plan, order: &[HandlerIndex]) -> Vec<Unit> {
+    fn units(&self, plan: &Plan, order: &[HandlerIndex]) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         for &handler in order.iter().filter(|&&handler| plan.core_of(handler).is_some()) {
             let bound = |unit: &Unit| unit.handlers.iter().any(|&other| self.binds(handler, other));
@@ -79,7 +158,8 @@ impl Rules {
         units
     }
 
-    fn binds(&self, a: HandlerIndex, b: HandlerIndex) -> bool {
+    /// Whether two handlers are in one group.
+    pub(super) fn binds(&self, a: HandlerIndex, b: HandlerIndex) -> bool {
         self.groups.iter().any(|group| group.contains(&a) && group.contains(&b))
     }
 }

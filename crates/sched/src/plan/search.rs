@@ -2,7 +2,7 @@
 //!
 //! Candidates: the plan that is, the named ones, the order of the flow graph cut into consecutive runs, and from the best of
 //! them downhill: one unit moved, two exchanged, two cores exchanged. What an automorphism of the machine makes equal is
-//! looked at once. No clock and no chance: the same model gives the same plans. Leaves out whether a plan is worth a trial
+//! looked at once; what may stand on one core only is not part of the row and not moved. No clock and no chance: the same model gives the same plans. Leaves out whether a plan is worth a trial
 //! (`control/adaptive.rs`). Tested in `plan/tests.rs`.
 
 use std::collections::BTreeSet;
@@ -85,12 +85,13 @@ pub fn search(
     objective: Objective,
     limits: SearchLimits,
 ) -> Found {
-    let units = rules.units(current, order);
+    let layout = model.layout();
     let mut search = Search {
         model,
         symmetry,
         rules,
-        units,
+        units: rules.free_units(current, order, layout),
+        kinds: rules.kinds(layout),
         objective,
         limits,
         seen: BTreeSet::new(),
@@ -98,9 +99,10 @@ pub fn search(
         found: Found::default(),
     };
     search.found.current = model.forecast(current);
-    search.offer(current.clone());
-    search.offer_named(current);
-    search.offer_cuts(current);
+    let begin = rules.fitted(current, layout);
+    search.offer(begin.clone());
+    search.offer_named(&begin);
+    search.offer_cuts(&begin);
     while search.descend() {}
     search.found.best.truncate(limits.keep.max(1));
     search.found
@@ -110,7 +112,10 @@ struct Search<'a> {
     model: &'a Model<'a>,
     symmetry: &'a Symmetry,
     rules: &'a Rules,
+    /// Those that may be moved.
     units: Vec<Unit>,
+    /// By core, what the rules tell it from others by.
+    kinds: Vec<u32>,
     objective: Objective,
     limits: SearchLimits,
     seen: BTreeSet<Vec<u32>>,
@@ -129,7 +134,7 @@ impl Search<'_> {
         if self.exhausted() || !self.rules.permits(&plan) {
             return;
         }
-        if !self.seen.insert(canonical(&plan, self.symmetry)) {
+        if !self.seen.insert(self.canonical(&plan)) {
             self.found.duplicates += 1;
             return;
         }
@@ -149,7 +154,7 @@ impl Search<'_> {
     fn offer_named(&mut self, current: &Plan) {
         for named in Plan::all_named(self.units.len(), self.model.layout()) {
             let cores = named.iter().filter_map(|(unit, _)| named.core_of(unit));
-            let plan = placed(current, &self.units, cores);
+            let plan = self.rules.placed(current, &self.units, cores, self.model.layout());
             self.offer(plan);
         }
     }
@@ -158,9 +163,13 @@ impl Search<'_> {
         let loads: Vec<_> = self.units.iter().map(|unit| self.load(unit)).collect();
         for cut in cuts::cuts(&loads, self.symmetry.cores().len()) {
             let cores = cut.into_iter().map(|run| self.symmetry.cores()[run]);
-            let plan = placed(current, &self.units, cores);
+            let plan = self.rules.placed(current, &self.units, cores, self.model.layout());
             self.offer(plan);
         }
+    }
+
+    fn canonical(&self, plan: &Plan) -> Vec<u32> {
+        canonical(plan, self.symmetry, &self.kinds)
     }
 
     fn load(&self, unit: &Unit) -> f64 {
@@ -173,9 +182,9 @@ impl Search<'_> {
 
     /// Offers all neighbours of the best plan that was not gone on from; whether there was one, and room for more.
     fn descend(&mut self) -> bool {
-        let fresh = |scored: &&Scored| !self.expanded.contains(&canonical(&scored.plan, self.symmetry));
+        let fresh = |scored: &&Scored| !self.expanded.contains(&self.canonical(&scored.plan));
         let Some(base) = self.found.best.iter().find(fresh).cloned() else { return false };
-        self.expanded.insert(canonical(&base.plan, self.symmetry));
+        self.expanded.insert(self.canonical(&base.plan));
         self.offer_moves(&base);
         self.offer_swaps(&base);
         self.offer_exchanges(&base);
@@ -248,19 +257,8 @@ impl Search<'_> {
     }
 }
 
-/// `current` with one core for each unit.
-fn placed(current: &Plan, units: &[Unit], cores: impl Iterator<Item = CoreIndex>) -> Plan {
-    let mut plan = current.clone();
-    for (unit, core) in units.iter().zip(cores) {
-        for &handler in &unit.handlers {
-            plan.put(handler, Placement::Core(core));
-        }
-    }
-    plan
-}
-
-/// A form that symmetric plans share.
-fn canonical(plan: &Plan, symmetry: &Symmetry) -> Vec<u32> {
+/// A form that symmetric plans share. Cores of other kinds are not symmetric.
+fn canonical(plan: &Plan, symmetry: &Symmetry, kinds: &[u32]) -> Vec<u32> {
     let mut labels = vec![u32::MAX; symmetry.cores().len()];
     let mut label = |core: CoreIndex, handler: HandlerIndex| {
         let least = &mut labels[core.0 as usize];
@@ -284,6 +282,11 @@ fn canonical(plan: &Plan, symmetry: &Symmetry) -> Vec<u32> {
         }
         form[begin..].sort_unstable();
         form.push(u32::MAX);
+    }
+    let begin = form.len();
+    form.resize(begin + kinds.len(), 0);
+    for (core, &kind) in becomes.iter().zip(kinds) {
+        form[begin + core.0 as usize] = kind;
     }
     form
 }

@@ -207,6 +207,49 @@ fn rules_are_kept() {
     }
 }
 
+fn cores(some: &[u32]) -> Placement {
+    Placement::Cores(std::sync::Arc::new(some.iter().copied().map(CoreIndex).collect()))
+}
+
+/// Six of eight handlers have a choice, and two of them are one group: five places in the row.
+#[test]
+fn named_plans_are_made_for_what_has_a_choice() {
+    let layout = two_by_two();
+    let rules = Rules::new()
+        .only(HandlerIndex(0), Placement::Core(CoreIndex(3)))
+        .only(HandlerIndex(2), cores(&[2]))
+        .only(HandlerIndex(4), cores(&[0, 1]))
+        .together([1, 6].map(HandlerIndex));
+    let named = |name| sequence(&rules.named(&name, 8, &layout).expect("a plan"));
+    // The group is the first of the row, and the third, who may not stand on core 2 (counted from 0), is near.
+    assert_eq!(named(PlanName::RoundRobin), "4 1 3 2 1 4 1 1");
+    assert_eq!(named(PlanName::CacheAware), "4 1 3 1 2 3 1 4");
+    for plan in rules.all_named(8, &layout) {
+        assert!(rules.permits(&plan), "{}", sequence(&plan));
+    }
+    let free = Rules::new();
+    assert_eq!(free.all_named(16, &layout), Plan::all_named(16, &layout));
+    assert_eq!(rules.named(&PlanName::File("x".into()), 8, &layout), None);
+}
+
+#[test]
+fn a_plan_in_a_file_is_checked_against_places_and_groups() {
+    let rules = Rules::new().only(HandlerIndex(1), cores(&[1, 2])).together([0, 2].map(HandlerIndex));
+    let check = |text| {
+        let file = PlanFile::parse(text, 4).expect("a plan");
+        file.check(&["a", "b", "c"], &rules, &two_by_two()).map_err(|error| error.to_string())
+    };
+    assert_eq!(check("a = 3\nb = [0, 1]\nc = 3"), Ok(()));
+    let wrong = [
+        ("a = 3\nb = 0", "plan: line 2: `b`: may not stand there: its place allows 1, 2"),
+        ("c = 3\nb = 1\na = 0", "plan: line 3: `a`: shares its color with `c`, which line 1 puts elsewhere"),
+        ("b = 1\nd = 0", "plan: line 2: there is no handler `d`; there are a, b, c"),
+    ];
+    for (text, expected) in wrong {
+        assert_eq!(check(text), Err(expected.to_owned()));
+    }
+}
+
 #[test]
 fn two_hundred_handlers_on_128_cores_are_no_hardship() {
     let layout = layout("node:4 l3:4 core:8 pu:1");
@@ -252,6 +295,47 @@ proptest! {
         prop_assert!(reached <= best * 1.01, "{} instead of {}", reached, best);
         let costs: Vec<_> = found.best.iter().map(|scored| scored.forecast.cost(objective)).collect();
         prop_assert!(costs.is_sorted());
+    }
+
+    /// The same where handlers may stand on some cores only and two are a group: what a rule tells apart is not symmetric.
+    #[test]
+    fn the_search_finds_what_exhaustion_finds_under_rules(
+        costs in prop::collection::vec(5_000.0f64..100_000.0, 3..=6),
+        edges in prop::collection::vec((0usize..6, 0usize..6, 100.0f64..3_000.0), 0..10),
+        penalty_ns in 0.0f64..20_000.0,
+        start in prop::collection::vec(0u32..4, 6),
+        may in prop::collection::vec(1u32..16, 6),
+        throughput: bool,
+    ) {
+        let layout = two_by_two();
+        let count = costs.len();
+        let loads = costs.iter().map(|&cost_ns| HandlerLoad {
+            events_per_s: 1_000.0,
+            cost_ns,
+            penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
+        });
+        let model = Model::new(&layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)));
+        let objective = if throughput { Objective::Throughput } else { Objective::Delay };
+        let mut rules = Rules::new().together([0, 2].map(HandlerIndex));
+        for (handler, mask) in (0..count as u32).zip(&may) {
+            let mask = if handler == 2 { may[0] } else { *mask };
+            let some: Vec<_> = (0..4).filter(|core| mask >> core & 1 == 1).collect();
+            rules = rules.only(HandlerIndex(handler), cores(&some));
+        }
+        let current = Plan::on_cores(start[..count].iter().copied().map(CoreIndex));
+        let found = search(
+            &model, &Symmetry::of(&layout), &rules, &current, &handlers(count), objective, SearchLimits::default(),
+        );
+        for scored in &found.best {
+            prop_assert!(rules.permits(&scored.plan), "{}", sequence(&scored.plan));
+        }
+        let all = (0..4_u32.pow(count as u32)).map(|number| {
+            Plan::on_cores((0..count as u32).map(|handler| CoreIndex(number / 4_u32.pow(handler) % 4)))
+        });
+        let allowed = all.filter(|plan| rules.permits(plan));
+        let best = allowed.map(|plan| model.forecast(&plan).cost(objective)).fold(f64::INFINITY, f64::min);
+        let reached = found.best[0].forecast.cost(objective);
+        prop_assert!(reached <= best * 1.01, "{} instead of {}", reached, best);
     }
 
     /// A symmetric plan has the same forecast: what is skipped would have changed nothing.
