@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
-    Exclusion, Handle, Observe, Policy, Runtime, Spec,
+    CoreIndex, Exclusion, Handle, Observe, Place, Policy, Runtime, Spec,
     core::{Core, current},
 };
 use std::{
@@ -15,10 +15,10 @@ use std::{
 use vermeil_io::{Counted, pin_current_thread, preemptions};
 use vermeil_sched::HandlerIndex;
 
-/// Asks the core that runs handlers, there is one, what it has learned.
+/// Asks the first core what it has learned.
 fn ask<R: Send + 'static>(handle: &Handle, question: impl FnOnce(&Core) -> R + Send + 'static) -> R {
     let asked = async move { current(question).expect("tasks run on cores") };
-    handle.spawn(asked).wait().expect("the core answers")
+    handle.spawn_on(&handle.color_at(&Place::Core(CoreIndex(0))), asked).wait().expect("the core answers")
 }
 
 #[test]
@@ -48,11 +48,14 @@ fn what_is_counted_is_said_where_handlers_are_placed() {
 #[test]
 fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     let cpu = vermeil_io::current_affinity()[0];
-    let builder = Runtime::builder().cpus([cpu]).policy(Policy::Adaptive).observe(Observe::All);
+    // Two cores, or there is nothing to place, and no round; of which one runs all.
+    let builder = Runtime::builder().cpus([cpu, cpu]).policy(Policy::Adaptive).observe(Observe::All);
     let runtime = builder.counted(Counted::PageFaults).build().expect("a runtime starts");
     let handle = runtime.handle();
     let runs = Arc::new(AtomicU64::new(0));
-    let touches = handle.handler(Spec::new("touches").exclusion(Exclusion::Handler), {
+    let _placed = handle.handler(Spec::new("placed").exclusion(Exclusion::Handler), |()| ());
+    let touches = Spec::new("touches").exclusion(Exclusion::Handler).place(Place::Core(CoreIndex(0)));
+    let touches = handle.handler(touches, {
         let runs = runs.clone();
         move |()| {
             let mut fresh = vec![0u8; 64 << 20];
@@ -75,7 +78,7 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     eventually("the monitor's costs have it", || {
         learned(Box::new(|core| {
             let answer = core.counting.borrow_mut().window.answer(u64::MAX, 0, 0);
-            answer.costs.misses(HandlerIndex(0))?.warm()
+            answer.costs.misses(HandlerIndex(1))?.warm()
         }))
     });
     runtime.shutdown(PATIENCE);
