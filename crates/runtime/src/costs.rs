@@ -146,6 +146,11 @@ impl Learner {
         self.exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
     }
 
+    /// What was spent on such steals so far, in nanoseconds.
+    pub(crate) fn explored_ns(&self) -> u64 {
+        self.exploration.spent_ns()
+    }
+
     /// A steal over `distance` has taken this core so long for each color.
     pub(crate) fn stole(&mut self, distance: Distance, each_ns: u64, published: &PublishedMoves) {
         self.moves.observe(distance, each_ns);

@@ -117,6 +117,7 @@ pub(crate) struct CoreCounters {
     pub(crate) steals: AtomicU64,
     pub(crate) stolen_ns: AtomicU64,
     pub(crate) steal_ns: AtomicU64,
+    pub(crate) explored_ns: AtomicU64,
     pub(crate) searches: AtomicU64,
     pub(crate) thieves_woken: AtomicU64,
     pub(crate) wakes: AtomicU64,

@@ -37,6 +37,7 @@ impl Handle {
             steals: get(&core.counters.steals),
             stolen_ns: get(&core.counters.stolen_ns),
             steal_ns: get(&core.counters.steal_ns),
+            explored_ns: get(&core.counters.explored_ns),
             searches: get(&core.counters.searches),
             thieves_woken: get(&core.counters.thieves_woken),
             wakes: get(&core.counters.wakes),
@@ -57,7 +58,15 @@ impl Handle {
         let report = self.shared.control.as_ref().map(Control::report);
         let Report { decisions, handlers, regret_ns, unknown } = report.unwrap_or_default();
         let witness = self.shared.cores.iter().find_map(|core| core.witness.get()).cloned();
-        Placements { handlers, decisions, regret: regret_ns.map(Duration::from_nanos), unknown, witness }
+        let explored_ns = self.shared.cores.iter().map(|core| &core.counters.explored_ns);
+        Placements {
+            handlers,
+            decisions,
+            regret: regret_ns.map(Duration::from_nanos),
+            explored: Duration::from_nanos(explored_ns.map(|ns| ns.load(Ordering::Relaxed)).sum()),
+            unknown,
+            witness,
+        }
     }
 
     fn handler_snapshots(&self) -> Vec<HandlerSnapshot> {
@@ -99,8 +108,12 @@ pub struct Placements {
     /// Decisions in words, oldest first.
     pub decisions: Vec<String>,
     /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
-    /// None under policies that do not bound it.
+    /// None under policies that do not bound it. Neither what steals lost that were made to learn is in it ([`explored`](Self::explored))
+    /// nor what was made because it was expected to pay and did not: a steal, a color that came to who called it. Those are learned from.
     pub regret: Option<Duration>,
+    /// What the steals of all cores that were made to learn were expected to lose ([`CoreSnapshot::explored_ns`]). It is time
+    /// of single cores.
+    pub explored: Duration,
     /// What is wrong with a plan that came from a file: the first handler that it names and that is not there, or not yet, or may
     /// not stand there.
     pub unknown: Option<String>,
@@ -151,6 +164,9 @@ pub struct CoreSnapshot {
     pub stolen_ns: u64,
     /// What the successful steals themselves took, in nanoseconds.
     pub steal_ns: u64,
+    /// What the steals that were made to learn were expected to lose, in nanoseconds: the penalty and the time that had been learned, which
+    /// forbade them. At most half a percent of the time that handlers were timed for, and 100 us at once.
+    pub explored_ns: u64,
     /// Looks around for something to steal, successful or not.
     pub searches: u64,
     /// Sleeping cores that this core woke to steal from a busy one.

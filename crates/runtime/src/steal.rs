@@ -133,7 +133,9 @@ impl Core {
             }
         });
         let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
-        self.learner.borrow_mut().stole(distance, took_ns / colors, &shared.moves);
+        let mut learner = self.learner.borrow_mut();
+        learner.stole(distance, took_ns / colors, &shared.moves);
+        mine.counters.explored_ns.store(learner.explored_ns(), Ordering::Relaxed);
         add(&mine.counters.stolen_ns, haul.worth_ns);
         add(&mine.counters.steal_ns, took_ns);
         true

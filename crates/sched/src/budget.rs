@@ -112,6 +112,11 @@ impl Exploration {
         self.0.earn(run_ns);
     }
 
+    /// What the steals that were due were expected to lose, in nanoseconds: penalties, and what they take longer than unseen ones.
+    pub fn spent_ns(&self) -> u64 {
+        self.0.spent_ns()
+    }
+
     /// Whether to take a color that goes if its move has no penalty and costs what a steal was taken to cost before any was
     /// seen, `unseen_ns`, if that is less than `steal_ns`.
     pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64, unseen_ns: u64) -> bool {
@@ -171,6 +176,7 @@ mod tests {
         assert!(!exploration.due(Stealing::Learned, &kept, 1_000, 300), "the rest does not pay for another");
         exploration.earn(5_000_000);
         assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
+        assert_eq!(exploration.spent_ns(), 2 * 60_700);
     }
 
     /// Mely's thieves met a disturbed machine at their first steals, and took nothing short from then on.

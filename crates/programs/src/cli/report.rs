@@ -4,7 +4,7 @@
 //! runtime's `tests/docs.rs`.
 
 use crate::Outcome;
-use std::fmt;
+use std::{fmt, time::Duration};
 use vermeil::{Handle, HandlerSnapshot};
 
 /// The end of a run, for people.
@@ -70,7 +70,7 @@ fn column(value: impl fmt::Display) -> String {
     format!("{value:>12}")
 }
 
-/// What the policy decided about handlers, and what its trials have lost; nothing where it decides nothing.
+/// What the policy decided about handlers, and what it spent on learning; nothing where it decides and learns nothing.
 pub fn placements(handle: &Handle) -> String {
     let placements = handle.placements();
     let mut text = String::new();
@@ -79,14 +79,15 @@ pub fn placements(handle: &Handle) -> String {
         text += &format!("\nhandlers: {}\n", stand.collect::<Vec<_>>().join(", "));
         text += &format!("decisions:\n  {}\n", placements.decisions.join("\n  "));
     }
-    if let Some(unknown) = placements.unknown {
-        text += &format!("\n{unknown}\n");
-    }
-    if let Some(witness) = placements.witness {
-        text += &format!("{witness}\n");
-    }
-    if let Some(regret) = placements.regret {
-        text += &format!("regret: {:.1} ms of the machine\n", regret.as_secs_f64() * 1e3);
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let regret = placements.regret.map(|regret| format!("regret: {:.1} ms of the machine", ms(regret)));
+    let explored = placements.explored;
+    let explored =
+        (!explored.is_zero()).then(|| format!("steals to learn: {:.3} ms of the cores", ms(explored)));
+    let told: Vec<_> =
+        [placements.unknown, placements.witness, regret, explored].into_iter().flatten().collect();
+    if !told.is_empty() {
+        text += &format!("\n{}\n", told.join("\n"));
     }
     text
 }

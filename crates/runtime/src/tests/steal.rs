@@ -93,6 +93,40 @@ fn what_one_core_produces_runs_on_all_once_and_in_order() {
     }
 }
 
+/// What is annotated to suffer much from a move goes nevertheless, for a budget that is told.
+#[test]
+fn what_is_stolen_to_learn_is_told() {
+    let runtime = runtime(Policy::Adaptive);
+    let handle = runtime.handle();
+    assert!(handle.placements().explored.is_zero());
+    let wake = handle.handler("wake", |()| ());
+    let mut round = 0;
+    // Another handler each time: of this one it is known by then what its moves cost.
+    eventually("something is stolen to learn", || {
+        round += 1;
+        let annotated = Spec::new(format!("work-{round}")).cost(Duration::from_micros(5)).penalty(20);
+        let work = handle.handler(annotated, |()| ());
+        let (maker, before) = (handle.clone(), steals(&handle));
+        let made = handle.spawn_on(&handle.color_on(CoreIndex(0)), async move {
+            let colors: Vec<_> = (0..20).map(|_| maker.color()).collect();
+            colors.iter().for_each(|color| work.post(color, ()).expect("below the bound"));
+            // Thieves look for work when they have run something.
+            for core in [1, 2].map(CoreIndex) {
+                wake.post(&maker.color_on(core), ()).expect("below the bound");
+            }
+            let deadline = Instant::now() + PATIENCE;
+            while steals(&maker) == before && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+        });
+        made.wait().expect("ends");
+        handle.snapshot().cores.iter().any(|core| core.explored_ns > 0)
+    });
+    runtime.shutdown(PATIENCE);
+    let explored_ns = handle.snapshot().cores.iter().map(|core| core.explored_ns).sum();
+    assert_eq!(handle.placements().explored, Duration::from_nanos(explored_ns));
+}
+
 /// A color that was placed, or that has a socket, runs where it was put.
 #[test]
 fn what_must_stay_stays() {
