@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
-use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits};
+use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
 /// What a runtime holds at most, and what happens then.
@@ -64,6 +64,7 @@ pub struct Builder {
     pinning: Pinning,
     io: DriverOptions,
     policy: Policy,
+    trial: TrialOptions,
     layout: Option<Layout>,
     board: Option<Arc<Board>>,
     turn: TurnLimits,
@@ -109,6 +110,12 @@ impl Builder {
     /// How colors find their cores.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// How policy `trial` tries plans: how long each stands, and what caches may cost under it. Other policies do not ask.
+    pub fn trial(mut self, trial: TrialOptions) -> Self {
+        self.trial = trial;
         self
     }
 
@@ -168,7 +175,7 @@ impl Builder {
     /// Starts the cores; returns once every one of them runs.
     ///
     /// # Errors
-    /// [`StartError`] when a thread, its pinning or its driver was refused; nothing is left running then.
+    /// [`StartError`] when a thread, its pinning or its driver was refused, or what was described cannot be; nothing is left running then.
     ///
     /// # Panics
     /// When there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX), or a [`board`](Self::board) for fewer cores.
@@ -185,7 +192,8 @@ impl Builder {
         }
         let board = self.board.clone().unwrap_or_else(|| Arc::new(Board::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
-        let control = Control::new(&self.policy, &layout, slots(self.limits.handlers))?;
+        self.trial.check().map_err(|error| StartError::Trial { reason: error.to_string() })?;
+        let control = Control::new(&self.policy, self.trial, &layout, slots(self.limits.handlers))?;
         let Self { limits, turn, policy, classes, noting, .. } = self;
         let setup = Setup { layout, control, limits, turn, policy, classes, pool, board, noting };
         let shared = Shared::new(&cpus, setup);

@@ -88,7 +88,12 @@ enum Kept {
 
 impl Control {
     /// The controller of a policy that places handlers.
-    pub(crate) fn new(policy: &Policy, layout: &Layout, handlers: usize) -> Result<Option<Self>, StartError> {
+    pub(crate) fn new(
+        policy: &Policy,
+        trial: TrialOptions,
+        layout: &Layout,
+        handlers: usize,
+    ) -> Result<Option<Self>, StartError> {
         let mut kept = None;
         let controller: Box<dyn Controller> = match policy {
             Policy::None | Policy::Libasync | Policy::Mely | Policy::NCopy => return Ok(None),
@@ -99,7 +104,7 @@ impl Control {
                 });
                 Box::new(Fixed::default())
             }
-            Policy::Trial => Box::new(Trial::new(Candidates::Named(layout.clone()), TrialOptions::default())),
+            Policy::Trial => Box::new(Trial::new(Candidates::Named(layout.clone()), trial)),
             Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), Rules::new())),
         };
         let state = State {

@@ -30,6 +30,12 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The bounds of a trial of plans were refused.
+    #[error("cannot try plans: {reason}")]
+    Trial {
+        /// Which one, and what it may be.
+        reason: String,
+    },
     /// The system refused a thread.
     #[error(
         "cannot start the thread of core {core} (cpu {cpu}): {source}; is the limit of processes or memory reached?"

@@ -111,7 +111,7 @@ pub use vermeil_io::{
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{
     CLASSES_MAX, Class, CoreIndex, Distance, HandlerIndex, Layout, Observe, PlanName, Policy, TurnLimits,
-    UnknownObserve, UnknownPolicy, recording,
+    UnknownObserve, UnknownPolicy, control::TrialOptions, recording,
 };
 
 pub use builder::{Runtime, Stopped};

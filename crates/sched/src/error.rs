@@ -1,10 +1,10 @@
-//! What can be wrong with a layout, with a plan that somebody wrote, or with a recording.
+//! What can be wrong with a layout, with a plan that somebody wrote, with the bounds of a trial, or with a recording.
 //!
 //! Owns the crate's one error type. Each message names the operation, the thing and the cure. Tested where each arises.
 
 use vermeil_topology::CpuId;
 
-/// A layout, a plan or a recording that cannot be.
+/// A layout, a plan, a trial or a recording that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -71,6 +71,14 @@ pub enum Error {
         handler: String,
         /// Those that are.
         known: String,
+    },
+    /// A bound of a trial of plans that cannot be.
+    #[error("trial: {option}: {problem}")]
+    TrialOption {
+        /// The field of [`TrialOptions`](crate::control::TrialOptions).
+        option: &'static str,
+        /// What it may be.
+        problem: &'static str,
     },
     /// A line of a recording that is not as it should be.
     #[error("recording: line {line}: {problem}; see \"Recordings\" in docs/runtime.md for the form")]

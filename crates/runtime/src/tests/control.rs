@@ -2,8 +2,8 @@
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{
-    Colored, CoreIndex, Exclusion, Handle, Handler, Place, PlanName, Policy, Runtime, Spec, TcpListener,
-    core_index, yield_now,
+    Colored, CoreIndex, Exclusion, Handle, Handler, Place, PlanName, Policy, Runtime, Spec, StartError,
+    TcpListener, TrialOptions, core_index, yield_now,
 };
 use std::{
     collections::BTreeSet,
@@ -360,4 +360,22 @@ fn controllers_hear_every_core_and_disturb_nothing() {
         assert_eq!(handle.placements().handlers.len(), 6, "{policy}");
         assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
     }
+}
+
+#[test]
+fn a_trial_goes_by_the_options_it_is_given() {
+    let with = |dwell_ns| {
+        let trial = TrialOptions { dwell_ns, ..TrialOptions::default() };
+        Runtime::builder().policy(Policy::Trial).trial(trial).build()
+    };
+    let refused = with(0).err().expect("no plan stands for no time");
+    assert!(matches!(refused, StartError::Trial { .. }), "{refused}");
+    let told = refused.to_string();
+    assert!(told.starts_with("cannot try plans: trial: dwell_ns: "), "{told}");
+    let runtime = with(TrialOptions::DWELL_NS_MIN).expect("a runtime starts");
+    let handle = runtime.handle();
+    let _pipeline = pipeline(&handle, 4, Duration::ZERO);
+    // As many take a minute where each plan stands for 2 s, longer than this waits.
+    eventually("rounds are held", || handle.snapshot().cores.iter().all(|core| core.rounds >= 30));
+    runtime.shutdown(PATIENCE);
 }

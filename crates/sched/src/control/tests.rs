@@ -113,6 +113,24 @@ fn the_trial_settles_on_the_best_of_its_plans() {
 }
 
 #[test]
+fn a_trial_that_can_come_to_nothing_is_refused() {
+    let usual = TrialOptions::default();
+    assert_eq!(usual.check(), Ok(()));
+    let strange = [
+        (TrialOptions { dwell_ns: 0, ..usual }, "trial: dwell_ns: "),
+        (TrialOptions { activity_up: 0.0, ..usual }, "trial: activity_up: "),
+        (TrialOptions { activity_up: 1.1, ..usual }, "trial: activity_up: "),
+        (TrialOptions { activity_up: f64::NAN, ..usual }, "trial: activity_up: "),
+        (TrialOptions { activity_down: 0.0, ..usual }, "trial: activity_down: "),
+        (TrialOptions { activity_down: 0.06, ..usual }, "trial: activity_down: "),
+    ];
+    for (options, told) in strange {
+        let error = options.check().expect_err(told).to_string();
+        assert!(error.starts_with(told), "{error}");
+    }
+}
+
+#[test]
 fn the_trial_begins_again_when_the_load_is_another() {
     let mut world = images(PlanName::RoundRobin, 5);
     let mut controller = trial(&world);

@@ -9,7 +9,7 @@
 
 use super::{Controller, DecisionLog, Event, Observation};
 use crate::plan::{Move, Plan, Rules};
-use crate::{CoreIndex, HandlerIndex, Layout};
+use crate::{CoreIndex, Error, HandlerIndex, Layout};
 
 /// What a miss of the caches that are watched costs, in nanoseconds, to compare counted misses with timed cold runs: a
 /// line from another core's cache or from memory. 60 to 120 are usual; the lower end, since misses overlap.
@@ -39,6 +39,29 @@ pub struct TrialOptions {
     pub activity_up: f64,
     /// The share below which it is no longer too much. Default 0.03, a guess.
     pub activity_down: f64,
+}
+
+impl TrialOptions {
+    /// The shortest time a plan may stand: with a shorter one the cores would answer rounds and do little else. Guess.
+    pub const DWELL_NS_MIN: u64 = 1_000_000;
+
+    /// Whether a trial with these can come to anything.
+    ///
+    /// # Errors
+    /// With the option that cannot be so.
+    pub fn check(&self) -> Result<(), Error> {
+        let refused = |option, problem| Err(Error::TrialOption { option, problem });
+        if self.dwell_ns < Self::DWELL_NS_MIN {
+            return refused("dwell_ns", "a plan stands for 1,000,000 ns at least");
+        }
+        if !(self.activity_up > 0.0 && self.activity_up <= 1.0) {
+            return refused("activity_up", "a share is above 0 and at most 1");
+        }
+        if !(self.activity_down > 0.0 && self.activity_down <= self.activity_up) {
+            return refused("activity_down", "a share is above 0, and this one at most activity_up");
+        }
+        Ok(())
+    }
 }
 
 impl Default for TrialOptions {
