@@ -105,7 +105,8 @@ fn sum_times<'a>(times: impl Iterator<Item = &'a OnceLock<Box<Times>>>) -> Obser
 pub struct Placements {
     /// Handlers with a color of their own or their group's, by name, in order of registration.
     pub handlers: Vec<(String, CoreIndex)>,
-    /// Decisions in words, oldest first.
+    /// Decisions in words, oldest first. Colors that came to who called them, or were stolen, are no decisions of the policy's controller: there
+    /// may be thousands a second, so they are counted ([`HandlerSnapshot`]).
     pub decisions: Vec<String>,
     /// Time that trials of plans have lost so far, of the whole machine and as measured: at most two percent, and 20 ms at once.
     /// None under policies that do not bound it. Neither what steals lost that were made to learn is in it ([`explored`](Self::explored))

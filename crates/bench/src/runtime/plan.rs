@@ -214,17 +214,21 @@ pub enum Metric {
     PostRunNs,
     /// Posting an event to another core that is running.
     PostRemoteNs,
-    /// Processor cycles of a successful steal.
+    /// Time of a successful steal.
+    StealNs,
+    /// The same in processor cycles.
     StealCycles,
     /// What a stolen color's events were expected to take.
     StolenUs,
+    /// The same in processor cycles, beside those of the steal.
+    StolenCycles,
     /// Cpu time in a second without work.
     IdleCpuUs,
 }
 
 impl Metric {
     /// Every metric, in the order of the rows.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Throughput,
         Self::OfBestPolicy,
         Self::OfBestPeer,
@@ -237,8 +241,10 @@ impl Metric {
         Self::ObservePct,
         Self::PostRunNs,
         Self::PostRemoteNs,
+        Self::StealNs,
         Self::StealCycles,
         Self::StolenUs,
+        Self::StolenCycles,
         Self::IdleCpuUs,
     ];
 
@@ -257,8 +263,10 @@ impl Metric {
             Self::ObservePct => ("observe_pct", "%"),
             Self::PostRunNs => ("post_run_ns", "ns"),
             Self::PostRemoteNs => ("post_remote_ns", "ns"),
+            Self::StealNs => ("steal_ns", "ns"),
             Self::StealCycles => ("steal_cycles", "cycles"),
             Self::StolenUs => ("stolen_us", "us"),
+            Self::StolenCycles => ("stolen_cycles", "cycles"),
             Self::IdleCpuUs => ("idle_cpu_us", "us/s"),
         }
     }

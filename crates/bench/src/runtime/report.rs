@@ -29,8 +29,9 @@ process per event and *switches* its context switches per event, without the cli
 peer's threads do while they look for work. *p99 delay* is how long a 2 µs event waited. *Settled* is how long the \
 throughput took to come within a tenth of what it stayed at, in runs of ten times the work. *Regret* is the part of its time that a run lost to plans that it \
 tried. *Observed* is how much more processor time an event \
-takes with the default observation than with none, over pairs of runs on one cpu, where nothing else differs. *Steal* is the processor's \
-cycles for one successful steal (at the nominal frequency), *stolen* what the color's queued events were expected to take.
+takes with the default observation than with none, over pairs of runs on one cpu, where nothing else differs. *Steal* is what a successful \
+steal takes for each color, as time and in the processor's cycles (at the nominal frequency), *stolen* what the color's queued events were expected \
+to take, in both.
 
 Vermeil's threads are pinned and hold an I/O driver each; the peers' are not and do not. The keyed stream and the mixed \
 jobs are handlers and colors on Vermeil, tasks and channels on the peers; the other common programs are one text on all, and \
@@ -199,8 +200,18 @@ impl Report {
     }
 
     fn small_table(&self) -> Table {
-        let head =
-            ["program", "on", "post ns", "steal cycles", "low – high", "stolen µs", "idle µs/s", "switches"];
+        let head = [
+            "program",
+            "on",
+            "post ns",
+            "steal ns",
+            "steal cycles",
+            "low – high",
+            "stolen µs",
+            "stolen cycles",
+            "idle µs/s",
+            "switches",
+        ];
         let mut table = Table::new(2, &head);
         for cell in self.cells().filter(|(program, _)| !program.is_compared()) {
             let median = |metric| self.summary(cell, metric).map(|summary| number(summary.median));
@@ -210,9 +221,11 @@ impl Report {
                 cell.0.name().into(),
                 cell.1.name().into(),
                 post.unwrap_or_default(),
+                median(Metric::StealNs).unwrap_or_default(),
                 median(Metric::StealCycles).unwrap_or_default(),
                 self.summary(cell, Metric::StealCycles).map(spread).unwrap_or_default(),
                 median(Metric::StolenUs).unwrap_or_default(),
+                median(Metric::StolenCycles).unwrap_or_default(),
                 median(Metric::IdleCpuUs).unwrap_or_default(),
                 median(Metric::Switches).unwrap_or_default(),
             ]);
@@ -292,8 +305,10 @@ fn summarize(cells: &Cells, (program, variant): (Program, Variant), mhz: f64) ->
         Metric::PostRemoteNs => {
             only(program == Program::PostRemote, series(&|sample| Some(per_event(sample.elapsed_ns, sample))))
         }
+        Metric::StealNs => series(&|sample| per_steal(sample.steal_ns, sample)),
         Metric::StealCycles => series(&|sample| Some(per_steal(sample.steal_ns, sample)? * mhz / 1e3)),
         Metric::StolenUs => series(&|sample| Some(per_steal(sample.stolen_ns, sample)? / 1e3)),
+        Metric::StolenCycles => series(&|sample| Some(per_steal(sample.stolen_ns, sample)? * mhz / 1e3)),
         Metric::IdleCpuUs => {
             let share = |sample: &Sample| sample.cpu_ns as f64 * 1e6 / sample.elapsed_ns.max(1) as f64;
             only(program == Program::Idle, series(&|sample| Some(share(sample))))
@@ -344,7 +359,8 @@ mod tests {
     use vermeil_programs::kernel::Pace;
 
     fn sample(events: u64) -> Sample {
-        Sample { events, elapsed_ns: 1_000_000_000, steals: 2, steal_ns: 1000, ..Sample::default() }
+        let (steals, steal_ns, stolen_ns) = (2, 1_000, 30_000);
+        Sample { events, elapsed_ns: 1_000_000_000, steals, steal_ns, stolen_ns, ..Sample::default() }
     }
 
     fn median(cells: &Cells, variant: Variant, metric: Metric) -> Option<f64> {
@@ -368,7 +384,10 @@ mod tests {
         assert_eq!(median(&cells, one, Metric::OfBestPeer), Some(0.5));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPolicy), Some(1.75));
         assert_eq!(median(&cells, Variant::Tokio, Metric::OfBestPeer), None);
+        assert_eq!(median(&cells, one, Metric::StealNs), Some(500.0));
         assert_eq!(median(&cells, one, Metric::StealCycles), Some(1500.0));
+        assert_eq!(median(&cells, one, Metric::StolenUs), Some(15.0));
+        assert_eq!(median(&cells, one, Metric::StolenCycles), Some(45_000.0));
         assert_eq!(median(&cells, one, Metric::SettleMs), None);
         let observed = median(&cells, one, Metric::ObservePct).expect("there is a pair");
         assert!((observed - 1.0).abs() < 1e-9, "{observed}");
