@@ -135,7 +135,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// A bug that `crates/queue/src/canary.rs` can plant, who shall notice it, and the model that shall: by itself, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 16] = [
+const CANARIES: [(&str, Checker, &str); 27] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
@@ -153,10 +153,25 @@ const CANARIES: [(&str, Checker, &str); 16] = [
         "model::lookout::what_is_queued_during_a_search_is_found_or_wakes_another",
     ),
     ("overwrite-without-fence", Checker::Loom, "model::ring::what_is_read_from_a_ring_is_whole"),
+    ("move-after-lock", Checker::Loom, "model::handover::entries_go_with_the_color_that_is_stolen"),
+    ("queue-entry-without-look", Checker::Loom, "model::handover::entries_go_with_the_color_that_is_stolen"),
+    (
+        "steal-without-move",
+        Checker::Loom,
+        "model::handover::a_color_that_is_stolen_runs_everything_once_and_in_order",
+    ),
+    ("look-for-wish-before-lock", Checker::Loom, "model::handover::a_color_that_waits_is_placed_at_once"),
+    ("take-wish-in-two-steps", Checker::Loom, "model::handover::the_last_wish_counts"),
+    ("ask-for-end-before-lock", Checker::Loom, "model::handover::nothing_is_left_in_a_queue_after_the_end"),
+    ("meetings-without-order", Checker::Loom, "model::meeting::meetings_have_one_order"),
     // Those that show without weak memory, in what the larger scenarios run.
     ("second-token", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
     ("take-in-two-steps", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
     ("newest-first", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
+    ("steal-without-move", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
+    ("move-after-lock", Checker::Shuttle, "throng::entries_among_steals_and_sleep"),
+    ("queue-entry-without-look", Checker::Shuttle, "throng::entries_among_steals_and_sleep"),
+    ("meetings-without-order", Checker::Shuttle, "throng::meetings_among_events"),
 ];
 
 /// A model once more with each planted bug: it must fail.

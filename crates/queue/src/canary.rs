@@ -32,6 +32,21 @@ pub(crate) enum Bug {
     EndSearchWithoutFence,
     /// A ring's owner overwrites what a reader may be at without a fence.
     OverwriteWithoutFence,
+    /// A thief names its core for a color when it has let go of the victim's queue: an entry that is queued between stays behind, and
+    /// its event with it.
+    MoveAfterLock,
+    /// Who queues an entry does not look under the lock whether the color is still there.
+    QueueEntryWithoutLook,
+    /// A thief queues a token where its color is not.
+    StealWithoutMove,
+    /// Who queues a token looks for a wish before it has the lock: one made between waits with the color.
+    LookForWishBeforeLock,
+    /// A wish is read and taken in two steps: one made between is forgotten.
+    TakeWishInTwoSteps,
+    /// Who queues a token asks for the end before it has the lock: it is queued where nobody comes any more.
+    AskForEndBeforeLock,
+    /// Two meetings are queued at once: each may have a color that the other waits for.
+    MeetingsWithoutOrder,
 }
 
 /// Whether `bug` is planted.
@@ -63,6 +78,13 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "count-come-first" => Bug::CountComeFirst,
             "end-search-without-fence" => Bug::EndSearchWithoutFence,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
+            "move-after-lock" => Bug::MoveAfterLock,
+            "queue-entry-without-look" => Bug::QueueEntryWithoutLook,
+            "steal-without-move" => Bug::StealWithoutMove,
+            "look-for-wish-before-lock" => Bug::LookForWishBeforeLock,
+            "take-wish-in-two-steps" => Bug::TakeWishInTwoSteps,
+            "ask-for-end-before-lock" => Bug::AskForEndBeforeLock,
+            "meetings-without-order" => Bug::MeetingsWithoutOrder,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

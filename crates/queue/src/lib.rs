@@ -2,11 +2,11 @@
 //!
 //! Owns every lock-free protocol of the runtime and the `unsafe` that goes with them. Knows neither handlers, nor
 //! policies, nor I/O: an [`Event`] is something that can be run once, a [`ColorQueue`] runs its events one at a time in
-//! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, and [`Parking`]
-//! lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
+//! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, [`Cores`] brings
+//! them from one core to another, a [`Meeting`] has several colors at once, and [`Parking`] lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
 //! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `outcome`, `colored`,
-//! `resident`, `ready`, `kept`, `parking`, `ring`. `PROTOCOL.md` beside
+//! `resident`, `ready`, `handover`, `meeting`, `kept`, `parking`, `ring`. `PROTOCOL.md` beside
 //! this folder gives the argument; the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
 #![allow(
@@ -18,9 +18,11 @@ mod canary;
 mod color;
 mod colored;
 mod event;
+mod handover;
 mod here;
 mod kept;
 mod lookout;
+mod meeting;
 mod memory;
 mod outcome;
 mod own;
@@ -35,6 +37,8 @@ mod token;
 
 #[cfg(all(test, any(loom, shuttle)))]
 mod bell;
+#[cfg(all(test, any(loom, shuttle)))]
+mod line;
 #[cfg(all(test, loom))]
 mod model;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -45,9 +49,11 @@ mod throng;
 pub use color::{ColorId, ColorQueue, Pushed};
 pub use colored::{Colored, current_color, hold};
 pub use event::{Event, Label, Run};
+pub use handover::{Cores, Haul, Taking};
 pub use here::Here;
 pub use kept::Kept;
 pub use lookout::Lookout;
+pub use meeting::{Meeting, Meetings, Together};
 pub use outcome::{Join, Promise};
 pub use own::Called;
 pub use parking::{Parking, Sleep};
@@ -56,4 +62,4 @@ pub use repeating::{Mark, Posted, Repeat, Repeating, Spawned};
 pub use resident::Resident;
 pub use ring::Ring;
 pub use tally::{Runs, Tally};
-pub use token::{Activation, ColorRef, Head, Held, Ran, Token, run_together};
+pub use token::{Activation, ColorRef, Head, Held, Ran, Token};

@@ -3,7 +3,7 @@
 //! What stands behind the lock is the scheduler's: this file only shares it. Any thread pushes, the owning core pops, a
 //! thief takes. A length kept beside the lock lets the owner skip it when nothing waits, and lets others judge without
 //! touching it. Leaves out the order of the tokens and waking the core (`parking.rs`). Checked in `model/parking.rs` and
-//! `model/steal.rs`.
+//! `model/handover.rs`.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Activation, Called, ColorId, ColorQueue, Colored, Event, Head, Held, Label, Posted, Promise, ReadyQueue,
-    Repeat, Repeating, Ring, Run, Token, current_color, hold, run_together,
+    Repeat, Repeating, Ring, Run, Token, current_color, hold, token::run_together,
 };
 use proptest::prelude::*;
 use std::{

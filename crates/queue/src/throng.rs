@@ -7,22 +7,18 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p vermeil-queue --release --lib`.
 
 use crate::{
-    Activation, ColorId, ColorQueue, Event, Held, Parking, ReadyQueue, Run, Token, bell::Bell, current_color,
-    hold, run_together,
+    Activation, ColorId, ColorQueue, Cores, Event, Haul, Head, Held, Meeting, Meetings, Parking, Pushed,
+    ReadyQueue, Run, Taking, Token, bell::Bell, current_color, hold, line::Line,
 };
 use shuttle::{
     rand::{Rng, thread_rng},
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
 };
-use std::{
-    collections::{HashMap, VecDeque},
-    ops::ControlFlow,
-    sync::Arc,
-};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
 /// Schedules of each scenario and kind: together some seconds.
 const SCHEDULES: usize = 1_500;
@@ -30,20 +26,13 @@ const SCHEDULES: usize = 1_500;
 /// Changes of priority in a schedule of that kind: more than the two that most such bugs need.
 const CHANGES: usize = 4;
 
-const NOWHERE: u32 = u32::MAX;
-
-/// The core that a placement wants a color on.
-type Wanted = AtomicU32;
-
-type Color = Arc<ColorQueue<Wanted>>;
-
 fn drawn(scenario: fn()) {
     shuttle::check_random(scenario, SCHEDULES);
     shuttle::check_pct(scenario, SCHEDULES, CHANGES);
 }
 
 struct Core {
-    ready: ReadyQueue<VecDeque<Token<Wanted>>>,
+    ready: ReadyQueue<Line>,
     parking: Parking,
     bell: Bell,
 }
@@ -64,24 +53,49 @@ impl Book {
     }
 }
 
-/// Several colors at once, as the runtime's `when` has them.
-struct Meeting {
-    awaited: usize,
-    arrived: Mutex<Vec<Held<Wanted>>>,
-    producer: u8,
-    number: u8,
-}
+/// Who called a meeting, and its number.
+type Called = (u8, u8);
 
 struct Machine {
     cores: Vec<Core>,
-    colors: Vec<Color>,
+    colors: Vec<Arc<ColorQueue>>,
     books: HashMap<ColorId, Book>,
-    /// Held while the events of one meeting are queued on all its colors.
-    meetings: Mutex<()>,
+    /// Nothing runs without an entry.
+    of_entries: bool,
+    meetings: Meetings,
     /// What a color that stands still stands still for.
-    awaited: Mutex<HashMap<ColorId, Arc<Meeting>>>,
+    awaited: Mutex<HashMap<ColorId, Arc<Meeting<(), Called>>>>,
     /// Events that have not run.
     left: AtomicUsize,
+}
+
+impl Cores for Machine {
+    type About = ();
+    type Ready = Line;
+
+    fn ready(&self, core: u32) -> &ReadyQueue<Line> {
+        &self.cores[core as usize].ready
+    }
+
+    fn have_ended(&self) -> bool {
+        false
+    }
+
+    fn stays(&self, _: &Head) -> bool {
+        false
+    }
+
+    fn put(&self, line: &mut Line, token: Token, entries: usize) {
+        line.push(token, entries);
+    }
+
+    fn remove(&self, line: &mut Line, color: &Head) -> Option<(Token, usize)> {
+        line.remove(color)
+    }
+
+    fn put_entry(&self, line: &mut Line, color: &Head) {
+        line.push_entries(color, 1);
+    }
 }
 
 struct Note {
@@ -104,7 +118,7 @@ impl Run for Note {
     }
 }
 
-struct Arrive(Arc<Machine>, Arc<Meeting>);
+struct Arrive(Arc<Machine>, Arc<Meeting<(), Called>>);
 
 impl Run for Arrive {
     fn run(self) {
@@ -115,18 +129,27 @@ impl Run for Arrive {
 
 impl Machine {
     fn new(cores: usize, colors: usize, events: usize) -> Arc<Self> {
-        let core = |_| Core {
-            ready: ReadyQueue::new(VecDeque::new(), VecDeque::len),
+        Self::of((0..cores).map(|_| Line::default()), colors, events, false)
+    }
+
+    fn of_entries(cores: usize, colors: usize, events: usize) -> Arc<Self> {
+        Self::of((0..cores).map(|_| Line::of_entries()), colors, events, true)
+    }
+
+    fn of(lines: impl Iterator<Item = Line>, colors: usize, events: usize, of_entries: bool) -> Arc<Self> {
+        let core = |line| Core {
+            ready: ReadyQueue::new(line, Line::len),
             parking: Parking::default(),
             bell: Bell::default(),
         };
-        let colors: Vec<_> =
-            (0..colors).map(|at| ColorQueue::new((at % cores) as u32, Wanted::new(NOWHERE))).collect();
+        let cores: Vec<_> = lines.map(core).collect();
+        let colors: Vec<_> = (0..colors).map(|at| ColorQueue::new((at % cores.len()) as u32, ())).collect();
         Arc::new(Self {
-            cores: (0..cores).map(core).collect(),
+            cores,
             books: colors.iter().map(|color| (color.id(), Book::default())).collect(),
             colors,
-            meetings: Mutex::new(()),
+            of_entries,
+            meetings: Meetings::default(),
             awaited: Mutex::default(),
             left: AtomicUsize::new(events),
         })
@@ -134,95 +157,87 @@ impl Machine {
 
     fn post(self: &Arc<Self>, color: usize, producer: u8, number: u8, relays: bool) {
         let note = Note { machine: self.clone(), producer, number, relays };
-        self.schedule(self.colors[color].push(Event::once(note)));
+        self.push(&self.colors[color], Event::once(note));
     }
 
-    /// As the runtime does: to where a placement wants the color, else to the core that it names.
-    fn schedule(&self, token: Option<Token<Wanted>>) {
-        let Some(token) = token else { return };
-        let wanted = token.color().about.swap(NOWHERE, Ordering::Relaxed);
-        if wanted != NOWHERE {
-            token.move_to(wanted);
+    fn push(&self, color: &Arc<ColorQueue>, event: Event) {
+        match color.post(event) {
+            Pushed::First(token) => self.schedule(token, 1),
+            Pushed::Behind | Pushed::Own if self.of_entries => self.ring(self.queue_entry(color)),
+            Pushed::Behind | Pushed::Own => {}
         }
-        let core = &self.cores[token.color().core() as usize];
-        core.ready.with(|tokens| tokens.push_back(token));
+    }
+
+    fn schedule(&self, token: Token, entries: usize) {
+        self.ring(self.queue(token, entries));
+    }
+
+    fn ring(&self, core: u32) {
+        let core = &self.cores[core as usize];
         if core.parking.must_wake(|| 0) {
             core.bell.ring();
         }
     }
 
-    /// A placement wants a color elsewhere: at once if it waits in a queue.
-    fn relocate(&self, color: usize, to: usize) {
-        let color = &self.colors[color];
-        color.about.store(to as u32, Ordering::Relaxed);
-        let waiting = self.cores[color.core() as usize].ready.with(|tokens| {
-            let at = tokens.iter().position(|token| token.color().id() == color.id())?;
-            tokens.remove(at)
-        });
-        self.schedule(waiting);
+    /// A placement wants a color elsewhere.
+    fn relocate(&self, color: usize, to: u16) {
+        if let Some((token, entries)) = self.call_away(&self.colors[color], to) {
+            self.schedule(token, entries);
+        }
     }
 
     fn meet(self: &Arc<Self>, colors: &[usize], producer: u8, number: u8) {
-        let (awaited, arrived) = (colors.len(), Mutex::default());
-        let meeting = Arc::new(Meeting { awaited, arrived, producer, number });
-        let _order = self.meetings.lock().unwrap();
-        for color in colors {
-            let arrive = Arrive(self.clone(), meeting.clone());
-            self.schedule(self.colors[*color].push(Event::once(arrive)));
-        }
+        let colors = colors.iter().map(|color| &self.colors[*color]);
+        self.meetings.call(colors, (producer, number), |color, meeting| {
+            self.push(color, Event::once(Arrive(self.clone(), meeting)));
+        });
     }
 
     /// A color stands still; whoever brings the last one of a meeting runs it.
-    fn arrived(&self, held: Held<Wanted>) {
+    fn arrived(&self, held: Held) {
         let meeting = self.awaited.lock().unwrap().remove(&held.color().id()).expect("held for a meeting");
-        let all = {
-            let mut arrived = meeting.arrived.lock().unwrap();
-            arrived.push(held);
-            if arrived.len() < meeting.awaited {
-                return;
-            }
-            std::mem::take(&mut *arrived)
-        };
-        let names: Vec<_> = all.iter().map(|held| held.color().id()).collect();
-        let panicked = run_together(&all, || {
-            for name in &names {
-                self.books[name].write(meeting.producer, meeting.number);
+        let Some((colors, (producer, number))) = meeting.arrive(held) else { return };
+        colors.run(|| {
+            for held in colors.held() {
+                self.books[&held.color().id()].write(producer, number);
             }
         });
-        assert!(!panicked);
-        for held in all {
-            self.go_on(held.release());
-        }
+        colors.release(|token| self.schedule(token, 0));
     }
 
-    fn go_on(&self, next: Activation<Wanted>) {
+    fn go_on(&self, next: Activation) {
         match next {
-            Activation::Again(token) => self.schedule(Some(token)),
+            Activation::Again(token) => self.schedule(token, 0),
             Activation::Held(held) => self.arrived(held),
             Activation::Empty => {}
         }
     }
 
-    fn steal(&self, thief: usize) -> bool {
-        let victim = &self.cores[(thief + 1) % self.cores.len()];
-        let Some(Some(token)) = victim.ready.try_with(VecDeque::pop_front) else { return false };
-        token.move_to(thief as u32);
-        self.cores[thief].ready.with(|tokens| tokens.push_back(token));
-        true
+    /// Takes one or two colors from the next core; whether there were any.
+    fn steal(&self, haul: &mut Haul, thief: usize) -> bool {
+        let victim = (thief + 1) % self.cores.len();
+        let choose = |line: &mut Line, taking: &mut Taking<'_>| {
+            for _ in 0..thread_rng().gen_range(1..3) {
+                line.steal().into_iter().for_each(|(token, entries)| taking.add(token, entries));
+            }
+        };
+        haul.steal(self, victim as u32, choose, |_| ()) > 0
     }
 
     /// A core's loop until everything has run.
     fn run(&self, at: usize) {
         let core = &self.cores[at];
+        let mut haul = Haul::new(at as u32, 2);
         while self.left.load(Ordering::SeqCst) > 0 {
-            if let Some(token) = core.ready.with(VecDeque::pop_front) {
-                let batch = thread_rng().gen_range(1..4);
+            if let Some(token) = core.ready.with(Line::pop) {
+                assert_eq!(token.color().core() as usize, at, "a token waits where its color is");
+                let batch = if self.of_entries { 1 } else { thread_rng().gen_range(1..4) };
                 let (ran, next) = token.run(batch, |_, _| ControlFlow::Continue(()));
                 self.go_on(next);
                 if self.left.fetch_sub(ran.events, Ordering::SeqCst) == ran.events {
                     self.cores.iter().for_each(|core| core.bell.ring());
                 }
-            } else if !self.steal(at) {
+            } else if !self.steal(&mut haul, at) {
                 let sleep = core.parking.announce();
                 if core.ready.is_empty() && self.left.load(Ordering::SeqCst) > 0 {
                     core.bell.wait();
@@ -233,7 +248,7 @@ impl Machine {
     }
 
     /// Runs the cores beside `others`, then looks into the books: each producer's numbers ascend on each color.
-    fn play(self: &Arc<Self>, others: Vec<Box<dyn FnOnce(Arc<Self>) + Send>>, notes: usize) {
+    fn play(self: &Arc<Self>, others: Vec<Other>, notes: usize) {
         let cores = (0..self.cores.len()).map(|at| {
             let machine = self.clone();
             thread::spawn(move || machine.run(at))
@@ -259,26 +274,38 @@ impl Machine {
     }
 }
 
+type Other = Box<dyn FnOnce(Arc<Machine>) + Send>;
+
+/// Three producers that post eight events each to four colors.
+fn producers() -> Vec<Other> {
+    let producer = |producer: u8| -> Other {
+        Box::new(move |machine| {
+            for number in 0..8 {
+                machine.post(usize::from(producer + number) % 4, producer, number, false);
+            }
+        })
+    };
+    (0..3).map(producer).collect()
+}
+
 /// Three cores that steal from each other, three producers, and a controller that changes its mind.
 #[test]
 fn posts_steals_moves_and_sleep() {
     drawn(|| {
-        let machine = Machine::new(3, 4, 3 * 8);
-        let mut others: Vec<Box<dyn FnOnce(Arc<Machine>) + Send>> = Vec::new();
-        for producer in 0..3 {
-            others.push(Box::new(move |machine| {
-                for number in 0..8 {
-                    machine.post(usize::from(producer + number) % 4, producer, number, false);
-                }
-            }));
-        }
+        let mut others = producers();
         others.push(Box::new(|machine| {
             for step in 0..6 {
-                machine.relocate(step % 4, (step + 1) % 3);
+                machine.relocate(step % 4, (step as u16 + 1) % 3);
             }
         }));
-        machine.play(others, 3 * 8);
+        Machine::new(3, 4, 3 * 8).play(others, 3 * 8);
     });
+}
+
+/// The same where each event has an entry in a core's queue, and nothing is placed.
+#[test]
+fn entries_among_steals_and_sleep() {
+    drawn(|| Machine::of_entries(3, 4, 3 * 8).play(producers(), 3 * 8));
 }
 
 /// Events that post to other colors, so that cores are producers too.
@@ -286,7 +313,7 @@ fn posts_steals_moves_and_sleep() {
 fn events_that_post_events() {
     drawn(|| {
         let machine = Machine::new(3, 3, 2 * 2 * 5);
-        let producer = |producer: u8| -> Box<dyn FnOnce(Arc<Machine>) + Send> {
+        let producer = |producer: u8| -> Other {
             Box::new(move |machine| {
                 for number in 0..5 {
                     machine.post(usize::from(producer), producer, number, true);
@@ -303,7 +330,7 @@ fn meetings_among_events() {
     drawn(|| {
         // Each meeting is an event of each of its colors.
         let machine = Machine::new(2, 3, 4 + 2 * (2 + 2 + 3));
-        let mut others: Vec<Box<dyn FnOnce(Arc<Machine>) + Send>> = vec![Box::new(|machine| {
+        let mut others: Vec<Other> = vec![Box::new(|machine| {
             for number in 0..4 {
                 machine.post(usize::from(number) % 3, 9, number, false);
             }

@@ -6,13 +6,14 @@
 //! An event may hold its color: the token then stands still, in a [`Held`], until whoever has it runs something on the
 //! color and releases it. That is how several colors are had at once.
 //!
-//! Leaves out where a token waits (`ready.rs`) and who may take it (the scheduler). Checked with the files named.
+//! Leaves out where a token waits (`ready.rs`), how it comes to another core (`handover.rs`) and who may take it (the scheduler). Checked with the files named.
 #![allow(unsafe_code)]
 
 use crate::{
     color::{ColorId, ColorQueue, Counted, counting},
     colored,
     event::Label,
+    handover::Wish,
     own::Own,
     sync::{AtomicU32, AtomicU64, Ordering, panics},
 };
@@ -32,6 +33,8 @@ pub struct Head<D: 'static = ()> {
     pub(crate) counted: AtomicU64,
     /// Index of the core whose ready queue the token goes to. Written by the token's holder.
     core: AtomicU32,
+    /// Where a placement wants the color.
+    pub(crate) wish: Wish,
     /// What else is known of the color.
     pub about: D,
 }
@@ -82,7 +85,14 @@ impl<D> Head<D> {
     // Inlined, or what is made here is copied to where it will stand.
     #[inline(always)]
     pub(crate) fn new(kind: &'static Kind<D>, id: ColorId, core: u32, about: D) -> Self {
-        Self { kind, id, counted: AtomicU64::new(0), core: AtomicU32::new(core), about }
+        Self {
+            kind,
+            id,
+            counted: AtomicU64::new(0),
+            core: AtomicU32::new(core),
+            wish: Wish::default(),
+            about,
+        }
     }
 
     /// The color's name.
@@ -93,6 +103,12 @@ impl<D> Head<D> {
     /// Index of the core whose ready queue the token goes to.
     pub fn core(&self) -> u32 {
         self.core.load(Ordering::Relaxed)
+    }
+
+    /// Whether a placement wants the color on another core, or has done so when it was there already.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.wish.is_made()
     }
 
     /// Sum of the [`Label::worth_ns`] of the events that are queued, each rounded up to 64 ns. Zero when nothing is queued;
@@ -369,7 +385,7 @@ impl<D> Held<D> {
 }
 
 /// Runs `body` on all of these colors at once. Gives whether it panicked.
-pub fn run_together<D>(held: &[Held<D>], body: impl FnOnce()) -> bool {
+pub(crate) fn run_together<D>(held: &[Held<D>], body: impl FnOnce()) -> bool {
     let _on_colors: Vec<_> = held.iter().map(|held| colored::enter_too(held.color().id)).collect();
     panics(body)
 }

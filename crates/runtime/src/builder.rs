@@ -23,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{Board, Driver, DriverOptions, current_affinity, pin_current_thread};
+use vermeil_queue::Cores;
 use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -318,13 +319,9 @@ impl Runtime {
         }
         let mut events_dropped = 0;
         shared.ended.store(true, Ordering::Relaxed);
-        for core in &shared.cores {
+        for (index, core) in (0..).zip(&shared.cores) {
             events_dropped += core.queued.len();
-            while let Some(token) =
-                core.ready.with(|ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)))
-            {
-                token.discard();
-            }
+            shared.clear(index, |ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)));
             core.tasks.clear();
         }
         shared.handlers.discard_waiting();

@@ -59,9 +59,6 @@ pub(crate) struct About {
     handler: AtomicU16,
     /// Core it ran on last, `NOWHERE` before it ever ran.
     ran_on: AtomicU16,
-    /// The core that a plan wants it on, `NOWHERE` if it is there or no plan says: written by the controller, taken by
-    /// whoever queues the token.
-    wanted: AtomicU16,
     /// Its events gather: its token waits apart. Written by whoever holds the token; a hint for the others.
     pub(crate) gathering: AtomicBool,
     /// Something on the color uses its core's driver: it stays there.
@@ -86,7 +83,6 @@ impl About {
             calls: AtomicU32::new(Calls::default().0),
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
-            wanted: AtomicU16::new(NOWHERE),
             gathering: AtomicBool::new(false),
             bound_to_driver: AtomicBool::new(false),
         }
@@ -136,27 +132,6 @@ impl About {
     /// The color's next events need the driver of the core that it is on.
     pub(crate) fn bind_to_driver(&self) {
         self.bound_to_driver.store(true, Ordering::Relaxed);
-    }
-
-    /// A plan wants the color on `core`.
-    pub(crate) fn want(&self, core: CoreIndex) {
-        self.wanted.store(core.0 as u16, Ordering::Relaxed);
-    }
-
-    /// Whether a plan wants the color elsewhere.
-    #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) != NOWHERE
-    }
-
-    /// Where the color is to go before it is queued, told once; nowhere if it is bound to where it is.
-    #[inline]
-    pub(crate) fn take_wanted(&self) -> Option<CoreIndex> {
-        if !self.is_wanted() {
-            return None;
-        }
-        let wanted = self.wanted.swap(NOWHERE, Ordering::Relaxed);
-        (wanted != NOWHERE && !self.is_bound()).then_some(CoreIndex(wanted.into()))
     }
 
     /// Core `caller` has made its token while it lived on `home`; how often in a row.

@@ -7,7 +7,7 @@
 mod activation;
 
 use crate::{
-    color::Color,
+    color::{About, Color},
     control::Counting,
     costs::Learner,
     kinds::KnownKinds,
@@ -15,7 +15,6 @@ use crate::{
     pace::Pace,
     share::Share,
     shared::{CoreShared, Shared, add},
-    steal::Haul,
     timers::Timers,
     when::Meeting,
     witness::Witness,
@@ -29,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_io::{CoreBoard, Driver, monotonic_ns};
-use vermeil_queue::{ColorId, Here};
-use vermeil_sched::{After, CoreIndex, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
+use vermeil_queue::{ColorId, Haul, Here};
+use vermeil_sched::{After, CoreIndex, HAUL_MAX, HandlerIndex, Seen, Step, Succession, TURN_NS, Turn};
 
 /// A core among all that the process ever has: what belongs to a driver or a timer queue is reached through it, since
 /// another runtime has a core of the same index.
@@ -61,7 +60,7 @@ pub(crate) struct Core {
     pub(crate) hop: RefCell<Option<Color>>,
     /// Searches since one found something.
     pub(crate) looked_in_vain: Cell<u32>,
-    pub(crate) haul: RefCell<Haul>,
+    pub(crate) haul: RefCell<Haul<About>>,
     /// What the activation that runs has woken here, if it is to follow.
     pub(crate) succession: Cell<Succession>,
     /// The last moment the measuring clock was read at.
@@ -152,7 +151,7 @@ impl Core {
             needs_slot: Cell::new(None),
             hop: RefCell::default(),
             looked_in_vain: Cell::new(0),
-            haul: RefCell::default(),
+            haul: RefCell::new(Haul::new(index.0, HAUL_MAX)),
             succession: Cell::default(),
             measured_ns: Cell::new(0),
             looked_ns: Cell::new(0),

@@ -54,6 +54,7 @@ mod error;
 mod gathering;
 mod handle;
 mod handler;
+mod handover;
 mod hints;
 mod hop;
 #[cfg(feature = "hyper")]

@@ -5,13 +5,12 @@
 //! done. Tested in `tests/rare.rs`.
 
 use crate::{
-    color::Token,
     core::{Core, current_of},
     handler::HandlerCounters,
     shared::{CoreCounters, Shared, add},
 };
 use std::sync::atomic::{AtomicU64, Ordering};
-use vermeil_sched::{HandlerIndex, Stolen};
+use vermeil_sched::HandlerIndex;
 
 impl Shared {
     /// This thread has a color of `handler` go to another core.
@@ -53,12 +52,10 @@ impl Shared {
 }
 
 impl Core {
-    /// This core has taken these colors, and writes to each of them anyway.
-    pub(crate) fn count_steals(&self, colors: &[Stolen<Token>]) {
+    /// This core has taken a color that expects `handler`, and writes to it anyway.
+    pub(crate) fn count_steal(&self, handler: HandlerIndex) {
         let mine = self.mine();
-        add(&mine.counters.steals, colors.len() as u64);
-        for Stolen { token, .. } in colors {
-            add(&mine.handlers[token.color().about.handler().0 as usize].steals, 1);
-        }
+        add(&mine.counters.steals, 1);
+        add(&mine.handlers[handler.0 as usize].steals, 1);
     }
 }

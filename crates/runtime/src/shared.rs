@@ -6,7 +6,7 @@
 use crate::{
     blocking::Pool,
     builder::Limits,
-    color::{Color, Head, Queue, Seat, Token, kin},
+    color::{Head, Queue, Seat, Token},
     control::Control,
     core::current_of,
     costs::PublishedMoves,
@@ -18,13 +18,13 @@ use crate::{
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
-    Arc, Mutex, OnceLock,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
-use vermeil_queue::{Lookout, Parking, ReadyQueue, Ring, Runs, Tally};
+use vermeil_queue::{Cores, Lookout, Meetings, Parking, ReadyQueue, Ring, Runs, Tally};
 use vermeil_sched::{
-    Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing, Stolen,
+    Class, CoreIndex, Distance, HandlerIndex, Hint, Layout, Placement, Policy, Ready, Slot, Stealing,
     TurnLimits, WorthClass,
 };
 
@@ -50,8 +50,7 @@ pub(crate) struct Shared {
     /// A color that may be moved was queued at some time: before that there is nothing to watch.
     pub(crate) something_moves: AtomicBool,
     pub(crate) default_color: OnceLock<Arc<Queue>>,
-    /// Held while the events of one meeting are queued on all its colors: meetings have one order.
-    pub(crate) meetings: Mutex<()>,
+    pub(crate) meetings: Meetings,
     pub(crate) handlers: Handlers,
     pub(crate) moves: PublishedMoves,
     /// What threads that are no cores have done, by handler.
@@ -159,7 +158,7 @@ impl Shared {
         Arc::new(Self {
             cores: cpus.iter().map(core).collect(),
             default_color: OnceLock::new(),
-            meetings: Mutex::new(()),
+            meetings: Meetings::default(),
             divides: !classes.is_empty(),
             outside: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
             handlers: Handlers::new(limits.handlers, stealing, classes),
@@ -214,7 +213,7 @@ impl Shared {
         // Not for what stays, as all that has a socket does.
         let color = (thieves && token.color().about.may_move()).then(|| token.color().clone());
         let handler = token.color().about.handler();
-        let core = self.enqueue(token, entries);
+        let core = self.queue(token, entries);
         if !self.ring(core, handler)
             && let Some(color) = color
         {
@@ -271,57 +270,6 @@ impl Shared {
         }
     }
 
-    /// Queues a token where its color is, with so many entries of its events; gives the core.
-    pub(crate) fn enqueue(&self, token: Token, entries: usize) -> u32 {
-        if let Some(core) = token.color().about.take_wanted() {
-            if token.color().core() != core.0 {
-                self.count_move(token.color().about.handler());
-            }
-            token.move_to(core.0);
-        }
-        let mut token = Some(token);
-        loop {
-            let index = token.as_ref().expect("taken only when queued").color().core();
-            let queued = self.core(index).ready.with(|ready| {
-                // Under the lock, under which everything was taken out after this was set: nothing slips in behind.
-                if self.ended.load(Ordering::Relaxed) {
-                    return None;
-                }
-                // The color may have been moved before the lock was had.
-                let here = token.take_if(|token| token.color().core() == index)?;
-                self.put(ready, here, entries);
-                Some(())
-            });
-            if queued.is_some() {
-                return index;
-            }
-            if self.ended.load(Ordering::Relaxed) {
-                token.map(Token::discard);
-                return index;
-            }
-        }
-    }
-
-    /// Puts a token of a color of this core into its queue.
-    pub(crate) fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
-        let color = token.color();
-        let (name, class) = (color.id().0.get(), self.class(color));
-        // What stays is like nobody.
-        let kin = class.and_then(|_| kin(color));
-        ready.post(name, entries);
-        let (of, now_ns) = match self.divides {
-            true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
-            false => Default::default(),
-        };
-        let noted = ready.next_slot();
-        color.about.slot.store(noted.0, Ordering::Relaxed);
-        let slot = ready.push_in(name, token, class, of, now_ns);
-        debug_assert_eq!(slot, noted, "nothing was queued meanwhile");
-        if let Some(kin) = kin {
-            ready.set_kin(slot, kin);
-        }
-    }
-
     /// Whether a color may be sent from one core to another, for all the policy says: not in Libasync-SMP's order, in which its entries
     /// would stay behind.
     pub(crate) fn sends_colors(&self, from: CoreIndex, to: CoreIndex) -> bool {
@@ -333,24 +281,8 @@ impl Shared {
         self.policy.keeps_nodes_apart() && self.layout.node(from) != self.layout.node(to)
     }
 
-    /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event
-    /// if it has none. Whoever holds the token does it, so the color is never on two cores. Not for Libasync-SMP's order, in
-    /// which nothing is placed: its entries would stay behind.
-    pub(crate) fn relocate(&self, color: &Color, to: CoreIndex) {
-        let queue = &color.queue;
-        queue.about.want(to);
-        let name = queue.id().0.get();
-        let waiting = self
-            .core(queue.core())
-            .ready
-            .with(|ready| ready.remove(Slot(queue.about.slot.load(Ordering::Relaxed)), name));
-        if let Some(Stolen { token, entries, .. }) = waiting {
-            self.schedule(token, entries);
-        }
-    }
-
     /// What `color` is worth to a thief; `None` if it must stay.
-    fn class(&self, color: &Head) -> Option<WorthClass> {
+    pub(crate) fn class(&self, color: &Head) -> Option<WorthClass> {
         if !self.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
@@ -366,24 +298,6 @@ impl Shared {
             self.something_moves.store(true, Ordering::Relaxed);
         }
         moves
-    }
-
-    /// Libasync-SMP's order: one more entry for an event of a color whose token is somewhere.
-    fn post_entry(&self, color: &Head) {
-        loop {
-            let index = color.core();
-            let posted = self.core(index).ready.with(|ready| {
-                let here = color.core() == index;
-                if here {
-                    ready.post(color.id().0.get(), 1);
-                }
-                here
-            });
-            if posted {
-                self.ring(index, color.about.handler());
-                return;
-            }
-        }
     }
 
     #[cold]

@@ -1,40 +1,24 @@
 //! A core without work looks for some: whom it asks, what it takes, and how it sleeps so that nothing is left lying.
 //!
 //! The conditions are `vermeil_sched::Stealing`'s; this file has the hands. A thief never waits for a lock: a victim that is
-//! busy with its own queue is passed over. Leaves out running what was taken. The token's part is checked in the queue's
-//! `model/steal.rs`; behaviour in `tests/steal.rs`.
+//! busy with its own queue is passed over. Leaves out running what was taken. The token's part is the queue's
+//! `handover.rs`; behaviour is tested in `tests/steal.rs`.
 
 use crate::{
-    color::{Token, kin},
+    color::{About, Head, Token, kin},
     core::Core,
     hints::Gauge,
     shared::add,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
-use vermeil_sched::{CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Like, Stealing, Stolen, WATCH_NS};
+use vermeil_queue::Taking;
+use vermeil_sched::{
+    CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Like, Ready, Stealing, Stolen, WATCH_NS,
+};
 
 /// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
 /// lines to themselves. Guess.
 const LINGER_PAUSES: usize = 8;
-
-/// What one visit to a victim brought. A core has one, and uses it again.
-pub(crate) struct Haul {
-    colors: Vec<Stolen<Token>>,
-    worth_ns: u64,
-}
-
-impl Default for Haul {
-    fn default() -> Self {
-        Self { colors: Vec::with_capacity(HAUL_MAX), worth_ns: 0 }
-    }
-}
-
-impl Haul {
-    fn add(&mut self, stolen: Stolen<Token>, worth_ns: u64) {
-        self.colors.push(stolen);
-        self.worth_ns += worth_ns;
-    }
-}
 
 impl Core {
     /// Looks for something to steal; whether anything was.
@@ -119,39 +103,31 @@ impl Core {
         if !self.shared.stealing.may_pay(&hint, start_ns, steal_ns) {
             return false;
         }
-        let mut haul = self.haul.borrow_mut();
-        self.take(&mut haul, victim, &hint, (distance, steal_ns), start_ns);
-        if haul.colors.is_empty() {
+        let (colors, worth_ns) = self.take(victim, &hint, (distance, steal_ns), start_ns);
+        if colors == 0 {
             return false;
         }
         let (shared, mine) = (&self.shared, self.mine());
-        let colors = haul.colors.len() as u64;
-        self.count_steals(&haul.colors);
-        mine.ready.with(|ready| {
-            for Stolen { token, entries, .. } in haul.colors.drain(..) {
-                shared.put(ready, token, entries);
-            }
-        });
         let took_ns = shared.clock.now_ns().saturating_sub(start_ns);
         let mut learner = self.learner.borrow_mut();
         learner.stole(distance, took_ns / colors, &shared.moves);
         mine.counters.explored_ns.store(learner.explored_ns(), Ordering::Relaxed);
-        add(&mine.counters.stolen_ns, haul.worth_ns);
+        add(&mine.counters.stolen_ns, worth_ns);
         add(&mine.counters.steal_ns, took_ns);
         true
     }
 
-    /// Takes the best colors of `victim` that pay, as many as are due, unless somebody else is at its queue.
+    /// Takes the best colors of `victim` that pay, as many as are due, unless somebody else is at its queue. Gives how many, and their
+    /// worth.
     fn take(
         &self,
-        haul: &mut Haul,
         victim: CoreIndex,
         hint: &Hint,
         (distance, steal_ns): (Distance, u64),
         now_ns: u64,
-    ) {
+    ) -> (u64, u64) {
         let mut learner = self.learner.borrow_mut();
-        let shared = &self.shared;
+        let shared = &*self.shared;
         // What goes only to be learned from stands for nobody else.
         let explores = Cell::new(false);
         let mut pays = |token: &Token| {
@@ -161,39 +137,38 @@ impl Core {
             explores.set(!pays);
             shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
         };
-        haul.worth_ns = 0;
-        let is_enough = |haul: &Haul| {
-            haul.colors.len() >= HAUL_MAX
-                || haul.worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), haul.worth_ns)
-        };
-        shared.core(victim.0).ready.try_with(|ready| {
-            while let Some(judged) = ready.steal(&mut pays) {
-                let color = judged.token.color();
-                if shared.stealing == Stealing::Anything {
-                    // Whoever posts an entry looks for the color's core under the victim's lock.
-                    judged.token.move_to(self.index.0);
-                }
+        let mut worth_ns = 0;
+        let mut choose = |ready: &mut Ready<Token>, taking: &mut Taking<'_, About>| {
+            let mut add = |token, entries, each_ns| {
+                taking.add(token, entries);
+                worth_ns += each_ns;
+                taking.len() >= HAUL_MAX || worth_ns >= shared.stealing.amount_ns(hint.backlog_ns(), worth_ns)
+            };
+            while let Some(Stolen { token, entries, like }) = ready.steal(&mut pays) {
                 // What was posted to it since it was queued may have changed it.
-                let is_typical = !explores.get() && judged.like.map(Like::kin) == kin(color);
-                let (like, each_ns) = (judged.like.filter(|_| is_typical), color.worth_ns());
-                haul.add(judged, each_ns);
+                let color = token.color();
+                let is_typical = !explores.get() && like.map(Like::kin) == kin(color);
+                let (like, each_ns) = (like.filter(|_| is_typical), color.worth_ns());
+                let mut is_enough = add(token, entries, each_ns);
                 if let Some(like) = like
-                    && !is_enough(haul)
+                    && !is_enough
                 {
                     ready.steal_alike(like, |token| {
-                        haul.add(Stolen { token, entries: 0, like: None }, each_ns);
-                        if is_enough(haul) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                        is_enough = add(token, 0, each_ns);
+                        if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     });
                 }
-                if is_enough(haul) {
+                if is_enough {
                     break;
                 }
             }
-        });
-        for Stolen { token, .. } in &haul.colors {
-            token.color().about.moved_ns.store(now_ns, Ordering::Relaxed);
-            token.move_to(self.index.0);
-        }
+        };
+        let moved = |color: &Head| {
+            color.about.moved_ns.store(now_ns, Ordering::Relaxed);
+            self.count_steal(color.about.handler());
+        };
+        let colors = self.haul.borrow_mut().steal(shared, victim.0, &mut choose, moved);
+        (colors as u64, worth_ns)
     }
 
     /// How long this core may sleep before it must look at the busy ones: it becomes its node's sentinel, unless another is or

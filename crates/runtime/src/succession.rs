@@ -14,7 +14,7 @@ impl Shared {
     /// Core `poster`, if it was one, has made this token: it is queued, or follows what runs there.
     pub(crate) fn woken(&self, token: Token, poster: Option<CoreIndex>) {
         let color = token.color();
-        let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.about.is_wanted();
+        let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_wanted();
         let mut token = Some(token);
         if is_here {
             current(|core| core.keep_alone(&mut token));

@@ -1,9 +1,7 @@
 //! Several colors at once: code that runs when it has all of them, beside nothing of any.
 //!
-//! Each color gets an event that holds it; the one that comes last runs the code and lets all go on. Deadlock would need two
-//! meetings that stand in different orders on two colors: all events of a meeting are queued under one lock, so meetings
-//! stand in the same order everywhere (the two-phase queueing of Behaviour-Oriented Concurrency, Cheeseman et al., OOPSLA
-//! 2023). Tested in `tests/meeting.rs`; the holding in the queue's `model/together.rs`.
+//! Each color gets an event that holds it; the one that comes last runs the code and lets all go on. Who waits for whom, and why none does
+//! for ever, is the queue's `meeting.rs`; here is where it takes place. Tested in `tests/meeting.rs`.
 
 use crate::{
     Color, Task,
@@ -15,30 +13,28 @@ use crate::{
     shared::add,
     task::run_contained,
 };
-use std::{
-    mem,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-use vermeil_queue::{Activation, Event, Held, Promise, Run, hold, run_together};
+use std::sync::Arc;
+use vermeil_queue::{Event, Held, Promise, Run, Together, hold};
 use vermeil_sched::{CoreIndex, Placement};
 
-/// Colors that are to be had together, and what for.
-pub(crate) struct Meeting {
-    /// Colors that have not come yet.
-    missing: AtomicUsize,
-    held: Mutex<Vec<Held<About>>>,
-    body: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// The core among whose posted events it counts.
-    counted: u32,
+/// Colors that are to be had together.
+pub(crate) type Meeting = vermeil_queue::Meeting<About, Purpose>;
+
+/// What a meeting is for.
+pub(crate) struct Purpose {
+    body: Box<dyn FnOnce() + Send>,
+    counted: Counted,
+}
+
+/// That it is to take place, counted as an event that was posted: a runtime that drains waits for it.
+struct Counted {
+    core: u32,
     handle: Handle,
 }
 
-impl Drop for Meeting {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.handle.shared.leave(self.counted);
+        self.handle.shared.leave(self.core);
     }
 }
 
@@ -79,20 +75,12 @@ impl Handle {
         assert!(self.shared.indices().any(allows), "colors that no core may run together never meet");
         let (promise, join) = Promise::new();
         let done = Ends(promise);
-        // Counted as a posted event: a runtime that drains waits for it.
-        let counted = colors[0].core().0;
-        self.shared.enter(counted, usize::MAX);
-        let meeting = Arc::new(Meeting {
-            missing: AtomicUsize::new(colors.len()),
-            held: Mutex::default(),
-            body: Mutex::new(Some(Box::new(move || done.0.complete(run_contained(body))))),
-            counted,
-            handle: self.clone(),
+        let counted = Counted { core: colors[0].core().0, handle: self.clone() };
+        self.shared.enter(counted.core, usize::MAX);
+        let purpose = Purpose { body: Box::new(move || done.0.complete(run_contained(body))), counted };
+        self.shared.meetings.call(colors.into_iter(), purpose, |color, meeting| {
+            color.push(TASKS, Event::once(Arrive(meeting)));
         });
-        let _one_order = self.shared.meetings.lock().unwrap_or_else(PoisonError::into_inner);
-        for color in colors {
-            color.push(TASKS, Event::once(Arrive(meeting.clone())));
-        }
         Task::of(join)
     }
 }
@@ -108,11 +96,11 @@ impl Run for Arrive {
 }
 
 /// The meeting, on the core where it must take place.
-struct Meet(Arc<Meeting>);
+struct Meet(Together<About>, Purpose);
 
 impl Run for Meet {
     fn run(self) {
-        current(|core| core.meet(&self.0));
+        current(|core| core.meet(self.0, self.1));
     }
 }
 
@@ -120,17 +108,13 @@ impl Core {
     /// A color stands still for the meeting that its last event noted.
     pub(crate) fn arrived(&self, held: Held<About>) {
         let meeting = self.meeting.borrow_mut().take().expect("who holds a color says what for");
-        meeting.held.lock().expect("nothing panics under this lock").push(held);
-        // The last to come sees what the others have put there.
-        if meeting.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        let place = self.place_of(&meeting.held.lock().expect("nothing panics under this lock"));
+        let Some((colors, purpose)) = meeting.arrive(held) else { return };
+        let place = self.place_of(colors.held());
         if place == self.index {
-            self.meet(&meeting);
+            self.meet(colors, purpose);
         } else {
-            let there = meeting.handle.new_color(Seat::Lives(Placement::Core(place)));
-            there.push(TASKS, Event::once(Meet(meeting)));
+            let there = purpose.counted.handle.new_color(Seat::Lives(Placement::Core(place)));
+            there.push(TASKS, Event::once(Meet(colors, purpose)));
         }
     }
 
@@ -149,20 +133,15 @@ impl Core {
         place.min_by_key(|core| (elsewhere(*core), far(*core))).expect("looked for when it was called")
     }
 
-    fn meet(&self, meeting: &Meeting) {
-        let held = mem::take(&mut *meeting.held.lock().expect("nothing panics under this lock"));
-        let body = meeting.body.lock().expect("nothing panics under this lock").take();
-        if run_together(&held, body.expect("a meeting takes place once")) {
+    fn meet(&self, colors: Together<About>, Purpose { body, counted }: Purpose) {
+        if colors.run(body) {
             add(&self.mine().counters.panics, 1);
         }
         if self.take_driver_use() {
-            held.iter().for_each(|held| self.keep_here(held));
+            colors.held().iter().for_each(|held| self.keep_here(held));
         }
-        for color in held {
-            if let Activation::Again(token) = color.release() {
-                self.shared.schedule(token, 0);
-            }
-        }
+        colors.release(|token| self.shared.schedule(token, 0));
+        drop(counted);
     }
 
     /// What has met has made a socket here: the color stays with it, where it may and the policy has it come.

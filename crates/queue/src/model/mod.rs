@@ -4,14 +4,15 @@
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 mod color;
+mod handover;
 mod kept;
 mod lookout;
+mod meeting;
 mod outcome;
 mod own;
 mod parking;
 mod repeat;
 mod ring;
-mod steal;
 mod tally;
 mod together;
 
@@ -42,14 +43,19 @@ pub(crate) struct Note {
 
 impl Run for Note {
     fn run(self) {
-        // loom's cell reports two accesses that are not ordered by the protocol, not only those that overlap.
-        self.within.0.with_mut(|runs| unsafe { *runs += 1 });
+        self.within.touch();
         self.journal.lock().unwrap().push((self.producer, self.number));
     }
 }
 
-/// A cell that loom watches: it reports two accesses that no protocol orders.
+/// A cell that loom watches: it reports two accesses that no protocol orders, not only those that overlap.
 pub(crate) struct Within(loom::cell::UnsafeCell<u32>);
+
+impl Within {
+    pub(crate) fn touch(&self) {
+        self.0.with_mut(|runs| unsafe { *runs += 1 });
+    }
+}
 
 // SAFETY: that accesses are exclusive is what the models check.
 unsafe impl Sync for Within {}

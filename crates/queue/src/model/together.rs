@@ -2,7 +2,7 @@
 //! moves to another color is handed over with it.
 
 use super::{Journal, Note, Within, color, run};
-use crate::{Activation, ColorQueue, Colored, Event, Run, Token, hold, run_together};
+use crate::{Activation, ColorQueue, Colored, Event, Run, Token, hold, token::run_together};
 use loom::thread;
 use std::sync::Arc;
 

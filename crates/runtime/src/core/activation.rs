@@ -128,7 +128,7 @@ impl Core {
     /// Whether a color that has just run may go on without being queued: a plan does not want it elsewhere, and nothing else
     /// waits here or it stays nevertheless; and its turn has not lasted too long.
     fn goes_on(&self, token: &Token, stays_since_ns: &mut Option<u64>) -> bool {
-        if token.color().about.is_wanted() {
+        if token.color().is_wanted() {
             return false;
         }
         if self.mine().ready.is_empty() {

@@ -1,0 +1,91 @@
+//! Several colors had at once: who waits for whom, in which order, and who goes on.
+//!
+//! Each color of a meeting gets an event that [holds](crate::hold) it; whoever brings the last color has them all. Deadlock would need two
+//! meetings that stand in different orders on two colors: what a meeting queues is queued under one lock, so meetings stand in the same
+//! order everywhere (the two-phase queueing of Behaviour-Oriented Concurrency, Cheeseman et al., OOPSLA 2023).
+//!
+//! Leaves out the events, how a held color is known to be held for a meeting, and where the meeting takes place: the runtime's. Checked in
+//! `model/meeting.rs` and `throng.rs`.
+
+use crate::{
+    canary::{Bug, planted},
+    sync::Mutex,
+    token::{Activation, Held, Token, run_together},
+};
+use std::{
+    mem,
+    sync::{Arc, PoisonError},
+};
+
+/// What gives all meetings one order.
+#[derive(Default)]
+pub struct Meetings(Mutex<()>);
+
+/// Colors that are to be had together, and what for.
+pub struct Meeting<D: 'static, P> {
+    colors: usize,
+    come: Mutex<Come<D, P>>,
+}
+
+struct Come<D: 'static, P> {
+    held: Vec<Held<D>>,
+    /// Goes to whoever brings the last color.
+    purpose: Option<P>,
+}
+
+/// All colors of a meeting, which stand still until they are released.
+#[must_use = "colors that are dropped stand still for ever"]
+pub struct Together<D: 'static = ()>(Vec<Held<D>>);
+
+impl Meetings {
+    /// Calls a meeting: `post` queues on each of these colors, which differ, an event that holds it for the meeting.
+    pub fn call<C, D: 'static, P>(
+        &self,
+        colors: impl ExactSizeIterator<Item = C>,
+        purpose: P,
+        mut post: impl FnMut(C, Arc<Meeting<D, P>>),
+    ) {
+        let come = Come { held: Vec::with_capacity(colors.len()), purpose: Some(purpose) };
+        let meeting = Arc::new(Meeting { colors: colors.len(), come: Mutex::new(come) });
+        // It guards nothing that a panic could leave half done.
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_order = (!planted(Bug::MeetingsWithoutOrder)).then(lock);
+        for color in colors {
+            post(color, meeting.clone());
+        }
+    }
+}
+
+impl<D: 'static, P> Meeting<D, P> {
+    /// A color has come: its event has run and holds it. Whoever brings the last one gets all, and what they meet for.
+    pub fn arrive(&self, held: Held<D>) -> Option<(Together<D>, P)> {
+        let mut come = self.come.lock().expect("nothing panics under this lock");
+        come.held.push(held);
+        if come.held.len() < self.colors {
+            return None;
+        }
+        let purpose = come.purpose.take().expect("a color comes once");
+        Some((Together(mem::take(&mut come.held)), purpose))
+    }
+}
+
+impl<D> Together<D> {
+    /// The colors.
+    pub fn held(&self) -> &[Held<D>] {
+        &self.0
+    }
+
+    /// Runs `body` on all of them. Gives whether it panicked.
+    pub fn run(&self, body: impl FnOnce()) -> bool {
+        run_together(&self.0, body)
+    }
+
+    /// Lets them go on: `queue` gets the token of each that has more events.
+    pub fn release(self, mut queue: impl FnMut(Token<D>)) {
+        for held in self.0 {
+            if let Activation::Again(token) = held.release() {
+                queue(token);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Stealing and placing: a token that changes cores while events are posted runs everything once, in order, where it should.
+
+use super::{Journal, Note, Within, run};
+use crate::{Activation, ColorQueue, Cores, Event, Haul, Head, Pushed, ReadyQueue, Token, line::Line};
+use loom::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+use std::sync::Arc;
+
+/// Cores' queues and one color that moves between them.
+struct World {
+    cores: Vec<ReadyQueue<Line>>,
+    ended: AtomicBool,
+    color: Arc<ColorQueue>,
+    journal: Journal,
+    within: Arc<Within>,
+}
+
+impl Cores for World {
+    type About = ();
+    type Ready = Line;
+
+    fn ready(&self, core: u32) -> &ReadyQueue<Line> {
+        &self.cores[core as usize]
+    }
+
+    fn have_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn stays(&self, _: &Head) -> bool {
+        false
+    }
+
+    fn put(&self, line: &mut Line, token: Token, entries: usize) {
+        line.push(token, entries);
+    }
+
+    fn remove(&self, line: &mut Line, color: &Head) -> Option<(Token, usize)> {
+        line.remove(color)
+    }
+
+    fn put_entry(&self, line: &mut Line, color: &Head) {
+        line.push_entries(color, 1);
+    }
+}
+
+impl World {
+    fn new(cores: usize) -> Arc<Self> {
+        Self::of((0..cores).map(|_| Line::default()))
+    }
+
+    fn of(lines: impl Iterator<Item = Line>) -> Arc<Self> {
+        Arc::new(Self {
+            cores: lines.map(|line| ReadyQueue::new(line, Line::len)).collect(),
+            ended: AtomicBool::new(false),
+            color: ColorQueue::new(0, ()),
+            journal: Journal::default(),
+            within: Arc::default(),
+        })
+    }
+
+    fn post(&self, number: u8) {
+        let (journal, within) = (self.journal.clone(), self.within.clone());
+        match self.color.post(Event::once(Note { producer: 0, number, journal, within })) {
+            Pushed::First(token) => self.queue(token, 1),
+            Pushed::Behind | Pushed::Own => self.queue_entry(&self.color),
+        };
+    }
+
+    fn run_one(&self, core: u32) {
+        if let Some(token) = self.ready(core).with(Line::pop) {
+            assert_eq!(token.color().core(), core, "a token waits where its color is");
+            if let (_, Activation::Again(token)) = run(token, 1) {
+                self.queue(token, 0);
+            }
+        }
+    }
+
+    fn place(&self, to: u16) {
+        if let Some((token, entries)) = self.call_away(&self.color, to) {
+            self.queue(token, entries);
+        }
+    }
+
+    /// What core 1 takes from core 0.
+    fn steal(&self) {
+        let choose = |line: &mut Line, taking: &mut crate::Taking<'_>| {
+            line.steal().into_iter().for_each(|(token, entries)| taking.add(token, entries));
+        };
+        Haul::new(1, 1).steal(self, 0, choose, |_| ());
+    }
+
+    /// Runs what is left and looks whether everything ran once and in order.
+    fn finish(&self, posted: u8) {
+        while self.cores.iter().any(|core| !core.is_empty()) {
+            (0..self.cores.len() as u32).for_each(|core| self.run_one(core));
+        }
+        let ran: Vec<_> = self.journal.lock().unwrap().iter().map(|(_, number)| *number).collect();
+        assert_eq!(ran, (0..posted).collect::<Vec<_>>());
+        assert!(self.color.is_empty());
+    }
+}
+
+/// The owner posts and runs while a thief takes the color and runs it.
+fn steals_beside_its_owner(world: &Arc<World>) {
+    world.post(0);
+    let thief = world.clone();
+    let thread = thread::spawn(move || {
+        thief.steal();
+        thief.run_one(1);
+    });
+    world.post(1);
+    world.run_one(0);
+    world.post(2);
+    thread.join().unwrap();
+    world.finish(3);
+}
+
+#[test]
+fn a_color_that_is_stolen_runs_everything_once_and_in_order() {
+    loom::model(|| steals_beside_its_owner(&World::new(2)));
+}
+
+/// Nothing runs without an entry: one that was queued where its color no longer is would be an event that never runs.
+#[test]
+fn entries_go_with_the_color_that_is_stolen() {
+    loom::model(|| steals_beside_its_owner(&World::of((0..2).map(|_| Line::of_entries()))));
+}
+
+/// A placement wants a color elsewhere that runs, waits or is empty, while it is posted to.
+#[test]
+fn a_color_that_is_handed_over_is_never_on_two_cores() {
+    loom::model(|| {
+        let world = World::new(2);
+        world.post(0);
+        let (placer, receiver) = (world.clone(), world.clone());
+        let placing = thread::spawn(move || placer.place(1));
+        let receiving = thread::spawn(move || receiver.run_one(1));
+        world.run_one(0);
+        world.post(1);
+        placing.join().unwrap();
+        receiving.join().unwrap();
+        world.finish(2);
+        assert!(world.color.core() == 1 || world.color.is_wanted(), "a wish stands until it is met");
+    });
+}
+
+/// Nobody else moves it: so it is never left where it was, for its next turn to end there.
+#[test]
+fn a_color_that_waits_is_placed_at_once() {
+    loom::model(|| {
+        let world = World::new(2);
+        let poster = world.clone();
+        let posting = thread::spawn(move || poster.post(0));
+        world.place(1);
+        posting.join().unwrap();
+        assert_eq!((world.cores[0].len(), world.cores[1].len()), (0, 1));
+        world.finish(1);
+    });
+}
+
+#[test]
+fn the_last_wish_counts() {
+    loom::model(|| {
+        let world = World::new(3);
+        let poster = world.clone();
+        let posting = thread::spawn(move || poster.post(0));
+        world.place(1);
+        world.place(2);
+        posting.join().unwrap();
+        assert!(world.color.core() == 2 || world.color.is_wanted());
+        world.finish(1);
+    });
+}
+
+/// What is posted when all cores have ended is dropped, by whoever posts it or by who clears the queues.
+#[test]
+fn nothing_is_left_in_a_queue_after_the_end() {
+    loom::model(|| {
+        let world = World::new(2);
+        let poster = world.clone();
+        let posting = thread::spawn(move || poster.post(0));
+        world.ended.store(true, Ordering::Relaxed);
+        (0..2).for_each(|core| world.clear(core, Line::pop));
+        posting.join().unwrap();
+        world.finish(0);
+    });
+}

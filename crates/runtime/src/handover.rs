@@ -1,0 +1,82 @@
+//! What the runtime's cores add to the hand-over of tokens: what stands in a ready queue, and which colors stay.
+//!
+//! The steps, and what must be under which lock, are `vermeil_queue::Cores`'s; the order of a queue is `vermeil_sched::Ready`'s. Leaves
+//! out waking (`shared.rs`) and what is stolen (`steal.rs`). Tested in `tests/control.rs` and `tests/steal.rs`.
+
+use crate::{
+    color::{About, Color, Head, Token, kin},
+    shared::Shared,
+};
+use std::sync::atomic::Ordering;
+use vermeil_queue::{Cores, ReadyQueue};
+use vermeil_sched::{CoreIndex, Ready, Slot, Stolen};
+
+impl Cores for Shared {
+    type About = About;
+    type Ready = Ready<Token>;
+
+    #[inline]
+    fn ready(&self, core: u32) -> &ReadyQueue<Ready<Token>> {
+        &self.core(core).ready
+    }
+
+    #[inline]
+    fn have_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn stays(&self, color: &Head) -> bool {
+        color.about.is_bound()
+    }
+
+    fn goes(&self, color: &Head) {
+        self.count_move(color.about.handler());
+    }
+
+    fn put(&self, ready: &mut Ready<Token>, token: Token, entries: usize) {
+        let color = token.color();
+        let (name, class) = (color.id().0.get(), self.class(color));
+        // What stays is like nobody.
+        let kin = class.and_then(|_| kin(color));
+        ready.post(name, entries);
+        let (of, now_ns) = match self.divides {
+            true => (self.handlers.class(color.about.handler()), self.clock.now_ns()),
+            false => Default::default(),
+        };
+        let noted = ready.next_slot();
+        color.about.slot.store(noted.0, Ordering::Relaxed);
+        let slot = ready.push_in(name, token, class, of, now_ns);
+        debug_assert_eq!(slot, noted, "nothing was queued meanwhile");
+        if let Some(kin) = kin {
+            ready.set_kin(slot, kin);
+        }
+    }
+
+    fn remove(&self, ready: &mut Ready<Token>, color: &Head) -> Option<(Token, usize)> {
+        // Read under the lock, where it is written; stale, it names a color that is not there.
+        let slot = Slot(color.about.slot.load(Ordering::Relaxed));
+        let Stolen { token, entries, .. } = ready.remove(slot, color.id().0.get())?;
+        Some((token, entries))
+    }
+
+    fn put_entry(&self, ready: &mut Ready<Token>, color: &Head) {
+        ready.post(color.id().0.get(), 1);
+    }
+}
+
+impl Shared {
+    /// Sends `color` to core `to`: at once if it waits in a queue, when its activation ends if it runs, with its next event
+    /// if it has none. Whoever holds the token does it, so the color is never on two cores. Not for Libasync-SMP's order, in
+    /// which nothing is placed: its entries would stay behind.
+    pub(crate) fn relocate(&self, color: &Color, to: CoreIndex) {
+        if let Some((token, entries)) = self.call_away(&color.queue, to.0 as u16) {
+            self.schedule(token, entries);
+        }
+    }
+
+    /// Libasync-SMP's order: one more entry for an event of a color whose token is somewhere.
+    pub(crate) fn post_entry(&self, color: &Head) {
+        let core = self.queue_entry(color);
+        self.ring(core, color.about.handler());
+    }
+}
