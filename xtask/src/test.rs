@@ -135,7 +135,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// A bug that `crates/queue/src/canary.rs` can plant, who shall notice it, and the model that shall: by itself, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 27] = [
+const CANARIES: [(&str, Checker, &str); 28] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
@@ -164,6 +164,7 @@ const CANARIES: [(&str, Checker, &str); 27] = [
     ("take-wish-in-two-steps", Checker::Loom, "model::handover::the_last_wish_counts"),
     ("ask-for-end-before-lock", Checker::Loom, "model::handover::nothing_is_left_in_a_queue_after_the_end"),
     ("meetings-without-order", Checker::Loom, "model::meeting::meetings_have_one_order"),
+    ("count-before-arrival", Checker::Loom, "model::meeting::who_comes_last_has_all_colors_alone"),
     // Those that show without weak memory, in what the larger scenarios run.
     ("second-token", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
     ("take-in-two-steps", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),

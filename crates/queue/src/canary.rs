@@ -47,6 +47,8 @@ pub(crate) enum Bug {
     AskForEndBeforeLock,
     /// Two meetings are queued at once: each may have a color that the other waits for.
     MeetingsWithoutOrder,
+    /// A color looks how many have come before it comes itself: none may be the last.
+    CountBeforeArrival,
 }
 
 /// Whether `bug` is planted.
@@ -85,6 +87,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "take-wish-in-two-steps" => Bug::TakeWishInTwoSteps,
             "ask-for-end-before-lock" => Bug::AskForEndBeforeLock,
             "meetings-without-order" => Bug::MeetingsWithoutOrder,
+            "count-before-arrival" => Bug::CountBeforeArrival,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

@@ -59,9 +59,11 @@ impl Meetings {
 impl<D: 'static, P> Meeting<D, P> {
     /// A color has come: its event has run and holds it. Whoever brings the last one gets all, and what they meet for.
     pub fn arrive(&self, held: Held<D>) -> Option<(Together<D>, P)> {
-        let mut come = self.come.lock().expect("nothing panics under this lock");
+        let lock = || self.come.lock().expect("nothing panics under this lock");
+        let counted_early = planted(Bug::CountBeforeArrival).then(|| lock().held.len() + 1);
+        let mut come = lock();
         come.held.push(held);
-        if come.held.len() < self.colors {
+        if counted_early.unwrap_or(come.held.len()) < self.colors {
             return None;
         }
         let purpose = come.purpose.take().expect("a color comes once");
