@@ -128,8 +128,50 @@ pub trait Cores {
     /// names. If it does not, it is with somebody who queues it sooner or later and so meets the wish: it runs, stands still, is about
     /// to be moved by somebody else, or is not there before the next event. Not for colors that have entries.
     fn call_away(&self, color: &Head<Self::About>, to: u16) -> Option<(Token<Self::About>, usize)> {
-        color.wish.make(to);
+        self.wish(color, to);
         self.ready(color.core()).with(|ready| self.remove(ready, color))
+    }
+
+    /// `color` is wanted on core `to`. Whoever wishes [lets go](Self::let_go) afterwards of what waits where the color is by then.
+    fn wish(&self, color: &Head<Self::About>, to: u16) {
+        color.wish.make(to);
+    }
+
+    /// Takes the tokens of those of these colors that wait in the queue of core `donor` out of it, under one lock, and sends each where it
+    /// is wanted: to be [queued](Self::queue_all) there. The others as in [`call_away`](Self::call_away).
+    fn let_go<'a>(
+        &self,
+        donor: u32,
+        colors: impl Iterator<Item = &'a Head<Self::About>>,
+    ) -> Vec<Token<Self::About>> {
+        let waiting = self.ready(donor).with(|ready| {
+            let taken = colors.filter_map(|color| self.remove(ready, color));
+            taken.map(|(token, _)| token).collect::<Vec<_>>()
+        });
+        for token in &waiting {
+            follows_wish(self, token);
+        }
+        waiting
+    }
+
+    /// Queues tokens without entries on core `core`, which they name, under one lock. Gives what is wanted elsewhere by now, or comes
+    /// after the end: to be [queued](Self::queue) one by one.
+    #[must_use = "a token that is dropped strands its color"]
+    fn queue_all(&self, core: u32, tokens: Vec<Token<Self::About>>) -> Vec<Token<Self::About>> {
+        self.ready(core).with(|ready| {
+            if self.have_ended() {
+                return tokens;
+            }
+            let put = |token: Token<Self::About>| {
+                // As in `queue`.
+                if follows_wish(self, &token) {
+                    return Some(token);
+                }
+                self.put(ready, token, 0);
+                None
+            };
+            tokens.into_iter().filter_map(put).collect()
+        })
     }
 
     /// One more entry of a color whose token is somewhere, where the color is; gives that core.

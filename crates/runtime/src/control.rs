@@ -3,8 +3,8 @@
 //! A handler with a color of its own, or its group's, is a *unit*; units are numbered as they are registered, and controllers know
 //! nothing else, but for the rules: a unit stands where its color may live, units of one group together. Who follows somebody is none.
 //! The monitor's role goes round the cores. A round is a number: the monitor raises it and wakes everybody; each core compares
-//! it before every activation, answers and goes on, so that no answer waits behind events. A move is carried out by whoever
-//! holds the unit's token, so that a unit is never on two cores.
+//! it before every activation, answers and goes on, so that no answer waits behind events. Moves are carried out by grouped messages
+//! (`redistribute.rs`), by whoever holds the unit's token, so that a unit is never on two cores.
 //!
 //! Decisions are `vermeil_sched::control`'s. Tested in `tests/control.rs`.
 
@@ -21,9 +21,13 @@ use std::{
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
+use vermeil_queue::Cores;
 use vermeil_sched::{
     CoreIndex, Distance, HandlerIndex, Layout, Placement, PlanName, Policy, Sample,
-    control::{Adaptive, Answer, Candidates, Controller, Fixed, Monitor, Trial, TrialOptions, Window},
+    control::{
+        Adaptive, Answer, Candidates, Controller, Envelope, Fixed, Message, Monitor, Redistribution, Trial,
+        TrialOptions, Window,
+    },
     plan::{Move, Plan, PlanFile, Rules},
 };
 
@@ -59,6 +63,9 @@ pub(crate) struct Report {
     pub(crate) regret_ns: Option<u64>,
     /// What a plan's file says in vain.
     pub(crate) unknown: Option<String>,
+    /// Colors sent elsewhere, and the messages it took.
+    pub(crate) moves: u64,
+    pub(crate) messages: u64,
 }
 
 struct State {
@@ -72,6 +79,8 @@ struct State {
     /// The plan to be kept, if it is one that has to be made anew for each number of units.
     kept: Option<Kept>,
     layout: Layout,
+    moves: u64,
+    messages: u64,
 }
 
 struct Unit {
@@ -115,6 +124,8 @@ impl Control {
             rules: Rules::new(),
             kept,
             layout: layout.clone(),
+            moves: 0,
+            messages: 0,
         };
         Ok(Some(Self {
             state: Mutex::new(state),
@@ -195,6 +206,11 @@ impl Control {
     }
 
     #[cfg(test)]
+    pub(crate) fn carry_out(&self, shared: &Shared, moves: &[Move]) {
+        self.state.lock().expect("nothing panics under this lock").carry_out(shared, moves);
+    }
+
+    #[cfg(test)]
     pub(crate) fn set_controller(&self, controller: Box<dyn Controller>) {
         self.state.lock().expect("nothing panics under this lock").controller = controller;
     }
@@ -210,6 +226,8 @@ impl Control {
             handlers: state.units.iter().map(|unit| (unit.name.clone(), unit.color.core())).collect(),
             regret_ns: state.controller.regret_ns(),
             unknown: state.unknown(),
+            moves: state.moves,
+            messages: state.messages,
         }
     }
 
@@ -296,16 +314,30 @@ impl State {
     }
 
     fn carry_out(&mut self, shared: &Shared, moves: &[Move]) {
+        let (mut standing, mut due) = (Plan::default(), Vec::new());
         for step in moves {
             let Some(Unit { color, first, .. }) = self.units.get(step.handler.0 as usize) else { continue };
             // It may have opened a socket since the rules were made; and whatever a controller wants, its place holds.
             if color.queue.about.is_bound() || !color.queue.about.allows(step.to) {
                 continue;
             }
-            if *first == step.handler {
-                shared.relocate(color, step.to);
-            }
             self.plan.apply(&[*step]);
+            if *first == step.handler {
+                // Before its core is read: what begins or ends to run meanwhile goes by itself.
+                shared.wish(&color.queue, step.to.0 as u16);
+                standing.put(step.handler, Placement::Core(color.core()));
+                due.push(*step);
+            }
+        }
+        for Envelope { to: donor, message } in
+            Redistribution::Mixed.messages(&standing, &due, self.layout.cores())
+        {
+            let Message::Give(given) = message else { unreachable!("every color is on some core") };
+            self.moves += given.len() as u64;
+            let colors = given.iter().map(|(unit, _)| &self.units[unit.0 as usize].color);
+            let taken = shared.give(donor, colors);
+            self.messages += 1 + taken.len() as u64;
+            taken.into_iter().for_each(|(receiver, tokens)| shared.take(receiver, tokens));
         }
     }
 }

@@ -66,6 +66,7 @@ mod observed;
 mod pace;
 mod queued;
 mod rare;
+mod redistribute;
 mod registry;
 mod share;
 mod shared;

@@ -56,7 +56,7 @@ impl Handle {
     /// with a color of its own stands.
     pub fn placements(&self) -> Placements {
         let report = self.shared.control.as_ref().map(Control::report);
-        let Report { decisions, handlers, regret_ns, unknown } = report.unwrap_or_default();
+        let Report { decisions, handlers, regret_ns, unknown, moves, messages } = report.unwrap_or_default();
         let witness = self.shared.cores.iter().find_map(|core| core.witness.get()).cloned();
         let explored_ns = self.shared.cores.iter().map(|core| &core.counters.explored_ns);
         Placements {
@@ -66,6 +66,8 @@ impl Handle {
             explored: Duration::from_nanos(explored_ns.map(|ns| ns.load(Ordering::Relaxed)).sum()),
             unknown,
             witness,
+            moves,
+            messages,
         }
     }
 
@@ -121,6 +123,11 @@ pub struct Placements {
     /// What is counted beside the time to decide on, or why it is not: `cache misses: not measurable here (no such event on this
     /// machine)`. None where handlers are not placed by what they do, and before the first round of observation.
     pub witness: Option<String>,
+    /// Colors of handlers that were sent to another core since the start.
+    pub moves: u64,
+    /// The messages it took: one for each core that gave and one for each that took from it what waited there, however many handlers
+    /// went together.
+    pub messages: u64,
 }
 
 /// The runtime's counters at one moment.

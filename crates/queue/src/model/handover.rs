@@ -78,6 +78,19 @@ impl World {
         }
     }
 
+    /// As `place`, by the messages that move several at once.
+    fn send(&self, to: u16) {
+        self.wish(&self.color, to);
+        let donor = self.color.core();
+        let tokens = self.let_go(donor, [&**self.color].into_iter());
+        if let Some(token) = tokens.first() {
+            let core = token.color().core();
+            for token in self.queue_all(core, tokens) {
+                self.queue(token, 0);
+            }
+        }
+    }
+
     fn place(&self, to: u16) {
         if let Some((token, entries)) = self.call_away(&self.color, to) {
             self.queue(token, entries);
@@ -158,6 +171,38 @@ fn a_color_that_waits_is_placed_at_once() {
         posting.join().unwrap();
         assert_eq!((world.cores[0].len(), world.cores[1].len()), (0, 1));
         world.finish(1);
+    });
+}
+
+/// The same where the placement moves whatever waits by groups.
+#[test]
+fn a_group_that_waits_is_placed_at_once() {
+    loom::model(|| {
+        let world = World::new(2);
+        let poster = world.clone();
+        let posting = thread::spawn(move || poster.post(0));
+        world.send(1);
+        posting.join().unwrap();
+        assert_eq!((world.cores[0].len(), world.cores[1].len()), (0, 1));
+        world.finish(1);
+    });
+}
+
+/// Two groups with one color in both, which runs meanwhile, and the end of all cores: it is never on two cores, and nothing is left.
+#[test]
+fn groups_that_cross_lose_nothing() {
+    loom::model(|| {
+        let world = World::new(2);
+        world.post(0);
+        let sender = world.clone();
+        let sending = thread::spawn(move || {
+            sender.send(1);
+            sender.send(0);
+        });
+        world.run_one(0);
+        world.post(1);
+        sending.join().unwrap();
+        world.finish(2);
     });
 }
 

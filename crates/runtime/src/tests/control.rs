@@ -316,6 +316,93 @@ fn a_controller_moves_what_may_move_and_sees_all() {
     assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
 }
 
+/// Lets a long event end, also when a test fails before.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What waits behind a long event goes at once, in one message to the donor and one from there to each receiver; what runs goes when
+/// it ends, and what is empty with its next event.
+#[test]
+fn a_donor_in_a_long_event_gives_what_waits_there() {
+    let runtime = four_cores(Policy::Placed(PlanName::RoundRobin));
+    let handle = runtime.handle();
+    let control = handle.shared.control.as_ref().expect("it places");
+    let spec = |name: String| Spec::new(name).exclusion(Exclusion::Handler);
+    let handlers: Vec<_> =
+        (0..9).map(|at| Wanderer::new(&handle, spec(format!("handler-{at}")), None)).collect();
+    let over = Over(Arc::new(AtomicBool::new(false)));
+    let (until, begun, ended) =
+        (over.0.clone(), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (begins, ends) = (begun.clone(), ended.clone());
+    let long = handle.handler(spec("long".to_owned()), move |waits: bool| {
+        begins.fetch_add(1, Ordering::Relaxed);
+        while waits && !until.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        ends.lock().unwrap().push(core_index().expect("runs on a core").0);
+    });
+    let to = |units: std::ops::Range<u32>, to: u32| {
+        units.map(move |unit| Move { handler: HandlerIndex(unit), to: CoreIndex(to) })
+    };
+    control.carry_out(&handle.shared, &to(0..10, 0).collect::<Vec<_>>());
+    handlers.iter().for_each(|one| one.handler.send(0).expect("below the bound"));
+    long.send(false).expect("below the bound");
+    eventually("all stand on core 0", || {
+        ended.lock().unwrap().len() == 1 && handlers.iter().all(|one| one.ran_on() == [0])
+    });
+    long.send(true).expect("below the bound");
+    eventually("it runs", || begun.load(Ordering::Relaxed) == 2);
+    handlers[..8].iter().for_each(|one| one.handler.send(0).expect("below the bound"));
+    long.send(false).expect("below the bound");
+    let before = handle.placements();
+    control.carry_out(&handle.shared, &to(0..4, 1).chain(to(4..10, 2)).collect::<Vec<_>>());
+    let after = handle.placements();
+    assert_eq!((after.moves - before.moves, after.messages - before.messages), (10, 3));
+    for (at, one) in handlers[..8].iter().enumerate() {
+        let expected = if at < 4 { [0, 1] } else { [0, 2] };
+        eventually("it has run", || one.ran_on() == expected);
+    }
+    assert_eq!(*ended.lock().unwrap(), [0], "the long event still runs");
+    drop(over);
+    handlers[8].handler.send(0).expect("below the bound");
+    eventually("all have run", || handlers[8].ran_on() == [0, 2] && *ended.lock().unwrap() == [0, 0, 2]);
+    assert_eq!(runtime.shutdown(PATIENCE).events_dropped, 0);
+}
+
+/// All handlers go round the cores every millisecond while events are posted to them from everywhere.
+#[test]
+fn handlers_that_go_round_together_lose_nothing() {
+    let runtime = four_cores(Policy::Trial);
+    let handle = runtime.handle();
+    handle.shared.control.as_ref().expect("it places").set_controller(Box::new(Restless::default()));
+    let (wrong, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let check = |at: usize| {
+        let (wrong, ran, next) = (wrong.clone(), ran.clone(), AtomicUsize::new(0));
+        let spec = Spec::new(format!("check-{at}")).exclusion(Exclusion::Handler);
+        handle.handler(spec, move |number: usize| {
+            wrong.fetch_add(usize::from(next.load(Ordering::Relaxed) != number), Ordering::Relaxed);
+            next.store(number + 1, Ordering::Relaxed);
+            ran.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    let checks: Vec<_> = (0..12).map(check).collect();
+    let mut number = 0;
+    eventually("they have gone round", || {
+        for _ in 0..1_000 {
+            checks.iter().for_each(|check| check.send(number).expect("below the bound"));
+            number += 1;
+        }
+        eventually("they have run", || ran.load(Ordering::Relaxed) == 12 * number);
+        handle.placements().moves > 1_200
+    });
+    assert_eq!((wrong.load(Ordering::Relaxed), runtime.shutdown(PATIENCE).events_dropped), (0, 0));
+}
+
 /// What has opened a socket has no choice any more: controllers are told.
 #[test]
 fn who_opens_a_socket_is_ruled_to_stay() {
