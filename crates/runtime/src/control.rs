@@ -161,7 +161,7 @@ impl Control {
         if let Some(plan) = state.plan_to_keep() {
             let moves = state.plan.moves_to(&plan);
             state.carry_out(shared, &moves);
-        } else if state.rules.leaves_choice(unit, &state.layout) {
+        } else if !place.is_fixed() {
             self.due_ns.store(shared.clock.now_ns() + FIRST_ROUND_NS, Ordering::Relaxed);
             // Whoever has the role may sleep without a timer.
             shared.core(self.at.load(Ordering::Relaxed)).unpark();
