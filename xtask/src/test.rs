@@ -147,6 +147,7 @@ const CANARIES: [(&str, Checker, &str); 28] = [
     ("take-kept-in-two-steps", Checker::Loom, "model::kept::a_kept_token_is_taken_once"),
     ("relaxed-outcome", Checker::Loom, "model::outcome::who_asks_gets_it_or_is_woken"),
     ("count-come-first", Checker::Loom, "model::tally::who_waits_for_the_end_is_not_told_too_early"),
+    ("goes-unseen", Checker::Loom, "model::tally::who_waits_for_fewer_is_not_missed"),
     (
         "end-search-without-fence",
         Checker::Loom,

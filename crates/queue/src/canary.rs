@@ -28,6 +28,8 @@ pub(crate) enum Bug {
     RelaxedOutcome,
     /// Who waits for the end reads what has come before what has gone.
     CountComeFirst,
+    /// What goes and the look whether somebody waits for it are in no order.
+    GoesUnseen,
     /// Who has searched looks once more without a fence.
     EndSearchWithoutFence,
     /// A ring's owner overwrites what a reader may be at without a fence.
@@ -78,6 +80,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "take-kept-in-two-steps" => Bug::TakeKeptInTwoSteps,
             "relaxed-outcome" => Bug::RelaxedOutcome,
             "count-come-first" => Bug::CountComeFirst,
+            "goes-unseen" => Bug::GoesUnseen,
             "end-search-without-fence" => Bug::EndSearchWithoutFence,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             "move-after-lock" => Bug::MoveAfterLock,

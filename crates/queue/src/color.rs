@@ -188,6 +188,11 @@ impl<D> ColorQueue<D> {
         })
     }
 
+    /// What else is known of the color, to be changed while nobody shares it.
+    pub fn about_mut(&mut self) -> &mut D {
+        &mut self.head.about
+    }
+
     /// Queues `event`. Gives the token when the color was empty: the caller must put it in a ready queue.
     #[must_use = "a token that is dropped strands its color"]
     pub fn push(self: &Arc<Self>, event: Event) -> Option<Token<D>> {

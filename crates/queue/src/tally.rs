@@ -3,12 +3,14 @@
 //! The owner's numbers have it as their only writer: it counts without an operation that locks the line. The others share two more.
 //! What is left is never told too low to who asks whether nothing is: all that has gone is read before anything that has come.
 //!
+//! Who waits until fewer are there says so here; whoever counts one as gone is told, but for the owner, who looks for itself.
+//!
 //! What has gone may bring something new before it ends: an event that runs counts no more, and posts others. So whoever asks for
 //! the rest looks in between whether any is being run. Leaves out what is counted. Checked in `model/tally.rs`.
 
 use crate::{
     canary::{Bug, planted},
-    sync::{AtomicBool, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU64, Ordering, fence},
 };
 
 /// What has come and gone.
@@ -19,12 +21,15 @@ pub struct Tally {
     gone: AtomicU64,
     come_elsewhere: AtomicU64,
     gone_elsewhere: AtomicU64,
+    /// Somebody waits until fewer are there.
+    awaited: AtomicBool,
 }
 
 impl Default for Tally {
     fn default() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { come: zero(), gone: zero(), come_elsewhere: zero(), gone_elsewhere: zero() }
+        let awaited = AtomicBool::new(false);
+        Self { come: zero(), gone: zero(), come_elsewhere: zero(), gone_elsewhere: zero(), awaited }
     }
 }
 
@@ -48,17 +53,43 @@ impl Tally {
         self.come_elsewhere.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One that had come by somebody else has not come after all.
+    /// One that had come by somebody else has not come after all. Whether somebody waits for that.
     #[inline]
-    pub fn take_back(&self) {
-        self.come_elsewhere.fetch_sub(1, Ordering::Relaxed);
+    pub fn take_back(&self) -> bool {
+        // As in `gone_elsewhere`.
+        self.come_elsewhere.fetch_sub(1, Ordering::SeqCst);
+        self.is_awaited_now()
     }
 
-    /// One has gone, by somebody else.
+    /// One has gone, by somebody else. Whether somebody waits for that.
     #[inline]
-    pub fn gone_elsewhere(&self) {
-        // As in `gone_here`.
-        self.gone_elsewhere.fetch_add(1, Ordering::Release);
+    pub fn gone_elsewhere(&self) -> bool {
+        // Release as in `gone_here`; and in one order with the look that follows and with what `set_awaited` does.
+        self.gone_elsewhere.fetch_add(1, Ordering::SeqCst);
+        self.is_awaited_now()
+    }
+
+    #[inline]
+    fn is_awaited_now(&self) -> bool {
+        // Both are in the one order of such accesses, for which no machine needs more. Loom does not take them to be.
+        if cfg!(any(loom, shuttle)) && !planted(Bug::GoesUnseen) {
+            fence(Ordering::SeqCst);
+        }
+        self.awaited.load(Ordering::SeqCst)
+    }
+
+    /// Says whether somebody waits until fewer are there: before it looks how many are.
+    pub fn set_awaited(&self, awaited: bool) {
+        self.awaited.store(awaited, Ordering::SeqCst);
+        // Pairs with the accesses above, and with the fence of an owner that announces its sleep.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether somebody waits. For the owner, which is told by nobody: a hint, and exact if a fence stands between its last going and this
+    /// look.
+    #[inline]
+    pub fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     /// How many are there: exact when none comes and goes meanwhile, and not too few.

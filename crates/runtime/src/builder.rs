@@ -30,7 +30,7 @@ use vermeil_topology::{CpuId, sysfs};
 /// What a runtime holds at most, and what happens then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Handler events posted to colors of one core and not yet run. Beyond it `post` gives the event back. Default
+    /// Handler events posted to colors of one core and not yet run. Beyond it `post` gives the event back, and `post_when_room` waits. Default
     /// 1,048,576: some 100 MB of small events. Wake-ups of tasks are not counted: a task stands in one queue at most.
     pub events_per_core: usize,
     /// Handlers of a runtime, registered kinds of tasks included, at most 65,535; one more panics. Default 256; each costs a cache line's part per core, and those
@@ -320,11 +320,13 @@ impl Runtime {
         let mut events_dropped = 0;
         shared.ended.store(true, Ordering::Relaxed);
         for (index, core) in (0..).zip(&shared.cores) {
-            events_dropped += core.queued.len();
+            let line = core.line.lock().expect("nothing panics under this lock").len();
+            events_dropped += core.queued.len().saturating_sub(line);
             shared.clear(index, |ready| ready.pop().or_else(|| ready.take_gathered(u64::MAX)));
             core.tasks.clear();
         }
         shared.handlers.discard_waiting();
+        shared.ends.tell();
         Stopped { tasks_cancelled, events_dropped }
     }
 }

@@ -88,6 +88,10 @@ impl About {
         }
     }
 
+    pub(crate) fn reseat(&mut self, new: impl FnOnce(&Seat) -> Seat) {
+        self.seat = new(&self.seat);
+    }
+
     /// What stands before the color.
     #[inline]
     pub(crate) fn door(&self) -> Option<&Arc<Door>> {

@@ -253,6 +253,8 @@ impl Core {
         mine.hints.idle();
         let sleep = mine.parking.announce();
         self.shared.asleep.fetch_add(1, Ordering::Relaxed);
+        // Whoever waits for room that has been made since the last look: see the argument in `room.rs`.
+        self.attend_line();
         // Work that came between the last look and the announcement: see the argument in the queue's PROTOCOL.md.
         let work = !mine.ready.is_empty() || self.shared.stopping.load(Ordering::Acquire);
         let timeout = if work {

@@ -1,21 +1,111 @@
-//! What stands before a color that is not like most: whether each event that is posted there goes on to a color of its own.
+//! What stands before a color that is not like most: how many events it takes, and whether each goes on to a color of its own.
 //!
-//! Most colors have no door, and whoever posts sees that where it looks for the color's place. A *free* color is one to pass
-//! on instead of a real one: it is not run itself. Tested in `tests/free.rs`.
+//! Most colors have no door, and whoever posts sees that where it looks for the color's place. A *bounded* color takes so many events
+//! that have not begun; who waits for room there is let in one by one (`room.rs`). A *free* color is one to pass
+//! on instead of a real one: it is not run itself. Tested in `tests/free.rs` and `tests/room.rs`.
 
 use crate::{
     Color,
     color::{About, Seat},
     handle::Handle,
+    room::{Line, Room},
     spec::Place,
 };
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex},
+    task::Waker,
+};
 
 /// The door of one color.
 pub(crate) struct Door {
     /// Where the color may live, or the colors of its events.
     pub(crate) seat: Seat,
     is_free: bool,
+    bound: Option<Bound>,
+}
+
+/// Events that a color takes.
+struct Bound {
+    most: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    taken: usize,
+    /// Somebody waits only if all places are taken.
+    line: Line,
+}
+
+/// One of the places behind a door, given back when its event begins or is dropped.
+pub(crate) struct Taken(Arc<Door>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let first = self.0.with(|state| {
+            // The first who waits has the place now.
+            let first = state.line.let_in();
+            state.taken -= usize::from(first.is_none());
+            first
+        });
+        first.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Door {
+    fn new(seat: Seat, is_free: bool, most: Option<usize>) -> Seat {
+        let bound = most.map(|most| Bound { most: most.max(1), state: Mutex::default() });
+        Seat::Behind(Arc::new(Self { seat, is_free, bound }))
+    }
+
+    /// Most events behind it, if it counts them.
+    pub(crate) fn bound(&self) -> Option<usize> {
+        self.bound.as_ref().map(|bound| bound.most)
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        let bound = self.bound.as_ref().expect("only a door that counts has places");
+        f(&mut bound.state.lock().expect("nothing panics under this lock"))
+    }
+
+    /// A place behind a door that counts, unless all are taken.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
+        let most = self.bound();
+        let enters = self.with(|state| {
+            let enters = Some(state.taken) < most;
+            state.taken += usize::from(enters);
+            enters
+        });
+        enters.then(|| Taken(self.clone()))
+    }
+
+    /// The place that has been waited for.
+    pub(crate) fn taken(self: &Arc<Self>) -> Taken {
+        Taken(self.clone())
+    }
+}
+
+impl Room for &Arc<Door> {
+    fn enter(&self, waker: &Waker) -> Option<u64> {
+        let most = self.bound();
+        self.with(|state| {
+            let enters = Some(state.taken) < most;
+            state.taken += usize::from(enters);
+            (!enters).then(|| state.line.join(waker))
+        })
+    }
+
+    fn waits(&self, ticket: u64, waker: &Waker) -> bool {
+        let mut waker = waker.clone();
+        self.with(|state| state.line.has(ticket, &mut waker))
+    }
+
+    fn give_up(&self, ticket: u64) {
+        let left = self.with(|state| state.line.leave(ticket));
+        if left.is_none() {
+            drop(self.taken());
+        }
+    }
 }
 
 impl Handle {
@@ -32,15 +122,35 @@ impl Handle {
     /// # Panics
     /// As [`color_at`](Self::color_at).
     pub fn free_color_at(&self, place: &Place) -> Color {
-        let seat = self.seat(place);
-        self.new_color(Seat::Behind(Arc::new(Door { seat, is_free: true })))
+        self.new_color(Door::new(self.seat(place), true, None))
     }
 }
 
 impl Color {
+    /// The color takes at most so many posted events that have not begun, at least 1: beyond that
+    /// [`Handler::post`](crate::Handler::post) gives the event back, and [`post_when_room`](crate::Handler::post_when_room) waits.
+    /// Neither tasks nor meetings ([`Handle::when`]) count. Of a [free](Handle::free_color) color the events on all of its events' colors
+    /// count together.
+    ///
+    /// ```
+    /// # let runtime = vermeil::Runtime::builder().build()?;
+    /// # let handle = runtime.handle();
+    /// let account = handle.color().bounded(64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When the color was shared or used before.
+    pub fn bounded(mut self, events: usize) -> Self {
+        let is_free = self.is_free();
+        let queue = Arc::get_mut(&mut self.queue).expect("a color is bounded before it is shared or used");
+        queue.about_mut().reseat(|seat| Door::new(seat.inner().clone(), is_free, Some(events)));
+        self
+    }
+
     /// Whether everything that is posted there runs beside everything else ([`Handle::free_color`]).
     pub fn is_free(&self) -> bool {
-        self.queue.about.door().is_some_and(|door| door.is_free)
+        self.seat_if_free().is_some()
     }
 
     /// The color on which one more event or task is to be: itself, or a new one if it is free.
@@ -58,5 +168,18 @@ impl Color {
     /// Where what is posted here may live, if the color is free.
     pub(crate) fn seat_if_free(&self) -> Option<&Seat> {
         self.queue.about.door().filter(|door| door.is_free).map(|door| &door.seat)
+    }
+
+    /// The door of a color that is bounded.
+    pub(crate) fn door_with_bound(&self) -> Option<&Arc<Door>> {
+        self.queue.about.door().filter(|door| door.bound.is_some())
+    }
+}
+
+#[cfg(test)]
+impl Color {
+    /// Places taken, and who waits.
+    pub(crate) fn crowd(&self) -> (usize, usize) {
+        self.door_with_bound().expect("a bounded color").with(|state| (state.taken, state.line.len()))
     }
 }

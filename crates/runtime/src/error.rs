@@ -71,22 +71,62 @@ pub enum StartError {
     },
 }
 
-/// A core's queue of posted events is at its bound; the event comes back. Post again later, or shed it.
+/// The queue of posted events of a core, or of a color that is [bounded](crate::Color::bounded), is at its bound; the event comes back.
+/// Post again later, [wait](crate::Handler::post_when_room), or shed it.
 #[derive(Error, PartialEq, Eq)]
-#[error("the core's event queue is full ({bound} events): post again later")]
+#[error("the {of} event queue is full ({bound} events): post again later")]
 pub struct Full<E> {
     /// The event that was not posted.
     pub event: E,
-    /// The bound, [`crate::Limits::events_per_core`].
+    /// The bound: [`crate::Limits::events_per_core`], or the color's.
     pub bound: usize,
+    /// Whose it is.
+    pub of: FullOf,
+}
+
+/// Whose queue of events is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullOf {
+    /// That of the core that the color is on.
+    Core,
+    /// The color's own.
+    Color,
+}
+
+impl fmt::Display for FullOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Core => "core's",
+            Self::Color => "color's",
+        })
+    }
 }
 
 impl<E> fmt::Debug for Full<E> {
     /// Whatever the event is, so that `expect` works with any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Full").field("bound", &self.bound).finish_non_exhaustive()
+        f.debug_struct("Full").field("bound", &self.bound).field("of", &self.of).finish_non_exhaustive()
     }
 }
+
+/// The runtime has ended, and takes no event any more; it comes back.
+#[derive(Error, PartialEq, Eq)]
+#[error("the event was not posted: its runtime has ended")]
+pub struct Ended<E> {
+    /// The event that was not posted.
+    pub event: E,
+}
+
+impl<E> fmt::Debug for Ended<E> {
+    /// As of [`Full`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended").finish_non_exhaustive()
+    }
+}
+
+/// What was waited for does not come: the runtime has ended.
+#[derive(Debug)]
+pub(crate) struct Stops;
 
 /// The blocking pool takes nothing: its queue is at its bound, [`crate::Limits::blocking_queue`], the system has no thread for it, or its
 /// runtime has stopped.

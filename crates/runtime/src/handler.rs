@@ -4,9 +4,11 @@ use crate::{
     Color,
     core::current,
     costs::Published,
-    error::Full,
+    door::Taken,
+    error::{Ended, Full, FullOf, Stops},
     handle::Handle,
     kinds::{KINDS_MAX, Kinds},
+    room::{CoreRoom, Wait},
     shared::{NOBODY, Shared, add},
     slots::Slots,
     spec::{Lanes, Spec},
@@ -344,7 +346,8 @@ impl<E: Send + 'static> Handler<E> {
     /// (see [`crate::Exclusion`]) uses those instead.
     ///
     /// # Errors
-    /// [`Full`], with the event, when the color's core holds [`crate::Limits::events_per_core`] posted events.
+    /// [`Full`], with the event, when the color's core holds [`crate::Limits::events_per_core`] posted events, or the color as
+    /// many as it is [bounded](Color::bounded) to.
     ///
     /// # Panics
     /// When the color belongs to another runtime.
@@ -374,22 +377,100 @@ impl<E: Send + 'static> Handler<E> {
         if let Lanes::One(color) = &self.code.lanes { Some(color) } else { None }
     }
 
-    fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
+    /// As [`post`](Self::post), and waits where there is no room: for the color's if it is [bounded](Color::bounded), then for its core's. Who
+    /// has waited longest comes first, and what others post meanwhile does not come before it. Dropping the future drops the event.
+    ///
+    /// The event is posted when the future is polled with room there is: an order among several that wait at once is not kept. A
+    /// place that has come free is kept for one who waits until its future is polled again or dropped.
+    ///
+    /// # Errors
+    /// [`Ended`], with the event, when the runtime has ended.
+    ///
+    /// # Panics
+    /// As [`post`](Self::post).
+    pub async fn post_when_room(&self, color: &Color, event: E) -> Result<(), Ended<E>> {
+        self.post_on_when_room(self.code.lanes.color(&self.code.handle, Some(color)), event).await
+    }
+
+    /// As [`send`](Self::send), and waits as [`post_when_room`](Self::post_when_room) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send_when_room(&self, event: E) -> Result<(), Ended<E>> {
+        self.post_on_when_room(self.code.lanes.color(&self.code.handle, None), event).await
+    }
+
+    async fn post_on_when_room(&self, color: Color, event: E) -> Result<(), Ended<E>> {
+        let shared = self.shared_with(&color);
+        let taken = match color.door_with_bound() {
+            None => None,
+            Some(door) => match Wait::new(shared, door).await {
+                Ok(()) => Some(door.taken()),
+                Err(Stops) => return Err(Ended { event }),
+            },
+        };
+        let color = color.for_one();
+        let core = color.core().0;
+        let Ok(()) = Wait::new(shared, CoreRoom { shared, core }).await else { return Err(Ended { event }) };
+        let counted = Counted { shared, core };
+        if shared.ended.load(Ordering::Relaxed) {
+            return Err(Ended { event });
+        }
+        self.push(&color, counted, taken, event);
+        Ok(())
+    }
+
+    /// What the cores share, which are the color's too.
+    fn shared_with(&self, color: &Color) -> &'static Shared {
         let shared = &self.code.handle.shared;
         assert!(shared.is_of(&color.shared), "the handler and the color belong to different runtimes");
-        if let Some(own) = color.for_one_if_free() {
-            return self.post_on(&own, event);
+        shared
+    }
+
+    #[inline]
+    fn post_on(&self, color: &Color, event: E) -> Result<(), Full<E>> {
+        let shared = self.shared_with(color);
+        if color.queue.about.door().is_some() {
+            return self.post_behind_door(color, event);
         }
-        let bound = shared.limits.events_per_core;
-        let core = color.core().0;
-        if !shared.enter(core, bound) {
-            return Err(Full { event, bound });
+        match Counted::new(shared, color.core().0) {
+            Some(counted) => self.push(color, counted, None, event),
+            None => return Err(self.core_is_full(event)),
         }
-        color.push(
-            self.code.index,
-            Event::once_with(|| Posted { code: self.code, counted: Counted { shared, core }, event }),
-        );
         Ok(())
+    }
+
+    /// Posts on a color that counts its events, or has each go on to a color of its own.
+    #[inline(never)]
+    fn post_behind_door(&self, color: &Color, event: E) -> Result<(), Full<E>> {
+        let mut taken = None;
+        if let Some(door) = color.door_with_bound() {
+            taken = door.take();
+            if taken.is_none() {
+                let bound = door.bound().expect("it is bounded");
+                return Err(Full { event, bound, of: FullOf::Color });
+            }
+        }
+        let color = color.for_one();
+        match Counted::new(&self.code.handle.shared, color.core().0) {
+            Some(counted) => self.push(&color, counted, taken, event),
+            None => return Err(self.core_is_full(event)),
+        }
+        Ok(())
+    }
+
+    fn core_is_full(&self, event: E) -> Full<E> {
+        Full { event, bound: self.code.handle.shared.limits.events_per_core, of: FullOf::Core }
+    }
+
+    #[inline]
+    fn push(&self, color: &Color, counted: Counted, taken: Option<Taken>, event: E) {
+        let posted = || Posted { code: self.code, counted, event };
+        let event = match taken {
+            None => Event::once_with(posted),
+            Some(taken) => Event::once_with(|| Behind { taken, posted: posted() }),
+        };
+        color.push(self.code.index, event);
     }
 }
 
@@ -403,6 +484,14 @@ struct Posted<E: 'static> {
 struct Counted {
     shared: &'static Shared,
     core: u32,
+}
+
+impl Counted {
+    /// A place on core `core`, if there is one.
+    #[inline]
+    fn new(shared: &'static Shared, core: u32) -> Option<Self> {
+        shared.enter(core, shared.limits.events_per_core).then(|| Self { shared, core })
+    }
 }
 
 impl Drop for Counted {
@@ -424,5 +513,18 @@ impl<E: Send + 'static> Run for Posted<E> {
             current(|core| add(&core.mine().handlers[code.index.0 as usize].panics, 1));
             resume_unwind(panic);
         }
+    }
+}
+
+/// An event that has a place behind its color's door.
+struct Behind<E: 'static> {
+    taken: Taken,
+    posted: Posted<E>,
+}
+
+impl<E: Send + 'static> Run for Behind<E> {
+    fn run(self) {
+        drop(self.taken);
+        self.posted.run();
     }
 }

@@ -19,6 +19,8 @@ const SWEEP_LEAST: usize = 32;
 /// A map from keys to colors. Cheap to clone; a clone is the same map.
 pub struct Keyed<K> {
     handle: Handle,
+    /// Most events queued on each of its colors.
+    bound: Option<usize>,
     shards: Arc<[Mutex<Shard<K>>]>,
     hasher: RandomState,
 }
@@ -31,7 +33,8 @@ struct Shard<K> {
 
 impl<K> Clone for Keyed<K> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone(), shards: self.shards.clone(), hasher: self.hasher.clone() }
+        let (handle, shards, hasher) = (self.handle.clone(), self.shards.clone(), self.hasher.clone());
+        Self { handle, bound: self.bound, shards, hasher }
     }
 }
 
@@ -39,11 +42,18 @@ impl Handle {
     /// A new map from keys to colors.
     pub fn keyed<K: Eq + Hash>(&self) -> Keyed<K> {
         let shard = |_| Mutex::new(Shard { colors: HashMap::new(), sweep_at: SWEEP_LEAST });
-        Keyed { handle: self.clone(), shards: (0..SHARDS).map(shard).collect(), hasher: RandomState::new() }
+        let shards = (0..SHARDS).map(shard).collect();
+        Keyed { handle: self.clone(), bound: None, shards, hasher: RandomState::new() }
     }
 }
 
 impl<K: Eq + Hash + Clone> Keyed<K> {
+    /// The colors that it makes from now on take at most so many events each ([`Color::bounded`]); those that a clone makes do not.
+    pub fn bounded(mut self, events: usize) -> Self {
+        self.bound = Some(events);
+        self
+    }
+
     /// The color of `key`: the same for as long as it is held or has events queued.
     pub fn color_of(&self, key: &K) -> Color {
         let shard = self.hasher.hash_one(key) as usize % SHARDS;
@@ -52,6 +62,7 @@ impl<K: Eq + Hash + Clone> Keyed<K> {
             return Color { queue, shared: self.handle.shared.clone() };
         }
         let color = self.handle.color();
+        let color = self.bound.into_iter().fold(color, Color::bounded);
         shard.colors.insert(key.clone(), Arc::downgrade(&color.queue));
         shard.sweep();
         color

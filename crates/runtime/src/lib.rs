@@ -39,7 +39,8 @@
 //! # Bounds
 //!
 //! Each is a field of [`Limits`], [`DriverOptions`] or [`TurnLimits`], with what happens when it is reached; beside them there are
-//! [`CLASSES_MAX`] classes and [`NEAR_MAX`] neighbours of a core.
+//! [`CLASSES_MAX`] classes and [`NEAR_MAX`] neighbours of a core. A color has one if it is given one ([`Color::bounded`]), a handler as well
+//! ([`Spec::at_most`]).
 
 mod blocking;
 mod body;
@@ -68,6 +69,7 @@ mod queued;
 mod rare;
 mod redistribute;
 mod registry;
+mod room;
 mod share;
 mod shared;
 mod slots;
@@ -92,7 +94,7 @@ pub use blocking::blocking;
 pub use builder::{Builder, Limits, Pinning};
 pub use color::Color;
 pub use core::{core_index, now_ms};
-pub use error::{BlockingFull, Full, OffCore, StartError, TaskError};
+pub use error::{BlockingFull, Ended, Full, FullOf, OffCore, StartError, TaskError};
 pub use handle::Handle;
 pub use handler::{Handler, HandlerSnapshot};
 pub use hop::hop;

@@ -3,7 +3,7 @@
 //!
 //! An event counts on the core that its color was on when it was posted, until it begins to run or is dropped, wherever that
 //! is. A task counts on the core that spawned it, and its end on the core where it ended: only their sum over all cores means
-//! something. How that is counted is the queue's `tally.rs`. Tested in `tests/handler.rs`, and by everything that drains.
+//! something. How that is counted is the queue's `tally.rs`. Who waits for room counts too: `room.rs`. Tested in `tests/handler.rs`, and by everything that drains.
 
 use crate::{core::current_of, shared::Shared};
 use vermeil_queue::Tally;
@@ -23,8 +23,8 @@ impl Shared {
         // Counted before it is compared: others may do the same at this moment, and all of them may not come in.
         queued.come_elsewhere();
         let enters = queued.len() <= bound;
-        if !enters {
-            queued.take_back();
+        if !enters && queued.take_back() {
+            self.let_in(index);
         }
         enters
     }
@@ -35,8 +35,8 @@ impl Shared {
         let queued = &self.core(index).queued;
         if current_of(self, |core| core.index.0 == index) == Some(true) {
             queued.gone_here();
-        } else {
-            queued.gone_elsewhere();
+        } else if queued.gone_elsewhere() {
+            self.let_in(index);
         }
     }
 

@@ -14,11 +14,12 @@ use crate::{
     hints::{Gauge, Hints},
     observed::{Noting, WORDS},
     registry::Registry,
+    room::{Ends, Line},
     times::Times,
 };
 use crossbeam_utils::CachePadded;
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use vermeil_io::{Board, Clock, Unparker};
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     /// All cores have ended: what is queued from now on is dropped at once.
     pub(crate) ended: AtomicBool,
+    pub(crate) ends: Ends,
     /// Colors made; the policy places by their numbers.
     colors: AtomicU64,
 }
@@ -87,6 +89,8 @@ pub(crate) struct CoreShared {
     pub(crate) stopped: AtomicBool,
     /// Handler events posted to colors of this core and not yet run.
     pub(crate) queued: CachePadded<Tally>,
+    /// Who waits until there is room for one more of those.
+    pub(crate) line: Mutex<Line>,
     /// Tasks spawned on this core, less those that ended on it.
     pub(crate) tasks_alive: CachePadded<Tally>,
     pub(crate) counters: CachePadded<CoreCounters>,
@@ -145,6 +149,7 @@ impl Shared {
                 tasks: Registry::default(),
                 stopped: AtomicBool::new(false),
                 queued: CachePadded::default(),
+                line: Mutex::default(),
                 tasks_alive: CachePadded::default(),
                 counters: CachePadded::default(),
                 handlers: (0..slots(limits.handlers)).map(|_| HandlerCounters::default()).collect(),
@@ -178,6 +183,7 @@ impl Shared {
             blocking: pool,
             stopping: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            ends: Ends::default(),
             colors: AtomicU64::new(0),
         })
     }

@@ -150,7 +150,7 @@ pub struct CoreSnapshot {
     pub io: String,
     /// Colors waiting in the ready queue.
     pub ready_colors: usize,
-    /// Handler events posted and not yet run.
+    /// Handler events posted and not yet run, and those that wait for room.
     pub queued_events: usize,
     /// Times a color was taken up.
     pub activations: u64,

@@ -1,6 +1,6 @@
 //! What is counted: as long as anything is left, or runs and brings more, nobody is told that all is done.
 
-use crate::{Runs, Tally};
+use crate::{Parking, Runs, Tally};
 use loom::{
     sync::{
         Arc,
@@ -75,4 +75,36 @@ fn what_goes_elsewhere_is_not_missed_here() {
         assert_eq!(tally.len(), 1);
         assert!(!tally.is_empty());
     });
+}
+
+/// Who waits sets the mark and looks; what goes, on another thread or by the owner that goes to sleep then, looks at the mark after.
+#[test]
+fn who_waits_for_fewer_is_not_missed() {
+    let goes: [fn(&Tally) -> bool; 3] = [
+        Tally::gone_elsewhere,
+        // A post that finds too many.
+        |tally| {
+            tally.come_elsewhere();
+            tally.gone_elsewhere() | tally.take_back()
+        },
+        |tally| {
+            tally.gone_here();
+            let parking = Parking::default();
+            let sleep = parking.announce();
+            let awaited = tally.is_awaited();
+            parking.awake(sleep);
+            awaited
+        },
+    ];
+    for goes in goes {
+        loom::model(move || {
+            let tally = Arc::new(Tally::default());
+            tally.come_here();
+            let other = tally.clone();
+            let thread = thread::spawn(move || goes(&other));
+            tally.set_awaited(true);
+            let sees = tally.is_empty();
+            assert!(thread.join().unwrap() || sees, "nobody would tell");
+        });
+    }
 }

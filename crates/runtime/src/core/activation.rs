@@ -51,6 +51,7 @@ impl Core {
         }
         runs.end();
         self.publish_time();
+        self.attend_line();
         all
     }
 

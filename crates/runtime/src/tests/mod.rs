@@ -10,6 +10,7 @@ mod model;
 mod net;
 mod observed;
 mod rare;
+mod room;
 mod slots;
 mod steal;
 mod succession;
