@@ -162,28 +162,31 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
     assert_eq!(enters.try_iter().count() + stopped.events_dropped, 6);
 }
 
+/// Of two that wait, one finds a slot when its core has ended, the other none.
 #[test]
 fn what_waits_when_nothing_runs_any_more_is_dropped() {
     let runtime = runtime();
     let handle = runtime.handle();
     let (gate, enters, release) = gate(&handle);
-    let far = handle.color_on(CoreIndex(1));
-    gate.post(&far, 0).expect("below the bound");
+    gate.post(&handle.color_on(CoreIndex(1)), 0).expect("below the bound");
     assert_eq!(enters.recv(), Ok(0));
-    let waits = handle.color_on(CoreIndex(0));
-    gate.post(&waits, 1).expect("below the bound");
-    let core_goes_on = handle.color_on(CoreIndex(0));
-    handle.spawn_on(&core_goes_on, yield_now()).wait().expect("the core goes on");
+    let waiting = [1, 2].map(|number| {
+        let color = handle.color_on(CoreIndex(0));
+        gate.post(&color, number).expect("below the bound");
+        let after = handle.color_on(CoreIndex(0));
+        handle.spawn_on(&after, yield_now()).wait().expect("the core goes on");
+        color
+    });
+    let shared = handle.shared.clone();
     let letting_go = std::thread::spawn(move || {
-        // The runtime has been told to stop, as far as that can be seen from here: it is all the same if not.
-        std::thread::yield_now();
+        eventually("the core ends", || shared.core(0).stopped.load(Ordering::Acquire));
         release.send(()).expect("it waits");
         release
     });
     let stopped = runtime.shutdown(Duration::ZERO);
     let _release = letting_go.join().expect("it was let go");
-    assert_eq!(enters.try_iter().count() + stopped.events_dropped, 1);
-    assert!(waits.is_empty() && far.is_empty());
+    assert_eq!((stopped.events_dropped, enters.try_iter().count()), (2, 0));
+    assert!(waiting.iter().all(Color::is_empty));
 }
 
 /// Of a task polls count, not waits: all of them are there, and one is polled at once.
