@@ -53,7 +53,7 @@ impl Drop for Taken {
 }
 
 impl Door {
-    fn new(seat: Seat, is_free: bool, most: Option<usize>) -> Seat {
+    fn before(seat: Seat, is_free: bool, most: Option<usize>) -> Seat {
         let bound = most.map(|most| Bound { most: most.max(1), state: Mutex::default() });
         Seat::Behind(Arc::new(Self { seat, is_free, bound }))
     }
@@ -122,7 +122,7 @@ impl Handle {
     /// # Panics
     /// As [`color_at`](Self::color_at).
     pub fn free_color_at(&self, place: &Place) -> Color {
-        self.new_color(Door::new(self.seat(place), true, None))
+        self.new_color(Door::before(self.seat(place), true, None))
     }
 }
 
@@ -144,7 +144,7 @@ impl Color {
     pub fn bounded(mut self, events: usize) -> Self {
         let is_free = self.is_free();
         let queue = Arc::get_mut(&mut self.queue).expect("a color is bounded before it is shared or used");
-        queue.about_mut().reseat(|seat| Door::new(seat.inner().clone(), is_free, Some(events)));
+        queue.about_mut().reseat(|seat| Door::before(seat.inner().clone(), is_free, Some(events)));
         self
     }
 

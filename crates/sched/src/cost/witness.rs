@@ -32,7 +32,7 @@ impl MissCost {
         }
     }
 
-    /// What the misses of a move over this distance explain at most, in nanoseconds; `None` until [`MISSES_SURE`] runs of
+    /// What the misses of a move over this distance explain at most, in nanoseconds; `None` until four runs of
     /// both kinds were seen, and where they say nothing.
     pub fn penalty_upper_ns(&self, distance: Distance) -> Option<u64> {
         let class = distance.class();
