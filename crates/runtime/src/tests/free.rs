@@ -25,7 +25,7 @@ fn at_once(policy: Policy, on: impl Fn(&Handle, &Color, Arc<Barrier>)) {
 #[test]
 fn events_and_tasks_of_a_free_color_run_at_once() {
     at_once(Policy::None, |handle, free, barrier| {
-        let meets = handle.handler("meets", move |()| drop(barrier.wait()));
+        let meets = handle.handler("meets", move |()| _ = barrier.wait());
         (0..40).for_each(|_| meets.post(free, ()).expect("below the bound"));
     });
     at_once(Policy::None, |handle, free, barrier| {

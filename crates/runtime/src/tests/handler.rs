@@ -153,7 +153,7 @@ fn what_a_running_event_posts_is_waited_for() {
             again.get().unwrap().post(&to[left % 2], left - 1).unwrap();
         }
     });
-    hop.set(handler.clone()).ok().unwrap();
+    hop.set(handler).ok().unwrap();
     handler.post(&colors[0], 20).unwrap();
     let stopped = runtime.shutdown(PATIENCE);
     assert_eq!((ran.load(Ordering::Relaxed), stopped.events_dropped), (21, 0));

@@ -44,6 +44,8 @@ fn what_is_counted_is_said_where_handlers_are_placed() {
     }
 }
 
+type Asked = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
+
 /// On page faults, which every machine counts.
 #[test]
 fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
@@ -65,7 +67,7 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
         }
     });
     eventually("a round is held", || handle.placements().witness.is_some());
-    let learned = |of: Box<dyn FnOnce(&Core) -> Option<f32> + Send>| {
+    let learned = |of: Asked| {
         let before = runs.load(Ordering::Relaxed);
         touches.send(()).expect("below the bound");
         eventually("it has run", || runs.load(Ordering::Relaxed) > before);
