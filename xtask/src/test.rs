@@ -135,7 +135,7 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
 }
 
 /// A bug that `crates/queue/src/canary.rs` can plant, who shall notice it, and the model that shall: by itself, in milliseconds.
-const CANARIES: [(&str, Checker, &str); 29] = [
+const CANARIES: [(&str, Checker, &str); 30] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("second-token", Checker::Loom, "model::color::three_producers_one_event_each"),
@@ -148,6 +148,7 @@ const CANARIES: [(&str, Checker, &str); 29] = [
     ("relaxed-outcome", Checker::Loom, "model::outcome::who_asks_gets_it_or_is_woken"),
     ("count-come-first", Checker::Loom, "model::tally::who_waits_for_the_end_is_not_told_too_early"),
     ("goes-unseen", Checker::Loom, "model::tally::who_waits_for_fewer_is_not_missed"),
+    ("begin-search-without-fence", Checker::Loom, "model::lookout::who_finds_a_search_begun_is_found_by_it"),
     (
         "end-search-without-fence",
         Checker::Loom,

@@ -30,6 +30,8 @@ pub(crate) enum Bug {
     CountComeFirst,
     /// What goes and the look whether somebody waits for it are in no order.
     GoesUnseen,
+    /// Who would wake a searcher, and finds that one has just begun, does not fence.
+    BeginSearchWithoutFence,
     /// Who has searched looks once more without a fence.
     EndSearchWithoutFence,
     /// A ring's owner overwrites what a reader may be at without a fence.
@@ -81,6 +83,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "relaxed-outcome" => Bug::RelaxedOutcome,
             "count-come-first" => Bug::CountComeFirst,
             "goes-unseen" => Bug::GoesUnseen,
+            "begin-search-without-fence" => Bug::BeginSearchWithoutFence,
             "end-search-without-fence" => Bug::EndSearchWithoutFence,
             "overwrite-without-fence" => Bug::OverwriteWithoutFence,
             "move-after-lock" => Bug::MoveAfterLock,

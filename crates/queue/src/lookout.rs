@@ -31,8 +31,13 @@ impl Default for Lookout {
 }
 
 impl Lookout {
-    /// A core looks for work from now on, or is woken to do so; whether no other does.
+    /// A core looks for work from now on, or is to be woken to do so; whether no other does. As with
+    /// [`is_searching`](Self::is_searching), one that does finds what was queued before.
     pub fn begin_search(&self) -> bool {
+        if !planted(Bug::BeginSearchWithoutFence) {
+            // Pairs with the fence in `end_search`.
+            fence(Ordering::SeqCst);
+        }
         !self.searching.swap(true, Ordering::Relaxed)
     }
 

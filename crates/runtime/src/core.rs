@@ -58,6 +58,8 @@ pub(crate) struct Core {
     needs_slot: Cell<Option<HandlerIndex>>,
     /// Where the task that runs wants to go on.
     pub(crate) hop: RefCell<Option<Color>>,
+    /// Somebody has woken it, and it has neither run anything since nor searched.
+    pub(crate) called: Cell<bool>,
     /// Searches since one found something.
     pub(crate) looked_in_vain: Cell<u32>,
     pub(crate) haul: RefCell<Haul<About>>,
@@ -150,6 +152,7 @@ impl Core {
             meeting: RefCell::default(),
             needs_slot: Cell::new(None),
             hop: RefCell::default(),
+            called: Cell::new(false),
             looked_in_vain: Cell::new(0),
             haul: RefCell::new(Haul::new(index.0, HAUL_MAX)),
             succession: Cell::default(),
@@ -214,6 +217,10 @@ impl Core {
             self.attend_gathering(stopping);
             match turn.next(Seen { ready: self.mine().ready.len(), stopping }) {
                 Step::Run { batch, left } => {
+                    if self.called.take() {
+                        // Perhaps as a thief, and it does not search now: others may be.
+                        self.shared.lookout(self.index).end_search();
+                    }
                     turn.ran(self.run_colors(batch, left));
                     if self.expired.take() {
                         turn.expire();
@@ -269,13 +276,11 @@ impl Core {
         self.count_idle(woke_ns.saturating_sub(slept_ns));
         self.end_watch();
         self.shared.asleep.fetch_sub(1, Ordering::Relaxed);
-        if !mine.ready.is_empty() {
-            // Perhaps it was woken as a thief, and does not search now: others may be.
-            self.shared.lookout(self.index).end_search();
-        }
-        if let Some(after_ns) = mine.parking.awake(sleep).and_then(|called_ns| woke_ns.checked_sub(called_ns))
-        {
-            self.learner.borrow_mut().woke(after_ns, &self.shared.moves);
+        if let Some(called_ns) = mine.parking.awake(sleep) {
+            self.called.set(true);
+            if let Some(after_ns) = woke_ns.checked_sub(called_ns) {
+                self.learner.borrow_mut().woke(after_ns, &self.shared.moves);
+            }
         }
         add(&mine.counters.parks, 1);
     }

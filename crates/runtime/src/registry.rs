@@ -53,7 +53,7 @@ impl Registry {
     /// Cancels every task, each once: whoever asks again, to see whether they have ended, waits for those. For the core whose
     /// registry this is, once it has seen that the runtime stops: it registers none from then on.
     pub(crate) fn cancel_all(&self) {
-        if self.cancelled.swap(true, Ordering::Relaxed) {
+        if self.cancelled.swap(true, Ordering::AcqRel) {
             return;
         }
         let tasks: Vec<_> = {
@@ -63,6 +63,11 @@ impl Registry {
         for task in tasks {
             task.cancel();
         }
+    }
+
+    /// Whether its core has seen that the runtime stops, and registers no task any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
     }
 
     /// Lets go of what is left once the cores have stopped.

@@ -349,9 +349,9 @@ impl Shared {
 }
 
 impl CoreShared {
-    /// Whether no task of this core is waited for.
+    /// Whether no task of this core is waited for, and none will be.
     pub(crate) fn has_ended_tasks(core: &CachePadded<Self>) -> bool {
-        core.tasks.len() == 0 || core.stopped.load(Ordering::Acquire)
+        core.tasks.is_closed() && core.tasks.len() == 0 || core.stopped.load(Ordering::Acquire)
     }
 
     pub(crate) fn unpark(&self) {

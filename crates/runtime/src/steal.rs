@@ -26,6 +26,7 @@ impl Core {
         if !self.shared.something_moves.load(Ordering::Relaxed) {
             return false;
         }
+        self.called.set(false);
         let mine = self.mine();
         add(&mine.counters.searches, 1);
         let lookout = self.shared.lookout(self.index);

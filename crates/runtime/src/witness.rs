@@ -53,13 +53,17 @@ impl Witness {
         self.misses.get()?.as_ref()?.missed()
     }
 
-    /// Whether a timed run that has just ended, and was expected to take `expected_ns`, has lost the cpu meanwhile.
+    /// Whether a timed run that has just ended, and was expected to take `expected_ns`, has lost the cpu meanwhile; and whether that took a
+    /// system call.
     #[inline]
-    pub(crate) fn spoiled(&self, now_ns: u64, run_ns: u64, expected_ns: u64) -> bool {
-        let mut interruptions = self.interruptions.get();
-        let spoiled = interruptions.spoiled(now_ns, run_ns, expected_ns, preemptions);
+    pub(crate) fn spoiled(&self, now_ns: u64, run_ns: u64, expected_ns: u64) -> (bool, bool) {
+        let (mut interruptions, mut asked) = (self.interruptions.get(), false);
+        let spoiled = interruptions.spoiled(now_ns, run_ns, expected_ns, || {
+            asked = true;
+            preemptions()
+        });
         self.interruptions.set(interruptions);
-        spoiled
+        (spoiled, asked)
     }
 
     /// The misses since the last round, if they were counted. At the first one the counter is opened, and `say` told of it.

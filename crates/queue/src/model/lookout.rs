@@ -69,6 +69,27 @@ fn what_is_queued_during_a_search_is_found_or_wakes_another() {
     });
 }
 
+/// One that begins between the two looks of who has queued something.
+#[test]
+fn who_finds_a_search_begun_is_found_by_it() {
+    loom::model(|| {
+        let machine = Machine::new();
+        let poster = machine.clone();
+        let thread = thread::spawn(move || poster.post());
+        let mut found = 0;
+        let begun = machine.lookout.begin_search();
+        if begun {
+            found += machine.look();
+            machine.lookout.end_search();
+            found += machine.look();
+        }
+        thread.join().unwrap();
+        let woken = machine.woken.load(Ordering::Relaxed);
+        assert!(found == 1 || woken == 1, "found {found}, woken {woken}");
+        machine.look();
+    });
+}
+
 #[test]
 fn one_is_woken_at_a_time_and_one_watches() {
     loom::model(|| {

@@ -22,9 +22,9 @@ impl Machine {
     fn run(&self, core: usize, at: usize, to: Option<usize>) {
         self.runs[core].begin();
         if at == core {
-            self.tallies[at].gone_here()
+            self.tallies[at].gone_here();
         } else {
-            self.tallies[at].gone_elsewhere()
+            self.tallies[at].gone_elsewhere();
         }
         if let Some(to) = to {
             if to == core { self.tallies[to].come_here() } else { self.tallies[to].come_elsewhere() }

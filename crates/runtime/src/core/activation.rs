@@ -100,8 +100,8 @@ impl Core {
             match next {
                 Activation::Again(again)
                     if all < batch
-                        && !self.is_over(until_ns)
-                        && self.goes_on(&again, &mut stays_since_ns) =>
+                        && self.goes_on(&again, &mut stays_since_ns)
+                        && !self.is_over(until_ns) =>
                 {
                     token = again;
                 }
@@ -184,7 +184,7 @@ impl Core {
         if shared.stealing.is_on() {
             mine.hints.begin(began_ns, timing.expected_ns);
         }
-        let mut came_from = came_from;
+        let came_from = Cell::new(came_from);
         let (span, in_slot) = (Cell::new(None), Cell::new(false));
         let before = |color: &Head, label: Label| {
             let handler = HandlerIndex(label.handler().into());
@@ -193,6 +193,8 @@ impl Core {
                 Begins::InSlot => in_slot.set(true),
                 Begins::NotYet => {
                     self.needs_slot.set(Some(handler));
+                    // It has not run here yet.
+                    came_from.take().map(|from| color.about.runs_on(from));
                     return ControlFlow::Break(());
                 }
             }
@@ -260,7 +262,8 @@ impl Core {
             let misses = self.witness.missed();
             let mut learner = self.learner.borrow_mut();
             let expected_ns = learner.expects_ns(handler);
-            sample.interrupted = self.witness.spoiled(now_ns, sample.run_ns, expected_ns);
+            let (interrupted, asked) = self.witness.spoiled(now_ns, sample.run_ns, expected_ns);
+            sample.interrupted = interrupted;
             let published = shared.handlers.published(handler);
             learner.observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
             self.count_run(handler, Some(sample));
@@ -269,6 +272,8 @@ impl Core {
                     learner.observe_misses(handler, cold, lines);
                     self.count_misses(handler, cold, lines);
                 }
+            }
+            if asked || misses.is_some() {
                 // What reading took is not the next run's.
                 self.measured_ns.set(shared.clock.now_ns());
             }

@@ -1,7 +1,10 @@
 //! Handlers of which only so many events run at once, on whatever colors: how many, in which order, and what waits meanwhile.
 
 use super::{PATIENCE, eventually, four_cores, runtime};
-use crate::{Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Spec, current_color, yield_now};
+use crate::{
+    Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Runtime, Spec, TurnLimits, current_color,
+    yield_now,
+};
 use std::{
     sync::{
         Arc, Mutex,
@@ -162,31 +165,58 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
     assert_eq!(enters.try_iter().count() + stopped.events_dropped, 6);
 }
 
-/// Of two that wait, one finds a slot when its core has ended, the other none.
+/// A core that has nothing left to do stopped while a task that was in its first poll elsewhere had a slot: the next to have it was queued
+/// there, never ran, and the first waited for it for ever.
 #[test]
-fn what_waits_when_nothing_runs_any_more_is_dropped() {
+fn a_task_that_has_a_slot_when_the_runtime_stops_ends() {
     let runtime = runtime();
     let handle = runtime.handle();
-    let (gate, enters, release) = gate(&handle);
-    gate.post(&handle.color_on(CoreIndex(1)), 0).expect("below the bound");
-    assert_eq!(enters.recv(), Ok(0));
-    let waiting = [1, 2].map(|number| {
-        let color = handle.color_on(CoreIndex(0));
-        gate.post(&color, number).expect("below the bound");
-        let after = handle.color_on(CoreIndex(0));
-        handle.spawn_on(&after, yield_now()).wait().expect("the core goes on");
-        color
-    });
+    let one = handle.kind(Spec::new("one").at_most(1));
+    let (begun, begins) = channel();
     let shared = handle.shared.clone();
-    let letting_go = std::thread::spawn(move || {
-        eventually("the core ends", || shared.core(0).stopped.load(Ordering::Acquire));
-        release.send(()).expect("it waits");
-        release
+    let first = one.spawn_on(&handle.color_on(CoreIndex(1)), async move {
+        begun.send(()).expect("somebody looks");
+        eventually("the runtime stops", || shared.stopping.load(Ordering::Acquire));
+        std::future::pending::<()>().await;
     });
+    begins.recv().expect("it begins");
+    let second = one.spawn_on(&handle.color_on(CoreIndex(0)), std::future::pending::<()>());
+    let after = handle.color_on(CoreIndex(0));
+    handle.spawn_on(&after, yield_now()).wait().expect("the core goes on");
+    assert_eq!(runtime.shutdown(Duration::ZERO).tasks_cancelled, 2);
+    assert!(first.wait().is_err() && second.wait().is_err());
+}
+
+/// Of many that wait, those whose turn comes after their core has ended, and those who never get a slot.
+#[test]
+fn what_waits_when_nothing_runs_any_more_is_dropped() {
+    const WAITING: usize = 2_000;
+    let turn = TurnLimits { batch_events: 1, turn_events: 1 };
+    let cpus = vermeil_io::current_affinity();
+    let cpus = [cpus[0], *cpus.last().expect("a process has a cpu")];
+    let runtime = Runtime::builder().cpus(cpus).turn(turn).build().expect("a runtime starts");
+    let handle = runtime.handle();
+    let (ran, shared) = (Arc::new(AtomicUsize::new(0)), handle.shared.clone());
+    let (begun, begins) = channel();
+    let gate = handle.handler(Spec::new("gate").at_most(1), {
+        let ran = ran.clone();
+        move |first: bool| {
+            if first {
+                begun.send(()).expect("somebody looks");
+                eventually("the runtime stops", || shared.stopping.load(Ordering::Acquire));
+            }
+            ran.fetch_add(usize::from(!first), Ordering::Relaxed);
+        }
+    });
+    gate.post(&handle.color_on(CoreIndex(1)), true).expect("below the bound");
+    begins.recv().expect("it begins");
+    let colors: Vec<_> = (0..WAITING).map(|_| handle.color_on(CoreIndex(0))).collect();
+    colors.iter().for_each(|color| gate.post(color, false).expect("below the bound"));
+    let after = handle.color_on(CoreIndex(0));
+    handle.spawn_on(&after, yield_now()).wait().expect("the core goes on");
     let stopped = runtime.shutdown(Duration::ZERO);
-    let _release = letting_go.join().expect("it was let go");
-    assert_eq!((stopped.events_dropped, enters.try_iter().count()), (2, 0));
-    assert!(waiting.iter().all(Color::is_empty));
+    assert_eq!(stopped.events_dropped + ran.load(Ordering::Relaxed), WAITING);
+    assert!(colors.iter().all(Color::is_empty));
 }
 
 /// Of a task polls count, not waits: all of them are there, and one is polled at once.
