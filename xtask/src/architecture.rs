@@ -2,14 +2,14 @@
 //!
 //! Members and table rows are the same set; every dependency between our crates, of any kind, is a name under "may
 //! import"; unsafe code stands only in crates with "yes". The page is the input, so it cannot drift. Overlong files and
-//! leftovers, found by `leftovers.rs`, are reported with it.
+//! leftovers, found by `leftovers.rs`, and lock-free files without a page, by `protocols.rs`, are reported with it.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{Package, Workspace};
-use crate::{invariants, leftovers};
+use crate::{invariants, leftovers, protocols};
 
 /// Checks the workspace.
 ///
@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
     }
     findings.extend(leftovers::find(&workspace.root, &page)?);
     findings.extend(invariants::find(&workspace.root)?);
+    findings.extend(protocols::find(&workspace.root)?);
     Error::unless_empty(findings)
 }
 

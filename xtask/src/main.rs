@@ -17,6 +17,7 @@ mod invariants;
 mod leftovers;
 mod numa;
 mod packages;
+mod protocols;
 mod source;
 mod steps;
 mod test;

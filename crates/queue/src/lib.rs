@@ -6,8 +6,8 @@
 //! them from one core to another, a [`Meeting`] has several colors at once, and [`Parking`] lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
 //!
 //! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `outcome`, `colored`,
-//! `resident`, `ready`, `handover`, `meeting`, `kept`, `parking`, `ring`. `PROTOCOL.md` beside
-//! this folder gives the argument; the model checks in `model/` run the production files under loom
+//! `resident`, `ready`, `handover`, `meeting`, `kept`, `parking`, `lookout`, `tally`, `ring`. A page of the same
+//! name beside a lock-free file gives the argument (`parking.md`); the model checks in `model/` run the production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
 #![allow(
     unexpected_cfgs,

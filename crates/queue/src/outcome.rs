@@ -2,7 +2,7 @@
 //!
 //! Whoever has moved the state to `HELD` has the cell until it says how it goes on, which takes a few instructions: so leaving a
 //! value takes one operation that locks the line, and asking for one that is there none. The side that asks is a [`Join`], of which
-//! there is one for each outcome. Leaves out what a value says. The argument stands in `PROTOCOL.md`; checked in
+//! there is one for each outcome. Leaves out what a value says. The argument stands in `outcome.md`; checked in
 //! `model/outcome.rs` (nothing lost, nobody waits for ever) and `tests.rs` (drops).
 #![allow(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing else is ever posted to it, so it needs no queue: the mark `POSTED` beside the count of the color's events stands for
 //! the event that waits. It is made posted; later posts set the mark and count in one operation, the run clears it, and settling is
-//! the queue's. The token has the poster's share in the memory, if the poster gives it. The argument stands in `PROTOCOL.md`; checked
+//! the queue's. The token has the poster's share in the memory, if the poster gives it. The argument stands in `own.md`; checked
 //! in `model/own.rs` (no lost post, one token, exclusion) and `tests.rs`.
 #![allow(unsafe_code)]
 

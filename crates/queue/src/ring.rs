@@ -3,7 +3,7 @@
 //! Owns the order in which words are written and read, so that a reader never takes parts of two records for one: what may
 //! have been overwritten meanwhile is left out. The owner never waits and never fails; readers are rare. Leaves out what
 //! the words mean. Two owners would mix their records up, and do no other harm. Checked in `model/ring.rs`; the argument
-//! stands in `PROTOCOL.md`.
+//! stands in `ring.md`.
 
 use crate::{
     canary::{Bug, planted},

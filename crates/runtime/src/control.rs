@@ -6,7 +6,7 @@
 //! it before every activation, answers and goes on, so that no answer waits behind events. Moves are carried out by grouped messages
 //! (`redistribute.rs`), by whoever holds the unit's token, so that a unit is never on two cores.
 //!
-//! Decisions are `vermeil_sched::control`'s. Tested in `tests/control.rs`.
+//! The words that cores look at without a lock are argued in `control.md`. Decisions are `vermeil_sched::control`'s. Tested in `tests/control.rs`.
 
 use crate::{
     Color,

@@ -262,7 +262,7 @@ impl Core {
         self.shared.asleep.fetch_add(1, Ordering::Relaxed);
         // Whoever waits for room that has been made since the last look: see the argument in `room.rs`.
         self.attend_line();
-        // Work that came between the last look and the announcement: see the argument in the queue's PROTOCOL.md.
+        // Work that came between the last look and the announcement: see the argument in the queue's parking.md.
         let work = !mine.ready.is_empty() || self.shared.stopping.load(Ordering::Acquire);
         let timeout = if work {
             Some(Duration::ZERO)

@@ -267,11 +267,11 @@ impl Core {
             let published = shared.handlers.published(handler);
             learner.observe(handler, sample, after, published, |handler| shared.handlers.prior(handler));
             self.count_run(handler, Some(sample));
-            if let Some(lines) = misses {
-                if !sample.interrupted {
-                    learner.observe_misses(handler, cold, lines);
-                    self.count_misses(handler, cold, lines);
-                }
+            if let Some(lines) = misses
+                && !sample.interrupted
+            {
+                learner.observe_misses(handler, cold, lines);
+                self.count_misses(handler, cold, lines);
             }
             if asked || misses.is_some() {
                 // What reading took is not the next run's.
