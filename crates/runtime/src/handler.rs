@@ -309,15 +309,14 @@ pub struct HandlerSnapshot {
 }
 
 impl Handle {
-    /// Registers what has this spec; gives the colors it has for itself.
-    pub(crate) fn register(&self, spec: &Spec) -> (HandlerIndex, Lanes) {
+    /// Registers what has this spec, and these colors for itself.
+    pub(crate) fn register(&self, spec: &Spec, lanes: &Lanes) -> HandlerIndex {
         let handlers = &self.shared.handlers;
-        let lanes = self.lanes(spec);
         let index = handlers.register(spec);
-        if let (Lanes::Given, Some(most)) = (&lanes, self.most_runs(spec)) {
+        if let (Lanes::Given | Lanes::Fresh(_), Some(most)) = (lanes, self.most_runs(spec)) {
             handlers.bound_runs(index, most);
         }
-        (index, lanes)
+        index
     }
 
     /// Registers a handler, by its name or with all that is to be said about it. It must not block; it stays for the life
@@ -332,7 +331,8 @@ impl Handle {
         run: impl Fn(E) + Send + Sync + 'static,
     ) -> Handler<E> {
         let spec = spec.into();
-        let (index, lanes) = self.register(&spec);
+        let lanes = self.lanes(&spec);
+        let index = self.register(&spec, &lanes);
         if let (Some(control), Lanes::One(color)) = (&self.shared.control, &lanes) {
             control.register(&self.shared, index, &spec.name, color);
         }

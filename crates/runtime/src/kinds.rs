@@ -6,7 +6,7 @@
 //! ([`TaskKind`]). Tested below, in `tests/task.rs` and `tests/kind.rs`.
 
 use crate::{
-    Color, Handle, Task,
+    Color, Exclusion, Handle, Task,
     color::Seat,
     core::{Core, current_of},
     handler::Handlers,
@@ -86,7 +86,12 @@ impl Handle {
         let spec = spec.into();
         assert!(spec.gather.is_none(), "tasks do not gather: a poll is not put off");
         let seat = self.seat(&spec.place);
-        let (index, lanes) = self.register(&spec);
+        let lanes = match spec.exclusion {
+            // A task is on its color for life: however long it waits, it would keep others from a lane.
+            Exclusion::None => Lanes::Fresh(seat.clone()),
+            _ => self.lanes(&spec),
+        };
+        let index = self.register(&spec, &lanes);
         TaskKind { kind: Box::leak(Box::new(Kind { index, handle: self.clone(), lanes, seat })) }
     }
 }

@@ -100,8 +100,8 @@ impl Spec {
     /// Most of its events that run at once, at least 1, whatever colors they are on: for what bears only so many. With
     /// [`Exclusion::Color`] a color whose next event comes when so many run waits, the longest wait ending first: its core goes on with
     /// others, its events keep their order. With [`Exclusion::None`] the handler has so many colors, of which each event takes the
-    /// shortest. Each other exclusion has one run at a time. Of a task each poll counts, and not its waits. As many as there are
-    /// cores, or more, is no bound. Default: no bound.
+    /// shortest; each task of a kind has its own, which waits as said. Each other exclusion has one run at a time. Of a task each poll
+    /// counts, and not its waits. As many as there are cores, or more, is no bound. Default: no bound.
     pub fn at_most(mut self, runs: usize) -> Self {
         self.most_runs = NonZeroUsize::new(runs.max(1));
         self

@@ -2,15 +2,17 @@
 
 use super::{PATIENCE, eventually, four_cores, runtime};
 use crate::{
-    Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Runtime, Spec, TurnLimits, current_color,
-    yield_now,
+    Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Runtime, Spec, Task, TurnLimits,
+    current_color, yield_now,
 };
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -26,6 +28,14 @@ impl Inside {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
         std::thread::yield_now();
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Stays until so many have been inside at once.
+    fn visit_until(&self, met: usize) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        eventually("they meet", || self.most.load(Ordering::SeqCst) >= met);
         self.now.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -248,6 +258,34 @@ fn tasks_of_a_bounded_kind_are_polled_one_at_a_time() {
         }
         runtime.shutdown(PATIENCE);
     }
+}
+
+/// They came one after the other, while those before waited for something, and shared a color for life.
+#[test]
+fn as_many_tasks_are_polled_at_once_as_said_whenever_they_came() {
+    const MOST: usize = 3;
+    let runtime = four_cores(Policy::None);
+    let handle = runtime.handle();
+    let kind = handle.kind(Spec::new("three").exclusion(Exclusion::None).at_most(MOST));
+    let (came, inside) = (Arc::new(AtomicUsize::new(0)), Arc::<Inside>::default());
+    let spawn = |number| {
+        let (waits, inside, mut polled) = (came.clone(), inside.clone(), false);
+        let task = kind.spawn(poll_fn(move |_| {
+            if !std::mem::replace(&mut polled, true) {
+                waits.fetch_add(1, Ordering::SeqCst);
+                return Poll::Pending;
+            }
+            inside.visit_until(MOST);
+            Poll::Ready(())
+        }));
+        eventually("it waits", || came.load(Ordering::SeqCst) == number);
+        task
+    };
+    let tasks: Vec<_> = (1..=MOST + 1).map(spawn).collect();
+    tasks.iter().for_each(Task::wake);
+    assert!(tasks.into_iter().all(|task| task.wait() == Ok(())));
+    assert_eq!(inside.most.load(Ordering::SeqCst), MOST);
+    runtime.shutdown(PATIENCE);
 }
 
 /// Zero is one, and as many as there are cores is no bound: nothing is made for each of a huge number.
