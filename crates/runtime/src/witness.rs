@@ -25,6 +25,7 @@ pub(crate) struct Witness {
 
 struct Misses {
     counter: Counter,
+    /// Whether it was read so when it was opened. From then on a run in which it cannot be is not counted: nobody pays for its calls.
     by_instruction: bool,
     /// When the last round was answered.
     at_round: Cell<Option<Reading>>,
@@ -81,7 +82,7 @@ impl Witness {
 impl Misses {
     fn new(counter: Counter) -> Self {
         Self {
-            by_instruction: counter.reads_by_instruction(),
+            by_instruction: counter.read_by_instruction().is_some(),
             at_round: Cell::new(counter.read()),
             at_start: Cell::default(),
             budget: RefCell::new((Budget::new(READ_PERMILLE, 4 * READ_NS), 0)),
@@ -96,17 +97,21 @@ impl Misses {
             budget.earn(now_ns.saturating_sub(std::mem::replace(earned_ns, now_ns)));
             budget.spend(2 * READ_NS)
         };
-        self.at_start.set(if counts { self.counter.read() } else { None });
+        self.at_start.set(if counts { self.read() } else { None });
         counts && !self.by_instruction
     }
 
     fn missed(&self) -> Option<u64> {
         let start = self.at_start.take()?;
-        let now = self.counter.read()?;
+        let now = self.read()?;
         if self.by_instruction {
             self.at_start.set(Some(now));
         }
         now.since(start)
+    }
+
+    fn read(&self) -> Option<Reading> {
+        if self.by_instruction { self.counter.read_by_instruction() } else { self.counter.read() }
     }
 
     fn missed_since_round(&self) -> Option<u64> {
@@ -119,12 +124,16 @@ impl Misses {
 mod tests {
     use super::*;
 
-    /// One that counts page faults, as every machine can.
-    fn opened() -> Witness {
+    /// One that counts page faults, as every machine can; nothing where this thread may not.
+    fn opened() -> Option<Witness> {
         let (witness, mut said) = (Witness::default(), String::new());
         witness.missed_since_round(Counted::PageFaults, |how| said = how);
+        if said.starts_with("page faults: not measurable here (") {
+            eprintln!("skipped: {said}");
+            return None;
+        }
         assert_eq!(said, "page faults: counted (page-faults, read by system call)");
-        witness
+        Some(witness)
     }
 
     /// Touches memory for the first time: 32 faults with the largest pages, 16,384 with the smallest.
@@ -136,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_run_tells_its_own_misses_as_often_as_is_paid_for() {
-        let witness = opened();
+        let Some(witness) = opened() else { return };
         assert!(witness.begin(1_000_000_000), "a system call");
         fault();
         assert!(witness.missed().expect("it was counted") >= 16);
@@ -148,9 +157,21 @@ mod tests {
         assert!(witness.missed().is_some(), "two readings in 0.4 ms");
     }
 
+    /// As where others came to need the processor's counter: the page no longer says.
+    #[test]
+    fn what_was_read_by_instruction_is_never_read_by_call_in_a_run() {
+        let Some(mut witness) = opened() else { return };
+        witness.misses.get_mut().and_then(Option::as_mut).expect("it was opened").by_instruction = true;
+        witness.begin(1_000_000_000);
+        assert!(!witness.begin(1_000_000_001), "the count of preemptions is new");
+        fault();
+        assert_eq!(witness.missed(), None);
+        assert!(witness.missed_since_round(Counted::PageFaults, |_| ()).expect("one call a round") >= 16);
+    }
+
     #[test]
     fn a_round_tells_of_all_misses() {
-        let witness = opened();
+        let Some(witness) = opened() else { return };
         fault();
         let again = |_| panic!("it was tried");
         assert!(witness.missed_since_round(Counted::PageFaults, again).expect("they were counted") >= 16);

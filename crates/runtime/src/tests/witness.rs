@@ -46,7 +46,7 @@ fn what_is_counted_is_said_where_handlers_are_placed() {
 
 type Asked = Box<dyn FnOnce(&Core) -> Option<f32> + Send>;
 
-/// On page faults, which every machine counts.
+/// On page faults, which every machine counts if it lets this thread count at all.
 #[test]
 fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
     let cpu = vermeil_io::current_affinity()[0];
@@ -67,6 +67,11 @@ fn misses_of_runs_come_to_what_is_learned_of_their_handler() {
         }
     });
     eventually("a round is held", || handle.placements().witness.is_some());
+    let said = handle.placements().witness.expect("it was said");
+    if said.starts_with("page faults: not measurable here (") {
+        runtime.shutdown(PATIENCE);
+        return eprintln!("skipped: {said}");
+    }
     let learned = |of: Asked| {
         let before = runs.load(Ordering::Relaxed);
         touches.send(()).expect("below the bound");
