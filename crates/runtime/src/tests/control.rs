@@ -236,6 +236,23 @@ fn a_plan_in_a_file_that_leaves_a_place_is_told() {
     std::fs::remove_file(file).expect("the file is there");
 }
 
+#[test]
+fn a_group_goes_with_the_first_that_was_registered_and_a_file_that_parts_it_is_told() {
+    let file = std::env::temp_dir().join(format!("vermeil-parted-{}.toml", std::process::id()));
+    std::fs::write(&file, "last = 1\nmiddle = 2\n").expect("a file");
+    let runtime = four_cores(Policy::Placed(PlanName::File(file.clone())));
+    let (handle, group) = (runtime.handle(), runtime.handle().color());
+    let grouped = |name| Spec::new(name).exclusion(Exclusion::Group(group.clone()));
+    let handlers = ["first", "middle", "last"].map(|name| Wanderer::new(&handle, grouped(name), None));
+    handlers.iter().for_each(|one| one.handler.send(0).expect("below the bound"));
+    eventually("all have run", || handlers.iter().all(|one| !one.ran_on().is_empty()));
+    assert!(handlers.iter().all(|one| one.ran_on() == [2]));
+    let parted = "plan: line 2: `middle`: shares its color with `last`, which line 1 puts elsewhere";
+    assert_eq!(handle.placements().unknown.as_deref(), Some(parted));
+    runtime.shutdown(PATIENCE);
+    std::fs::remove_file(file).expect("the file is there");
+}
+
 /// Wants every unit on the next core in every round, whether it may stand there or not, and keeps what it sees.
 #[derive(Debug, Default)]
 struct Restless {

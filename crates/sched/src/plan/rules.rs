@@ -13,6 +13,7 @@ use crate::{CoreIndex, HandlerIndex, Layout, Placement};
 pub struct Rules {
     /// By handler, what must all allow a core on which it stands.
     allowed: BTreeMap<HandlerIndex, Vec<Placement>>,
+    /// No handler is in two of them.
     groups: Vec<Vec<HandlerIndex>>,
 }
 
@@ -38,10 +39,15 @@ impl Rules {
         self
     }
 
-    /// These handlers exclude each other: on one core they cannot but run in turn, so they stay together.
+    /// These handlers exclude each other: on one core they cannot but run in turn, so they stay together, and with whom one of them
+    /// stays already.
     #[must_use]
     pub fn together(mut self, handlers: impl IntoIterator<Item = HandlerIndex>) -> Self {
-        self.groups.push(handlers.into_iter().collect());
+        let mut group: Vec<_> = handlers.into_iter().collect();
+        let joined = self.groups.extract_if(.., |known| known.iter().any(|known| group.contains(known)));
+        let known: Vec<_> = joined.flatten().collect();
+        group.retain(|handler| !known.contains(handler));
+        self.groups.push([known, group].concat());
         self
     }
 

@@ -234,16 +234,19 @@ fn named_plans_are_made_for_what_has_a_choice() {
 
 #[test]
 fn a_plan_in_a_file_is_checked_against_places_and_groups() {
-    let rules = Rules::new().only(HandlerIndex(1), cores(&[1, 2])).together([0, 2].map(HandlerIndex));
+    // As a group's handlers are registered: each with the first.
+    let rules = Rules::new().only(HandlerIndex(1), cores(&[1, 2]));
+    let rules = rules.together([0, 2].map(HandlerIndex)).together([0, 3].map(HandlerIndex));
     let check = |text| {
         let file = PlanFile::parse(text, 4).expect("a plan");
-        file.check(&["a", "b", "c"], &rules, &two_by_two()).map_err(|error| error.to_string())
+        file.check(&["a", "b", "c", "e"], &rules, &two_by_two()).map_err(|error| error.to_string())
     };
     assert_eq!(check("a = 3\nb = [0, 1]\nc = 3"), Ok(()));
     let wrong = [
         ("a = 3\nb = 0", "plan: line 2: `b`: may not stand there: its place allows 1, 2"),
         ("c = 3\nb = 1\na = 0", "plan: line 3: `a`: shares its color with `c`, which line 1 puts elsewhere"),
-        ("b = 1\nd = 0", "plan: line 2: there is no handler `d`; there are a, b, c"),
+        ("c = 0\ne = 1", "plan: line 2: `e`: shares its color with `c`, which line 1 puts elsewhere"),
+        ("b = 1\nd = 0", "plan: line 2: there is no handler `d`; there are a, b, c, e"),
     ];
     for (text, expected) in wrong {
         assert_eq!(check(text), Err(expected.to_owned()));
