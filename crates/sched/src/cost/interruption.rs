@@ -1,12 +1,13 @@
 //! Whether a timed run lost its cpu on the way, from a count of preemptions that is read as seldom as can be.
 //!
-//! Reading the count is a system call, so it is read when a timed run begins and the last reading is old, and when a run has taken
-//! so much longer than expected that a switch may be the reason. What is blamed on a switch then is one between the two. A perf event's
+//! Reading the count is a system call, so it is read when an activation with timed runs begins and the last reading is old, and when a
+//! run has taken so much longer than expected that a switch may be the reason. What is blamed on a switch then is one between the two. A perf event's
 //! page changes with every switch and would tell at the price of a load (it agreed with the count 6,000 times in 6,000), but having
 //! one makes each switch dearer: 6.4 us instead of 4.2 on a virtual machine. Leaves out who counts, and the clock. Tested below.
 
-/// How old the count may be when a timed run begins, in nanoseconds. Reading it takes 0.2 to 0.5 us: a thousandth of this at most.
-/// What a long run is blamed for wrongly is a switch in so much time before it.
+/// How old the count may be when an activation with timed runs begins, in nanoseconds. Reading it takes 0.2 to 0.5 us: a thousandth of
+/// this at most. What a long run is blamed for wrongly is a switch in so much time before its activation, or in an earlier run of
+/// that, since the count was read last.
 const FRESH_NS: u64 = 500_000;
 
 /// A switch takes at least so long, in nanoseconds, there and back with something run between. From 2 to 5 us were measured
@@ -21,7 +22,7 @@ pub struct Interruptions {
 }
 
 impl Interruptions {
-    /// A timed run begins: reads the count if it is not known well enough.
+    /// An activation with timed runs begins: reads the count if it is not known well enough.
     pub fn begin(&mut self, now_ns: u64, preemptions: impl FnOnce() -> u64) {
         if now_ns.saturating_sub(self.as_of_ns) > FRESH_NS {
             *self = Self { preemptions: preemptions(), as_of_ns: now_ns };
@@ -29,7 +30,7 @@ impl Interruptions {
     }
 
     /// Whether a run that has just ended was interrupted: it took more than twice what was expected, and enough for a switch
-    /// beyond, and there was one. Less than that moves no mean by much.
+    /// beyond, and there was one since the count was read last. Less than that moves no mean by much.
     pub fn spoiled(
         &mut self,
         now_ns: u64,
