@@ -66,15 +66,15 @@ impl Running {
         self.runtime.handle()
     }
 
-    /// The end of a run: says what it came to, and leaves its recording.
+    /// The end of a run: says what it came to, then ends the runtime, which knows no longer then where handlers stand, and leaves its
+    /// recording.
     ///
     /// # Errors
     /// When the recording cannot be written.
     pub fn end(self, outcome: &Outcome) -> Result<(), Failure> {
-        let handle = self.handle();
-        print!("{}", report(&handle, outcome));
+        print!("{}", report(&self.handle(), outcome));
         if let Some(record) = self.record {
-            println!("\n{}", record.write(&handle)?);
+            println!("\n{}", record.write(self.runtime)?);
         }
         Ok(())
     }

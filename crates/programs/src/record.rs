@@ -8,11 +8,16 @@ use std::{
     fs::File,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
-use vermeil::Handle;
+use vermeil::Runtime;
 
 /// Events of each core that a recording keeps: 32 MiB, and all of most programs.
 pub const EVENTS_PER_CORE: usize = 1 << 20;
+
+/// How long events that are still queued have to be run and recorded. A server's tasks never end. Guess: a thousand times what is left
+/// to do when the result is there.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The file that a recording goes to.
 #[derive(Debug)]
@@ -31,11 +36,14 @@ impl Record {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Writes what the cores have kept; gives the line that says so.
+    /// Ends the runtime, since a run is noted only after it has told its result, and writes what the cores have kept; gives the line
+    /// that says so.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(mut self, handle: &Handle) -> io::Result<String> {
+    pub fn write(mut self, runtime: Runtime) -> io::Result<String> {
+        let handle = runtime.handle();
+        runtime.shutdown(PATIENCE);
         let path = self.path.display();
         let Some(recording) = handle.recording() else {
             return Ok(format!("recording: {path}: nothing was recorded"));

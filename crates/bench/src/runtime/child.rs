@@ -121,7 +121,7 @@ impl Run {
                 let runtime = builder.build().map_err(io::Error::other)?;
                 let sample = self.on_vermeil(&runtime.handle())?;
                 if let Some(record) = record {
-                    record.write(&runtime.handle())?;
+                    record.write(runtime)?;
                 }
                 Ok(sample)
             }
