@@ -303,6 +303,8 @@ impl<D> ColorQueue<D> {
     ///
     /// # Safety
     /// The caller holds the token, and `event` is what [`next`](Self::next) gave last.
+    #[cold]
+    #[inline(never)]
     pub(crate) unsafe fn put_back(&self, event: Event) {
         // SAFETY: as in `push_own`.
         self.held.with_mut(|held| unsafe { (*held).taken.prepend(event.into_raw()) });

@@ -194,11 +194,14 @@ impl Handlers {
     /// An event of `handler` on `color` begins on `core`, if it may.
     #[inline]
     pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex, color: ColorId) -> Begins {
+        let before = self.rules(handler).lead.load(Ordering::Relaxed);
+        if before == UNWATCHED { Begins::Freely } else { self.begins_watched(handler, before, core, color) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begins_watched(&self, handler: HandlerIndex, before: u32, core: CoreIndex, color: ColorId) -> Begins {
         let rules = self.rules(handler);
-        let before = rules.lead.load(Ordering::Relaxed);
-        if before == UNWATCHED {
-            return Begins::Freely;
-        }
         let slots = rules.slots.get();
         if slots.is_some_and(|slots| !slots.take(color)) {
             return Begins::NotYet;
@@ -463,7 +466,7 @@ impl<E: Send + 'static> Handler<E> {
         Full { event, bound: self.code.handle.shared.limits.events_per_core, of: FullOf::Core }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&self, color: &Color, counted: Counted, taken: Option<Taken>, event: E) {
         let posted = || Posted { code: self.code, counted, event };
         let event = match taken {
@@ -501,6 +504,8 @@ impl Drop for Counted {
 }
 
 impl<E: Send + 'static> Run for Posted<E> {
+    // Inlined into the run of an event without a door: that is of most.
+    #[inline(always)]
     fn run(self) {
         let Self { code, counted, event } = self;
         drop(counted);
