@@ -16,7 +16,7 @@ use std::{
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A handler that says what it has come to and waits to be let go; what it has begun with.
@@ -40,7 +40,12 @@ impl Gate {
     /// Lets go of what runs, and waits for what begins then.
     fn next(&self) -> u32 {
         self.release.send(()).expect("it waits");
-        self.begun.recv().expect("one more begins")
+        self.begins()
+    }
+
+    /// Waits for what begins.
+    fn begins(&self) -> u32 {
+        self.begun.recv_timeout(PATIENCE).expect("one more begins")
     }
 }
 
@@ -55,12 +60,13 @@ impl Wake for Unpark {
 /// Waits for a future on a thread that is no core's.
 fn wait_here<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
+    let (mut future, deadline) = (pin!(future), Instant::now() + PATIENCE);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Pending => thread::park_timeout(PATIENCE),
         }
+        assert!(Instant::now() < deadline, "it is woken in time");
     }
 }
 
@@ -84,7 +90,7 @@ fn a_full_color_gives_the_event_back_and_keeps_nobody_else() {
     for number in 0..3 {
         gate.handler.post(&color, number).expect("there is room");
         if number == 0 {
-            assert_eq!(gate.begun.recv(), Ok(0), "it has begun, and counts no longer");
+            assert_eq!(gate.begins(), 0, "it has begun, and counts no longer");
         }
     }
     let full = gate.handler.post(&color, 3).expect_err("two wait");
@@ -115,7 +121,7 @@ fn who_waits_longest_is_let_in_first() {
     let color = handle.color().bounded(1);
     let gate = Gate::new(&handle);
     gate.handler.post(&color, 100).expect("there is room");
-    assert_eq!(gate.begun.recv(), Ok(100));
+    assert_eq!(gate.begins(), 100);
     gate.handler.post(&color, 101).expect("there is room");
     let tasks: Vec<Task<_>> = (0..6)
         .map(|number| {
@@ -149,7 +155,7 @@ fn a_full_core_lets_in_who_waits() {
     for number in 0..3 {
         gate.handler.post(&color, number).expect("there is room");
         if number == 0 {
-            assert_eq!(gate.begun.recv(), Ok(0));
+            assert_eq!(gate.begins(), 0);
         }
     }
     assert_eq!(gate.handler.post(&color, 3).map_err(|full| full.of), Err(FullOf::Core));
@@ -187,7 +193,7 @@ fn a_place_that_is_not_taken_goes_on() {
     let gate = Gate::new(&handle);
     for color in [handle.color_on(CoreIndex(0)), handle.color_on(CoreIndex(0)).bounded(1)] {
         gate.handler.post(&color, 0).expect("there is room");
-        assert_eq!(gate.begun.recv(), Ok(0));
+        assert_eq!(gate.begins(), 0);
         gate.handler.post(&color, 1).expect("there is room");
         let mut first = Box::pin(gate.handler.post_when_room(&color, 2));
         let mut second = Box::pin(gate.handler.post_when_room(&color, 3));
@@ -263,9 +269,8 @@ fn nobody_waits_for_ever_and_no_place_is_lost() {
             let outside = poster(TASKS);
             scope.spawn(move || wait_here(outside));
         });
-        for task in tasks {
-            task.wait().expect("it ends");
-        }
+        eventually("nobody waits for ever", || handle.shared.tasks_alive() == 0);
+        assert!(tasks.into_iter().all(|task| task.wait().is_ok()));
         let stopped = runtime.shutdown(PATIENCE);
         assert_eq!((stopped.tasks_cancelled, stopped.events_dropped), (0, 0), "{policy}");
         assert_eq!(ran.load(Ordering::Relaxed), posted.load(Ordering::Relaxed), "{policy}");
@@ -288,7 +293,7 @@ fn a_runtime_stops_whoever_waits_for_room() {
         let color = handle.color_on(CoreIndex(0)).bounded(bound);
         let gate = Gate::new(&handle);
         gate.handler.post(&color, 0).expect("there is room");
-        assert_eq!(gate.begun.recv(), Ok(0));
+        assert_eq!(gate.begins(), 0);
         gate.handler.post(&color, 1).expect("there is room");
         // It has its place and is never polled again: those behind it would wait for ever.
         let mut keeps = Box::pin(gate.handler.post_when_room(&color, 2));
@@ -333,7 +338,7 @@ fn bounds_of_nothing_and_of_everything_are_bounds() {
     let gate = Gate::new(&handle);
     let least = handle.color().bounded(0);
     gate.handler.post(&least, 0).expect("at least one");
-    assert_eq!(gate.begun.recv(), Ok(0));
+    assert_eq!(gate.begins(), 0);
     gate.handler.post(&least, 1).expect("at least one");
     assert_eq!(gate.handler.post(&least, 2).expect_err("one waits").bound, 1);
     (0..2).for_each(|_| gate.release.send(()).expect("it waits"));
@@ -355,7 +360,7 @@ fn bounds_go_with_keys_groups_and_free_colors() {
     let users = handle.keyed::<u32>().bounded(1);
     let color = users.clone().color_of(&7);
     gate.handler.post(&color, 0).expect("there is room");
-    assert_eq!(gate.begun.recv(), Ok(0));
+    assert_eq!(gate.begins(), 0);
     gate.handler.post(&users.color_of(&7), 1).expect("there is room");
     assert!(gate.handler.post(&users.color_of(&7), 2).is_err());
     assert_eq!(gate.next(), 1);
@@ -364,7 +369,7 @@ fn bounds_go_with_keys_groups_and_free_colors() {
     let group = handle.color().bounded(1);
     let grouped = handle.handler(Spec::new("grouped").exclusion(Exclusion::Group(group.clone())), |()| ());
     gate.handler.post(&group, 3).expect("there is room");
-    assert_eq!(gate.begun.recv(), Ok(3));
+    assert_eq!(gate.begins(), 3);
     grouped.send(()).expect("there is room");
     assert!(grouped.post(&handle.color(), ()).is_err(), "its color is the group's");
     gate.release.send(()).expect("it waits");
@@ -373,7 +378,7 @@ fn bounds_go_with_keys_groups_and_free_colors() {
     let free = handle.free_color_at(&crate::Place::Core(CoreIndex(1))).bounded(2);
     assert!(free.is_free());
     gate.handler.post(&free, 4).expect("there is room");
-    assert_eq!(gate.begun.recv(), Ok(4));
+    assert_eq!(gate.begins(), 4);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let note = handle.handler("note", {
         let seen = seen.clone();

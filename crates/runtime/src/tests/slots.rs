@@ -122,7 +122,7 @@ fn who_waits_longest_is_next_and_its_core_goes_on() {
         let far = handle.color_on(CoreIndex(1));
         let near: Vec<_> = (0..5).map(|_| handle.color_on(CoreIndex(0))).collect();
         gate.post(&far, 100).expect("below the bound");
-        assert_eq!(enters.recv(), Ok(100));
+        assert_eq!(enters.recv_timeout(PATIENCE), Ok(100));
         for (number, color) in (0..).zip(&near) {
             gate.post(color, number).expect("below the bound");
             note.post(color, number).expect("below the bound");
@@ -135,7 +135,7 @@ fn who_waits_longest_is_next_and_its_core_goes_on() {
         assert!(enters.try_recv().is_err());
         for number in 0..5 {
             release.send(()).expect("it waits");
-            assert_eq!(enters.recv(), Ok(number));
+            assert_eq!(enters.recv_timeout(PATIENCE), Ok(number));
         }
         release.send(()).expect("it waits");
         eventually("all ran", || seen.lock().unwrap().len() == 6);
@@ -151,7 +151,7 @@ fn a_runtime_stops_whatever_waits_for_a_slot() {
     let handle = runtime.handle();
     let (gate, enters, release) = gate(&handle);
     gate.post(&handle.color_on(CoreIndex(1)), 0).expect("below the bound");
-    assert_eq!(enters.recv(), Ok(0));
+    assert_eq!(enters.recv_timeout(PATIENCE), Ok(0));
     let colors: Vec<Color> = (0..6).map(|number| handle.color_on(CoreIndex(number % 2))).collect();
     let witness = Arc::new(());
     let tasks: Vec<_> = colors
