@@ -374,6 +374,9 @@ fn bounds_go_with_keys_groups_and_free_colors() {
     assert!(grouped.post(&handle.color(), ()).is_err(), "its color is the group's");
     gate.release.send(()).expect("it waits");
 
+    // Else what begins next may be let go in their place.
+    eventually("all have ended", || color.is_empty() && group.is_empty());
+
     // All of its events' colors are on one core, which is kept busy by one that has begun; two more may wait.
     let free = handle.free_color_at(&crate::Place::Core(CoreIndex(1))).bounded(2);
     assert!(free.is_free());
