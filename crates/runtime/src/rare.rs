@@ -52,10 +52,10 @@ impl Shared {
 }
 
 impl Core {
-    /// This core has taken a color that expects `handler`, and writes to it anyway.
-    pub(crate) fn count_steal(&self, handler: HandlerIndex) {
+    /// This core has taken so many colors that expect `handler`, one after the other.
+    pub(crate) fn count_steals(&self, handler: HandlerIndex, colors: u64) {
         let mine = self.mine();
-        add(&mine.counters.steals, 1);
-        add(&mine.handlers[handler.0 as usize].steals, 1);
+        add(&mine.counters.steals, colors);
+        add(&mine.handlers[handler.0 as usize].steals, colors);
     }
 }

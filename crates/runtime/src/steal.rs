@@ -13,7 +13,7 @@ use crate::{
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 use vermeil_queue::Taking;
 use vermeil_sched::{
-    CoreIndex, Distance, HAUL_MAX, Hint, LINGER_NS, Like, Ready, Stealing, Stolen, WATCH_NS,
+    CoreIndex, Distance, HAUL_MAX, HandlerIndex, Hint, LINGER_NS, Like, Ready, Stealing, Stolen, WATCH_NS,
 };
 
 /// Pauses of the processor between two looks of a core that lingers: some hundred nanoseconds, in which the others have their
@@ -164,11 +164,18 @@ impl Core {
                 }
             }
         };
+        // Most of a haul are alike: they are counted together.
+        let (mut last, mut alike) = (HandlerIndex(0), 0);
         let moved = |color: &Head| {
             color.about.moved_ns.store(now_ns, Ordering::Relaxed);
-            self.count_steal(color.about.handler());
+            let before = std::mem::replace(&mut last, color.about.handler());
+            if before != last {
+                self.count_steals(before, std::mem::take(&mut alike));
+            }
+            alike += 1;
         };
         let colors = self.haul.borrow_mut().steal(shared, victim.0, &mut choose, moved);
+        self.count_steals(last, alike);
         (colors as u64, worth_ns)
     }
 
