@@ -37,6 +37,15 @@ struct State {
     line: Line,
 }
 
+impl State {
+    /// Takes a place, unless all are taken.
+    fn take(&mut self, most: Option<usize>) -> bool {
+        let enters = Some(self.taken) < most;
+        self.taken += usize::from(enters);
+        enters
+    }
+}
+
 /// One of the places behind a door, given back when its event begins or is dropped.
 pub(crate) struct Taken(Arc<Door>);
 
@@ -71,12 +80,7 @@ impl Door {
     /// A place behind a door that counts, unless all are taken.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
         let most = self.bound();
-        let enters = self.with(|state| {
-            let enters = Some(state.taken) < most;
-            state.taken += usize::from(enters);
-            enters
-        });
-        enters.then(|| Taken(self.clone()))
+        self.with(|state| state.take(most)).then(|| Taken(self.clone()))
     }
 
     /// The place that has been waited for.
@@ -88,11 +92,7 @@ impl Door {
 impl Room for &Arc<Door> {
     fn enter(&self, waker: &Waker) -> Option<u64> {
         let most = self.bound();
-        self.with(|state| {
-            let enters = Some(state.taken) < most;
-            state.taken += usize::from(enters);
-            (!enters).then(|| state.line.join(waker))
-        })
+        self.with(|state| (!state.take(most)).then(|| state.line.join(waker)))
     }
 
     fn waits(&self, ticket: u64, waker: &Waker) -> bool {

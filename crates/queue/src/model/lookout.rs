@@ -38,6 +38,13 @@ impl Machine {
         }
     }
 
+    /// What was posted was found, or woke somebody; in the end nothing is left.
+    fn found_or_woken(&self, found: usize) {
+        let woken = self.woken.load(Ordering::Relaxed);
+        assert!(found == 1 || woken == 1, "found {found}, woken {woken}");
+        self.look();
+    }
+
     /// A look from afar takes no lock unless it sees something.
     fn look(&self) -> usize {
         if self.ready.is_empty() {
@@ -63,9 +70,7 @@ fn what_is_queued_during_a_search_is_found_or_wakes_another() {
         machine.lookout.end_search();
         found += machine.look();
         thread.join().unwrap();
-        let woken = machine.woken.load(Ordering::Relaxed);
-        assert!(found == 1 || woken == 1, "found {found}, woken {woken}");
-        machine.look();
+        machine.found_or_woken(found);
     });
 }
 
@@ -84,9 +89,7 @@ fn who_finds_a_search_begun_is_found_by_it() {
             found += machine.look();
         }
         thread.join().unwrap();
-        let woken = machine.woken.load(Ordering::Relaxed);
-        assert!(found == 1 || woken == 1, "found {found}, woken {woken}");
-        machine.look();
+        machine.found_or_woken(found);
     });
 }
 

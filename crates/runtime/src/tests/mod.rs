@@ -19,10 +19,40 @@ mod time;
 mod witness;
 
 use crate::{DriverOptions, IoChoice, Limits, Policy, Runtime};
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 /// Longest a test waits for what must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many are inside at once, at most, and how many came in all.
+#[derive(Default)]
+pub(crate) struct Inside {
+    now: AtomicUsize,
+    pub(crate) most: AtomicUsize,
+    pub(crate) all: AtomicUsize,
+}
+
+impl Inside {
+    pub(crate) fn visit(&self) {
+        self.stay(std::thread::yield_now);
+    }
+
+    /// Stays until so many have been inside at once.
+    pub(crate) fn visit_until(&self, met: usize) {
+        self.stay(|| eventually("they meet", || self.most.load(Ordering::SeqCst) >= met));
+    }
+
+    fn stay(&self, stay: impl FnOnce()) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        stay();
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        self.all.fetch_add(1, Ordering::SeqCst);
+    }
+}
 
 /// Two cores, on one cpu if there is only one.
 pub(crate) fn runtime() -> Runtime {

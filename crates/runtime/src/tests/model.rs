@@ -1,6 +1,6 @@
 //! The programming model: exclusion by handler and group, colors by key, hopping, placement.
 
-use super::{PATIENCE, eventually, four_cores, runtime};
+use super::{Inside, PATIENCE, eventually, four_cores, runtime};
 use crate::{
     Class, Color, Colored, CoreIndex, Exclusion, Handle, Handler, Place, Policy, Runtime, Spec, Task,
     core_index, current_color, hop, sleep, yield_now,
@@ -13,24 +13,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-
-/// How many are inside at once, at most.
-#[derive(Default)]
-struct Inside {
-    now: AtomicUsize,
-    most: AtomicUsize,
-    all: AtomicUsize,
-}
-
-impl Inside {
-    fn visit(&self) {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        std::thread::yield_now();
-        self.now.fetch_sub(1, Ordering::SeqCst);
-        self.all.fetch_add(1, Ordering::SeqCst);
-    }
-}
 
 fn crowd(handle: &Handle, spec: Spec, events: usize) -> Arc<Inside> {
     let inside = Arc::<Inside>::default();

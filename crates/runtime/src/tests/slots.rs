@@ -1,6 +1,6 @@
 //! Handlers of which only so many events run at once, on whatever colors: how many, in which order, and what waits meanwhile.
 
-use super::{PATIENCE, eventually, four_cores, runtime};
+use super::{Inside, PATIENCE, eventually, four_cores, runtime};
 use crate::{
     Color, Colored, CoreIndex, Exclusion, Handle, Handler, Policy, Runtime, Spec, Task, TurnLimits,
     current_color, yield_now,
@@ -15,30 +15,6 @@ use std::{
     task::Poll,
     time::Duration,
 };
-
-/// How many are inside at once, at most.
-#[derive(Default)]
-struct Inside {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Inside {
-    fn visit(&self) {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        std::thread::yield_now();
-        self.now.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Stays until so many have been inside at once.
-    fn visit_until(&self, met: usize) {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        eventually("they meet", || self.most.load(Ordering::SeqCst) >= met);
-        self.now.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 /// Two bounded handlers and an unbounded one share colors, which all post: every event runs, in the order of its color.
 #[test]

@@ -267,6 +267,21 @@ fn two_hundred_handlers_on_128_cores_are_no_hardship() {
     assert!(gain > 0.05, "{gain}");
 }
 
+/// Handlers with these costs, which post along these edges, and suffer from a move by its class of distance.
+fn model_of<'a>(
+    layout: &'a Layout,
+    costs: &[f64],
+    edges: &[(usize, usize, f64)],
+    penalty_ns: f64,
+) -> Model<'a> {
+    let loads = costs.iter().map(|&cost_ns| HandlerLoad {
+        events_per_s: 1_000.0,
+        cost_ns,
+        penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
+    });
+    Model::new(layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)))
+}
+
 proptest! {
     /// Against all plans of up to six handlers on four cores, with branches and loops: within one percent of the best.
     #[test]
@@ -279,12 +294,7 @@ proptest! {
     ) {
         let layout = two_by_two();
         let count = costs.len();
-        let loads = costs.iter().map(|&cost_ns| HandlerLoad {
-            events_per_s: 1_000.0,
-            cost_ns,
-            penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
-        });
-        let model = Model::new(&layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)));
+        let model = model_of(&layout, &costs, &edges, penalty_ns);
         let objective = if throughput { Objective::Throughput } else { Objective::Delay };
         let current = Plan::on_cores(start[..count].iter().copied().map(CoreIndex));
         let order = FlowGraph::new().order(count);
@@ -312,12 +322,7 @@ proptest! {
     ) {
         let layout = two_by_two();
         let count = costs.len();
-        let loads = costs.iter().map(|&cost_ns| HandlerLoad {
-            events_per_s: 1_000.0,
-            cost_ns,
-            penalty_ns: std::array::from_fn(|class| penalty_ns * class as f64),
-        });
-        let model = Model::new(&layout, loads.collect(), edges.iter().map(|&(from, to, posts)| flow(from, to, posts)));
+        let model = model_of(&layout, &costs, &edges, penalty_ns);
         let objective = if throughput { Objective::Throughput } else { Objective::Delay };
         let mut rules = Rules::new().together([0, 2].map(HandlerIndex));
         for (handler, mask) in (0..count as u32).zip(&may) {
