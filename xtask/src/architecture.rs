@@ -1,15 +1,17 @@
 //! The architecture page read as a rule: its table of crates is compared with what cargo and the sources say.
 //!
 //! Members and table rows are the same set; every dependency between our crates, of any kind, is a name under "may
-//! import"; unsafe code stands only in crates with "yes". The page is the input, so it cannot drift. Overlong files and
-//! leftovers, found by `leftovers.rs`, and lock-free files without a page, by `protocols.rs`, are reported with it.
+//! import"; unsafe code stands only in crates with "yes". The page is the input, so it cannot drift.
+//! The other rules of the text and the house are reported together with these: overlong files and leftovers
+//! (`leftovers.rs`), lock-free files without a page (`protocols.rs`), import cycles between modules
+//! (`modules.rs`), paths that do not exist (`named_paths.rs`) and the language (`prose.rs`).
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{Package, Workspace};
-use crate::{invariants, leftovers, protocols};
+use crate::{invariants, leftovers, modules, named_paths, prose, protocols};
 
 /// Checks the workspace.
 ///
@@ -31,6 +33,9 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(leftovers::find(&workspace.root, &page)?);
     findings.extend(invariants::find(&workspace.root)?);
     findings.extend(protocols::find(&workspace.root)?);
+    findings.extend(modules::find(&workspace.root, &page)?);
+    findings.extend(named_paths::find(&workspace.root)?);
+    findings.extend(prose::find(&workspace.root)?);
     Error::unless_empty(findings)
 }
 

@@ -5,14 +5,24 @@
 use std::io;
 use std::path::Path;
 
+use vermeil_bench::peers::find_program;
+
 use crate::error::Result;
 use crate::steps::{Steps, run_command};
 use crate::workspace::{Workspace, cargo};
 use crate::{again, architecture, docs};
 
+/// What to check.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only the step of this name, for example `architecture`
+    #[arg(long, value_name = "STEP")]
+    only: Option<String>,
+}
+
 /// Runs the command.
-pub(crate) fn run() -> Result<()> {
-    let mut steps = Steps::default();
+pub(crate) fn run(args: Args) -> Result<()> {
+    let mut steps = Steps::only(args.only);
     run_steps(&mut steps, &Workspace::load()?.root);
     println!("\n{}", steps.table());
     steps.result()
@@ -33,6 +43,7 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
     steps.run("clippy", || {
         run_command(&mut in_root(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     });
+    steps.run("licences", || licences(root));
     steps.run("generated docs", docs::check);
     steps.run("rustdoc", || {
         let mut command = in_root(&["doc", "--workspace", "--no-deps"]);
@@ -48,4 +59,16 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
         };
         again::run_tests(test, &["--workspace", "--no-fail-fast"], tally, &mut io::stdout())
     });
+}
+
+/// Compares the licences and sources of all dependencies with deny.toml, where cargo-deny is installed.
+fn licences(root: &Path) -> Result<()> {
+    let is_installed = find_program("cargo-deny").is_some();
+    if !is_installed {
+        println!("skipped: cargo-deny is not installed (`cargo install cargo-deny --locked`)");
+        return Ok(());
+    }
+    let mut command = cargo();
+    command.args(["deny", "--offline", "check", "bans", "licenses", "sources"]).current_dir(root);
+    run_command(&mut command)
 }

@@ -15,8 +15,11 @@ mod error;
 mod fuzz;
 mod invariants;
 mod leftovers;
+mod modules;
+mod named_paths;
 mod numa;
 mod packages;
+mod prose;
 mod protocols;
 mod source;
 mod steps;
@@ -41,7 +44,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Format, lints, architecture, documentation and tests; runs all of them, then says which failed.
-    Check,
+    Check(check::Args),
     /// Everything continuous integration runs, after installing what it needs.
     Test(test::Args),
     /// The runtime's tests under the thread sanitizer.
@@ -58,7 +61,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result: Result<()> = match Args::parse().command {
-        Command::Check => check::run(),
+        Command::Check(args) => check::run(args),
         Command::Test(args) => test::run(args),
         Command::Tsan => tsan::run(),
         Command::Fuzz(args) => fuzz::run(&args),

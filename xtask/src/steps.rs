@@ -37,6 +37,8 @@ impl Tally {
 pub(crate) struct Steps {
     done: Vec<Step>,
     tally: Tally,
+    /// The name of the single step to run, if not all are wanted.
+    only: Option<String>,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,11 @@ struct Step {
 }
 
 impl Steps {
+    /// Steps of which only the one named `name` runs; without a name all run.
+    pub(crate) fn only(name: Option<String>) -> Self {
+        Self { only: name, ..Self::default() }
+    }
+
     /// Runs a step that only passes or fails.
     pub(crate) fn run(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) {
         self.run_tests(name, |_| work());
@@ -54,6 +61,9 @@ impl Steps {
 
     /// Runs a step that runs tests, and counts them. A step that fails without a failed test counts as one.
     pub(crate) fn run_tests(&mut self, name: &'static str, work: impl FnOnce(&mut Tally) -> Result<()>) {
+        if self.only.as_deref().is_some_and(|only| only != name) {
+            return;
+        }
         println!("\n── {name}");
         let start = Instant::now();
         let mut tally = Tally::default();
@@ -88,8 +98,11 @@ impl Steps {
     }
 
     /// # Errors
-    /// When a step failed; names them all.
+    /// Names every step that failed, or the wanted step if there is none of its name.
     pub(crate) fn result(&self) -> Result<()> {
+        if let (Some(only), []) = (&self.only, &self.done[..]) {
+            return Err(Error::form(only, "no step has this name; `cargo xtask check` prints the names"));
+        }
         let failed: Vec<String> =
             self.done.iter().filter(|step| !step.passed).map(|step| step.name.into()).collect();
         if failed.is_empty() { Ok(()) } else { Err(Error::Steps(failed)) }
