@@ -36,6 +36,7 @@ mod error;
 mod file;
 mod memory;
 mod options;
+pub mod output;
 mod pages;
 mod preemption;
 mod shelf;
