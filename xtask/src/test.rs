@@ -5,8 +5,11 @@
 //! Any other step that fails counts as one failed.
 
 use std::io;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::bench::{self, Name};
 use crate::error::{Error, Result};
@@ -26,6 +29,9 @@ pub(crate) struct Args {
     /// Of `kill`: how long it takes.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     minutes: u64,
+    /// Only the step of this name, for example `canaries`
+    #[arg(long, value_name = "STEP", conflicts_with = "what")]
+    only: Option<String>,
 }
 
 /// What is tested by itself.
@@ -45,13 +51,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Some(What::Numa) => numa::run(),
         Some(What::Kill) => kill(args.minutes),
         Some(What::Dokuwiki) => dokuwiki::run(),
-        None => everything(),
+        None => everything(args.only),
     }
 }
 
-fn everything() -> Result<()> {
+fn everything(only: Option<String>) -> Result<()> {
     let workspace = Workspace::load()?;
-    let mut steps = Steps::default();
+    let mut steps = Steps::only(only);
     steps.run("packages", packages::install);
     check::run_steps(&mut steps, &workspace.root);
     steps.run("kernel programs", bpf::check);
@@ -177,29 +183,67 @@ const CANARIES: [(&str, Checker, &str); 30] = [
     ("meetings-without-order", Checker::Shuttle, "throng::meetings_among_events"),
 ];
 
-/// A model once more with each planted bug: it must fail.
+/// Each model once more with each planted bug: the model must fail.
+///
+/// The test programs are built already, so each canary starts one of them directly, as many at once as there are cpus.
 fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
-    for (bug, checker, model) in CANARIES {
-        let mut command = models_command(workspace, checker);
-        command.env("VERMEIL_CANARY", bug).args(["--", "--exact", model]);
-        let output = command.output().map_err(Error::path("start", Path::new("cargo")))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        // A bug may end the whole process, so its end counts and not the tests' verdicts.
-        if !said.lines().any(|line| line == "running 1 test") {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return Err(Error::form(
-                model,
-                format!("did not run with {bug} planted; is it still there? {why}"),
-            ));
+    let programs = [Checker::Loom, Checker::Shuttle]
+        .map(|checker| test_program(workspace, checker).map(|program| (checker, program)));
+    let [loom, shuttle] = programs;
+    let programs = [loom?, shuttle?];
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(&(bug, checker, model)) = CANARIES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (_, program) = programs.iter().find(|(of, _)| *of == checker).expect("both are built");
+            let outcome = canary(program, bug, checker, model);
+            outcomes.lock().expect("no canary panics").push(outcome);
         }
-        if output.status.success() {
-            return Err(Error::form(
-                bug,
-                format!("planted, and {} did not notice it: {model}", checker.name()),
-            ));
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
         }
-        println!("{bug}: noticed by {}, {model}", checker.name());
-        tally.passed += 1;
+    });
+    let outcomes = outcomes.into_inner().expect("no canary panics");
+    tally.passed += outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let missed: Vec<String> = outcomes.into_iter().filter_map(|it| Some(it.err()?.to_string())).collect();
+    tally.failed += missed.len();
+    Error::unless_empty(missed)
+}
+
+/// Runs `model` in `program` with `bug` planted.
+fn canary(program: &Path, bug: &str, checker: Checker, model: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
+    command.env("VERMEIL_CANARY", bug).args(["--exact", model]);
+    let output = command.output().map_err(Error::path("start", program))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    // A bug may end the whole process, so the exit status counts and not the verdict of each test.
+    if !said.lines().any(|line| line == "running 1 test") {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::form(
+            model,
+            format!("did not run with {bug} planted; does the model exist? {why}"),
+        ));
     }
+    if output.status.success() {
+        let checker = checker.name();
+        return Err(Error::form(bug, format!("planted, and {checker} did not notice it: {model}")));
+    }
+    println!("{bug}: noticed by {}, {model}", checker.name());
     Ok(())
+}
+
+/// The program that holds the models for `checker`; cargo builds it if it is not there.
+fn test_program(workspace: &Workspace, checker: Checker) -> Result<PathBuf> {
+    let mut command = models_command(workspace, checker);
+    command.args(["--no-run", "--message-format", "json"]).stderr(Stdio::inherit());
+    let output = command.output().map_err(Error::path("start", Path::new("cargo")))?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    });
+    executables.last().ok_or_else(|| Error::form("vermeil-queue", "cargo built no test program"))
 }
