@@ -1,13 +1,12 @@
-//! Stands for a driver's wait in the checkers' scenarios, under loom and under shuttle.
-//!
-//! Leaves out everything else of a core, which each scenario has in its own way.
+//! Replaces a driver's blocking wait in the loom and shuttle scenarios. Each scenario supplies the
+//! rest of a core.
 
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex};
 #[cfg(shuttle)]
 use shuttle::sync::{Condvar, Mutex};
 
-/// A wake-up that comes before the wait is kept, as an eventfd keeps it.
+/// A wake-up that arrives before the wait is kept, as an eventfd keeps a wake-up.
 #[derive(Default)]
 pub(crate) struct Bell {
     rung: Mutex<bool>,

@@ -1,57 +1,63 @@
-//! Bugs planted on purpose, to see that the models would notice them.
+//! Canaries: bugs planted on purpose, to prove that the models notice such bugs.
 //!
-//! Only the model checkers' builds can have one, and only if the environment names it in `VERMEIL_CANARY`; in every other
-//! build the question is a constant. `cargo xtask test` runs a model with each and fails if it passes.
+//! Only loom and shuttle builds contain canaries, and `VERMEIL_CANARY` in the environment selects a
+//! single canary. In every other build `planted` is a constant. `cargo xtask test` runs a model
+//! with each canary and fails if the model passes.
 
-/// A bug.
+/// A planted bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
-    /// A core announces its sleep without the fence.
+    /// The core announces its sleep without the fence.
     AnnounceWithoutFence,
-    /// A producer looks whether a core sleeps without the fence.
+    /// The producer checks for a sleeping core without the fence.
     WakeWithoutFence,
-    /// The producer of a second event makes a token too: a color runs twice at once.
+    /// The producer of a second event also makes a token, so a color runs twice at once.
     SecondToken,
-    /// The inbox is read and emptied in two steps: what is linked between them is lost.
+    /// The holder reads and empties the inbox in two steps. An event linked between the steps is
+    /// lost.
     TakeInTwoSteps,
-    /// What a color posts to itself passes what others have posted to it before.
+    /// An event that a color posts to itself overtakes events posted earlier by other threads.
     OwnOvertakes,
-    /// The newest event comes first.
+    /// The newest event runs first.
     NewestFirst,
-    /// Counting orders nothing: the next holder may miss what the last one did.
+    /// The count has no ordering, so the next holder may miss writes of the previous holder.
     RelaxedCount,
-    /// A run of a repeating event clears its mark after it has run: a post meanwhile is lost.
+    /// A repeating event clears the mark after the run, so a post during the run is lost.
     ClearAfterRun,
-    /// A kept token is read and taken in two steps: its core and a thief have it.
+    /// The LIFO slot is read and emptied in two steps, so the core and a thief both get the token.
     TakeKeptInTwoSteps,
-    /// What is left for who asks is published without an order.
+    /// The result is published without an ordering.
     RelaxedOutcome,
-    /// Who waits for the end reads what has come before what has gone.
+    /// `all_done` reads the `come` counters before the `gone` counters.
     CountComeFirst,
-    /// What goes and the look whether somebody waits for it are in no order.
+    /// Counting an item as gone and reading `awaited` are unordered.
     GoesUnseen,
-    /// Who would wake a searcher, and finds that one has just begun, does not fence.
+    /// `begin_search` omits the fence, although a producer may find a search that has just begun.
     BeginSearchWithoutFence,
-    /// Who has searched looks once more without a fence.
+    /// The searcher's last look has no fence before it.
     EndSearchWithoutFence,
-    /// A ring's owner overwrites what a reader may be at without a fence.
+    /// The ring's owner overwrites a record that a reader may be reading, without a fence.
     OverwriteWithoutFence,
-    /// A thief names its core for a color when it has let go of the victim's queue: an entry that is queued between stays behind, and
-    /// its event with it.
+    /// A thief sets a color's core after releasing the victim's lock. An entry queued in between
+    /// stays behind, and so does the entry's event.
     MoveAfterLock,
-    /// Who queues an entry does not look under the lock whether the color is still there.
+    /// A producer queues an entry without checking under the lock that the color is still there.
     QueueEntryWithoutLook,
-    /// A thief queues a token where its color is not.
+    /// A thief queues a token on a core that the color does not name.
     StealWithoutMove,
-    /// Who queues a token looks for a wish before it has the lock: one made between waits with the color.
+    /// The thread that queues a token reads the pending migration before taking the lock. A
+    /// migration requested in between is delayed until the color has run.
     LookForWishBeforeLock,
-    /// A wish is read and taken in two steps: one made between is forgotten.
+    /// A pending migration is read and taken in two steps, so a request made in between is
+    /// forgotten.
     TakeWishInTwoSteps,
-    /// Who queues a token asks for the end before it has the lock: it is queued where nobody comes any more.
+    /// The thread that queues a token checks for the end before taking the lock, so the token may
+    /// enter a queue that no core reads any more.
     AskForEndBeforeLock,
-    /// Two meetings are queued at once: each may have a color that the other waits for.
+    /// Two acquisitions queue their events at the same time, so each may hold a color that the
+    /// other waits for.
     MeetingsWithoutOrder,
-    /// A color looks how many have come before it comes itself: none may be the last.
+    /// A color counts the arrivals before its own arrival, so no arrival may be the last.
     CountBeforeArrival,
 }
 

@@ -1,12 +1,15 @@
-//! A color: a serial queue that owns its events. Its producers' side, and how events are counted.
+//! A color: a serial queue (a strand) that owns events. This file has the producers' side and the
+//! counting of events.
 //!
-//! Owns the count-token protocol: a color has a token if and only if its count is above zero. Producers link an event
-//! and then count it; the producer that moves the count from zero makes the token. The token's holder runs at most what
-//! was counted and subtracts it; whoever brings the count to zero destroys the token in the same operation. One
-//! read-modify-write decides both, so there is no window in which a wake-up could fall between two flags. What an event posts
-//! to its own color needs none: its thread holds the token, and accounts for it when it settles.
+//! Implements the count-token protocol: a color has a token if and only if the count is above zero.
+//! A producer links an event and then counts the event. The producer that moves the count from zero
+//! makes the token. The holder of the token runs at most the counted events and subtracts them. The
+//! holder that brings the count to zero destroys the token in the same operation. A single
+//! read-modify-write decides both, so no wake-up can fall between two flags. A post from an event
+//! to the same color needs no read-modify-write, because the posting thread holds the token and
+//! accounts for the event on settling.
 //!
-//! Leaves out what the holder does (`token.rs`) and colors that one event has for itself (`own.rs`). Checked in
+//! Leaves out the holder's side (`token.rs`) and colors with a single event (`own.rs`). Checked in
 //! `model/color.rs`: exclusion, no double token, no lost event, FIFO per producer.
 #![allow(unsafe_code)]
 
@@ -24,22 +27,23 @@ use std::{
     sync::Arc,
 };
 
-/// Names a color for as long as the process lives; never zero, never given to two colors.
+/// The name of a color: unique for the life of the process, never zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ColorId(pub std::num::NonZeroU64);
 
-/// Names that a thread takes at once, so that threads which make colors do not meet at the counter for each. Guess.
+/// Names that a thread takes at once, so that threads which make colors seldom share the counter.
+/// Guess.
 const NAMES_AT_ONCE: u64 = 256;
 
 impl ColorId {
-    /// A name that no other color of the process has: `Colored` would be unsound if two colors, which may run at once,
-    /// shared one. So names are given out here and by no caller.
+    /// A name that no other color of the process has. Only this function gives out names, because
+    /// `Colored` would be unsound if two colors, which may run at once, shared a name.
     pub(crate) fn fresh() -> Self {
-        // std's, also under loom: which number a color gets decides nothing.
+        // std's atomic, also under loom, because no protocol depends on the number of a color.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let take = |count| NEXT.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
         std::thread_local! {
-            /// The next name of this thread, and how many it has left.
+            /// The next name of this thread, and the number of names left.
             static MINE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
         }
         let mine = MINE.try_with(|mine| {
@@ -48,62 +52,66 @@ impl ColorId {
             mine.set((next + 1, left - 1));
             next
         });
-        // A destructor that runs while the thread ends has none of its own.
+        // A destructor that runs while the thread ends takes a single name from the counter.
         let number = mine.unwrap_or_else(|_| take(1));
         Self(std::num::NonZeroU64::new(number).expect("names start at one and do not run out"))
     }
 }
 
-/// A serial queue of events. Shared by producers through an `Arc`; run by the holder of its [`Token`]. `D`: what else is
-/// known of the color. On no line of its own: a producer reads the color's core and takes part in its reference count too, so
-/// the whole moves between caches together, and the fewer lines the better.
+/// A serial queue of events. Producers share the queue through an `Arc`; the holder of the
+/// [`Token`] runs the events. `D` is the scheduler's metadata. The struct is not aligned to a cache
+/// line of its own. A producer also reads the color's core and changes the reference count, so the
+/// whole struct moves between caches together, and fewer lines are better.
 #[repr(C)]
 pub struct ColorQueue<D: 'static = ()> {
     head: Head<D>,
     /// Events pushed and not yet taken, newest first.
     inbox: AtomicPtr<Header>,
-    /// Touched by the token's holder only.
+    /// Touched only by the token's holder.
     held: UnsafeCell<HeldSide>,
 }
 
-/// What became of an event that was posted.
+/// The result of a post.
 pub enum Pushed<D: 'static = ()> {
     /// The color was empty: the caller must put its token in a ready queue.
     First(Token<D>),
-    /// The color has its token, somewhere.
+    /// The color already has a token.
     Behind,
-    /// The color runs on this thread, which counts the event when it settles.
+    /// The color runs on this thread, which counts the event on settling.
     Own,
 }
 
-/// How counting orders what comes before and after it.
+/// The ordering of operations on the count.
 #[inline(always)]
 pub(crate) fn counting() -> Ordering {
     if planted(Bug::RelaxedCount) { Ordering::Relaxed } else { Ordering::AcqRel }
 }
 
-/// Events and what they are worth together, as one number: the events in the lower half, the worth in the upper. Sums and
-/// differences of two of them are those of their parts. The worth is signed, since an event may have run before it is counted
-/// (another one was counted in its place), and it wraps, and comes back when what made it wrap has run.
+/// A number of events and their total worth in one word: the number in the lower half, the worth in
+/// the upper half. Adding or subtracting two words adds or subtracts the parts. The worth is
+/// signed, because an event may run before the event is counted (in place of a counted event). The
+/// worth may wrap, and wraps back when the events that made the worth wrap have run.
 #[derive(Clone, Copy)]
 pub(crate) struct Counted(pub(crate) u64);
 
 impl Counted {
-    /// The unit of worth, in nanoseconds: finer than anything is worth to be stolen for, and a color may hold two minutes.
+    /// The unit of worth, in nanoseconds. The unit is finer than any threshold for stealing, and a
+    /// color may hold two minutes of worth.
     const WORTH_UNIT_NS: u64 = 64;
-    /// More events than this on one color end the process, as too many owners of an `Arc` do: the number must not run over.
+    /// More events than this on one color abort the process, as too many owners of an `Arc` do,
+    /// because the number must not overflow.
     pub(crate) const EVENTS_MAX: usize = (Self::AWAY as usize) / 2;
 
-    /// One event that nothing of its worth is left of.
+    /// A single event with no worth left.
     pub(crate) const SPENT: Self = Self(1);
 
-    /// Beside the number, which does not reach it: the one event of an own color waits.
+    /// A mark above the number: the event of an own color waits.
     pub(crate) const POSTED: u64 = 1 << 31;
 
-    /// As that: the event stands in the queue of another color.
+    /// A mark like `POSTED`: the event of an own color is queued on another color.
     pub(crate) const AWAY: u64 = 1 << 30;
 
-    /// One event.
+    /// A single event.
     #[inline]
     pub(crate) fn event(label: Label) -> Self {
         Self((u64::from(label.worth_ns()).div_ceil(Self::WORTH_UNIT_NS) << 32) | 1)
@@ -147,24 +155,26 @@ impl Sub for Counted {
     }
 }
 
-/// What the holder of the token has of a queue.
+/// The part of a queue that only the token's holder touches.
 struct HeldSide {
-    /// Events taken from the inbox and put in order, and behind them the color's own; not yet run.
+    /// Events taken from the inbox and put in order, followed by events that the color posted to
+    /// itself; not yet run.
     taken: List,
-    /// The color's own events that were posted since the last settling.
+    /// Events that the color posted to itself since the last settling.
     own: Counted,
 }
 
 /// Singly linked, oldest first.
 struct List {
     first: *mut Header,
-    /// Of a list that is not empty.
+    /// Valid only if the list is not empty.
     last: *mut Header,
 }
 
-// SAFETY: the raw pointers are events owned by the queue, which are `Send`; `held` is guarded by the token.
+// SAFETY: the raw pointers are events owned by the queue, which are `Send`; `held` is guarded by
+// the token.
 unsafe impl<D: Send> Send for ColorQueue<D> {}
-// SAFETY: as above; everything else is atomic.
+// SAFETY: as above; every other field is atomic.
 unsafe impl<D: Sync> Sync for ColorQueue<D> {}
 
 impl<D> Deref for ColorQueue<D> {
@@ -176,7 +186,7 @@ impl<D> Deref for ColorQueue<D> {
 }
 
 impl<D> ColorQueue<D> {
-    /// An empty color with a name of its own, whose token, when it has one, goes to core `core`.
+    /// An empty color with a fresh name. Tokens of the color go to core `core`.
     pub fn new(core: u32, about: D) -> Arc<Self> {
         Arc::new(Self {
             head: Head::new(&Kind::Queue, ColorId::fresh(), core, about),
@@ -188,33 +198,35 @@ impl<D> ColorQueue<D> {
         })
     }
 
-    /// What else is known of the color, to be changed while nobody shares it.
+    /// The scheduler's metadata, mutable while the color is not shared.
     pub fn about_mut(&mut self) -> &mut D {
         &mut self.head.about
     }
 
-    /// Queues `event`. Gives the token when the color was empty: the caller must put it in a ready queue.
+    /// Queues `event`. Returns the token if the color was empty: the caller must put the token in a
+    /// ready queue.
     #[must_use = "a token that is dropped strands its color"]
     pub fn push(self: &Arc<Self>, event: Event) -> Option<Token<D>> {
         if let Pushed::First(token) = self.post(event) { Some(token) } else { None }
     }
 
-    /// As [`push`](Self::push), and tells what else it has found.
+    /// As [`push`](Self::push), and reports each outcome.
     #[inline]
     #[must_use = "a token that is dropped strands its color"]
     pub fn post(self: &Arc<Self>, event: Event) -> Pushed<D> {
-        // What stands in the inbox was posted earlier, perhaps by this thread. Relaxed: what of another's happened before this
-        // push is seen in any case, and this thread's own stores are.
+        // An event in the inbox was posted earlier, perhaps by this thread. Relaxed suffices,
+        // because this thread sees its own stores and every store that happened before this push.
         let first = self.inbox.load(Ordering::Relaxed).is_null() || planted(Bug::OwnOvertakes);
         if first && current_color() == Some(self.id()) {
-            // SAFETY: a thread's note of its color is set for as long as it runs its events, by the holder of the token.
+            // SAFETY: the token's holder sets the thread's current color for exactly as long as
+            // this thread runs the color's events.
             unsafe { self.push_own(event) };
             return Pushed::Own;
         }
         let one = Counted::event(event.label());
         self.link(event.into_raw());
-        // Release: the count covers an event that is linked. Acquire: the new token's holder continues after the last
-        // one, whose final subtraction this addition reads.
+        // Release: the count covers a linked event. Acquire: the new token's holder continues after
+        // the last holder, because this addition reads the last holder's final subtraction.
         match Counted(self.head.counted.fetch_add(one.0, counting())).number() {
             0 => Pushed::First(self.token()),
             1 if planted(Bug::SecondToken) => Pushed::First(self.token()),
@@ -228,11 +240,13 @@ impl<D> ColorQueue<D> {
     }
 
     /// # Safety
-    /// The calling thread holds the token, and nothing of it is under way: an event of the color runs.
+    /// The calling thread holds the token and is running an event of the color, so no other access
+    /// to the held side is under way.
     #[inline]
     unsafe fn push_own(&self, event: Event) {
         self.held.with_mut(|held| {
-            // SAFETY: whoever holds the token touches this side, and nobody else; `next` has returned before an event runs.
+            // SAFETY: only the token's holder touches this side, and `next` has returned before an
+            // event runs.
             let held = unsafe { &mut *held };
             held.own = held.own + Counted::event(event.label());
             if held.own.number() >= Counted::EVENTS_MAX {
@@ -242,7 +256,7 @@ impl<D> ColorQueue<D> {
         });
     }
 
-    /// What the color's own events are to be counted as, told once.
+    /// Takes the count of events that the color posted to itself. A second call returns zero.
     ///
     /// # Safety
     /// The caller holds the token, and no event of the color runs.
@@ -259,9 +273,9 @@ impl<D> ColorQueue<D> {
     fn link(&self, event: NonNull<Header>) {
         let mut newest = self.inbox.load(Ordering::Relaxed);
         loop {
-            // SAFETY: until the exchange succeeds the event is ours alone.
+            // SAFETY: until the exchange succeeds, this thread owns the event exclusively.
             unsafe { (*event.as_ptr()).next = newest };
-            // Release pairs with the swap in `take_all`: the holder sees the event whole.
+            // Release pairs with the swap in `take_all`, so the holder sees the whole event.
             match self.inbox.compare_exchange_weak(
                 newest,
                 event.as_ptr(),
@@ -287,7 +301,8 @@ impl<D> ColorQueue<D> {
     /// The oldest event.
     ///
     /// # Safety
-    /// The caller holds the token, and calls this at most as often as events were counted: what is counted is linked.
+    /// The caller holds the token, and calls this at most as often as events were counted, because
+    /// counted events are linked.
     pub(crate) unsafe fn next(&self) -> Event {
         self.held.with_mut(|held| {
             // SAFETY: as in `push_own`.
@@ -302,7 +317,7 @@ impl<D> ColorQueue<D> {
     /// Takes the oldest event back.
     ///
     /// # Safety
-    /// The caller holds the token, and `event` is what [`next`](Self::next) gave last.
+    /// The caller holds the token, and `event` is the last result of [`next`](Self::next).
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn put_back(&self, event: Event) {
@@ -326,15 +341,16 @@ impl List {
         self.last = newest;
         while !newest.is_null() {
             let header = newest;
-            // SAFETY: the chain was taken out of the inbox with the token held: these events are ours.
+            // SAFETY: the holder of the token took the chain out of the inbox and so owns these
+            // events.
             newest = unsafe { std::mem::replace(&mut (*header).next, self.first) };
             self.first = header;
         }
     }
 
-    /// Puts an event that is ours at the end.
+    /// Appends an event that the holder owns.
     fn append(&mut self, event: NonNull<Header>) {
-        // SAFETY: the event is ours, and so is the last one of a list that is not empty.
+        // SAFETY: the holder owns the event and the last event of a list that is not empty.
         unsafe {
             (*event.as_ptr()).next = null_mut();
             match self.first.is_null() {
@@ -345,19 +361,20 @@ impl List {
         self.last = event.as_ptr();
     }
 
-    /// Puts an event that is ours at the beginning.
+    /// Prepends an event that the holder owns.
     fn prepend(&mut self, event: NonNull<Header>) {
         if self.first.is_null() {
             self.last = event.as_ptr();
         }
-        // SAFETY: the event is ours.
+        // SAFETY: the holder owns the event.
         unsafe { (*event.as_ptr()).next = self.first };
         self.first = event.as_ptr();
     }
 
     fn pop(&mut self) -> Option<Event> {
         let first = NonNull::new(self.first)?;
-        // SAFETY: events in the list are live and ours; taking the head out gives its ownership to the `Event`.
+        // SAFETY: events in the list are live and owned by the holder; removing the head passes the
+        // ownership to the `Event`.
         unsafe {
             self.first = (*first.as_ptr()).next;
             Some(Event::from_raw(first))
@@ -367,10 +384,11 @@ impl List {
 
 impl<D> Drop for ColorQueue<D> {
     fn drop(&mut self) {
-        // Nobody holds a token (it has an Arc) and nobody pushes: drop what is left, oldest first.
+        // No token exists, because a token has an Arc, and no producer pushes. The remaining events
+        // are dropped, oldest first.
         let newest = self.take_all();
         self.held.with_mut(|held| {
-            // SAFETY: `&mut self` excludes everybody.
+            // SAFETY: `&mut self` excludes every other access.
             let list = unsafe { &mut (*held).taken };
             while let Some(event) = list.pop() {
                 drop(event);

@@ -1,8 +1,10 @@
-//! State that is reachable only while its color runs: no lock, no atomic, a panic instead of a race.
+//! State that is reachable only while a given color runs: no lock, no atomic, a panic instead of a
+//! race.
 //!
-//! Owns the thread's note of which colors it is running, set by `Token::run` and `run_together` alone. Since a color has
-//! one token, "this thread is running color c" is true on at most one thread at once: that is the exclusion `Colored`
-//! rests on. Checked in `model/color.rs` through loom's cell, misuse in `tests.rs`.
+//! Keeps the thread-local record of the colors that this thread runs. Only `Token::run` and
+//! `run_together` set the record. Because a color has one token, "this thread is running color c"
+//! is true on at most one thread at once. `Colored` rests on that exclusion. Checked in
+//! `model/color.rs` through loom's cell, misuse in `tests.rs`.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -17,7 +19,7 @@ use std::{
 #[cfg(not(any(loom, shuttle)))]
 thread_local! {
     static CURRENT: Cell<Option<ColorId>> = const { Cell::new(None) };
-    /// Colors run beside the current one; nearly always none.
+    /// Colors run beside the current color; nearly always empty.
     static BESIDE: RefCell<Vec<ColorId>> = const { RefCell::new(Vec::new()) };
     static HOLD: Cell<bool> = const { Cell::new(false) };
 }
@@ -34,17 +36,18 @@ thread_local! {
     static HOLD: Cell<bool> = Cell::new(false);
 }
 
-/// To be called by an event: its color stands still after it, in a [`Held`](crate::Held), until that is released.
+/// Called by an event: after the event the color stands still, in a [`Held`](crate::Held), until
+/// the `Held` is released.
 pub fn hold() {
     HOLD.with(|hold| hold.set(true));
 }
 
-/// Whether the event that has just run holds its color.
+/// Whether the event that has just run holds the color.
 pub(crate) fn take_hold() -> bool {
     HOLD.with(|hold| hold.replace(false))
 }
 
-/// Undoes one `enter_too`, also when it unwinds.
+/// Undoes one `enter_too`, also on unwinding.
 pub(crate) struct Beside;
 
 pub(crate) fn enter_too(color: ColorId) -> Beside {
@@ -69,7 +72,7 @@ pub fn current_color() -> Option<ColorId> {
     CURRENT.with(Cell::get)
 }
 
-/// Restores the thread's former color, also when an event unwinds.
+/// Restores the thread's former color, also on unwinding.
 pub(crate) struct OnColor(Option<ColorId>);
 
 pub(crate) fn enter(color: ColorId) -> OnColor {
@@ -82,20 +85,21 @@ impl Drop for OnColor {
     }
 }
 
-/// A value that belongs to one color.
+/// A value that belongs to a color.
 ///
-/// `T: Send` suffices to share it between threads: it is only ever touched by the thread that runs its color, and runs
-/// of one color never overlap. A panic does not poison it. The value is dropped by whoever drops the last reference, on any thread.
+/// `T: Send` suffices to share the value between threads, because only the thread that runs the
+/// color touches the value, and runs of a color never overlap. A panic does not poison the value.
+/// The last owner drops the value, on any thread.
 pub struct Colored<T> {
-    /// The name of the color; changed by `move_to` on the color it leaves.
+    /// The name of the color. `move_to` changes the name, on the color that the value leaves.
     color: AtomicU64,
-    /// Guards against using the value again from inside its own `with`.
+    /// Guards against a nested use of the value inside `with`.
     in_use: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `in_use` and `value` are reached only through `with`, which checks that this thread is running the color;
-// the color's token makes that true on one thread at a time and orders the runs.
+// SAFETY: `in_use` and `value` are reached only through `with`, which checks that this thread is
+// running the color. The color's token makes that true on one thread at a time and orders the runs.
 unsafe impl<T: Send> Sync for Colored<T> {}
 
 impl<T> Colored<T> {
@@ -104,21 +108,22 @@ impl<T> Colored<T> {
         Self { color: AtomicU64::new(color.0.get()), in_use: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the value out, wherever the owner is.
+    /// Takes the value out, regardless of the current color.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
     /// The color the value belongs to.
     pub fn color(&self) -> ColorId {
-        // Acquire pairs with the store in `move_to`: whoever sees that the value came sees the value.
+        // Acquire pairs with the store in `move_to`: a thread that sees the new name sees the
+        // value.
         ColorId(NonZeroU64::new(self.color.load(Ordering::Acquire)).expect("names are not zero"))
     }
 
-    /// Gives the value to color `to`: from now on it is reached there and no longer here.
+    /// Gives the value to color `to`. From then on the value is reachable on `to` only.
     ///
     /// # Panics
-    /// When called off the value's color, or from inside a `with` on it.
+    /// When called off the value's color, or from inside a `with` on the value.
     pub fn move_to(&self, to: ColorId) {
         // The borrow has ended before the store.
         self.with(|_| ());
@@ -126,7 +131,7 @@ impl<T> Colored<T> {
         self.color.store(to.0.get(), Ordering::Release);
     }
 
-    /// Works on the value.
+    /// Gives `f` access to the value.
     ///
     /// # Panics
     /// When called off the color, or from inside another `with` on the same value.
@@ -140,7 +145,8 @@ impl<T> Colored<T> {
         );
         assert!(!self.in_use.replace(true), "state of color {} used while it is in use", color.0);
         let _release = Release(&self.in_use);
-        // SAFETY: see `Sync` above for other threads; `in_use` excludes a second borrow on this one.
+        // SAFETY: see `Sync` above for other threads; `in_use` excludes a second borrow on this
+        // thread.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 }

@@ -1,12 +1,13 @@
-//! One event: a type-erased, owning pointer to something that can be run, with the link of the queue it stands in.
+//! An event: a type-erased, owning pointer to a runnable object, with the link for the event's
+//! queue.
 //!
-//! Two kinds. An [`Event::once`] is made for one run, in memory that is used again (`memory.rs`). A [`Repeating`](crate::Repeating)
-//! event (`repeating.rs`) is shared, and can be posted again and again. Leaves out colors and order: `color.rs`. Checked in
-//! `tests.rs` (drops).
+//! There are two kinds. An [`Event::once`] is made for a single run, in recycled memory
+//! (`memory.rs`). A [`Repeating`](crate::Repeating) event (`repeating.rs`) is shared, and can be
+//! posted again and again. Leaves out colors and order: `color.rs`. Checked in `tests.rs` (drops).
 #![allow(unsafe_code)]
 
 use crate::memory;
-// std's atomics also under loom: what a label says orders nothing.
+// std's atomics also under loom, because no protocol orders by a label.
 use std::{
     fmt,
     ptr::NonNull,
@@ -15,12 +16,14 @@ use std::{
 
 /// Code and data that run once, on a color.
 pub trait Run: Send + 'static {
-    /// Runs to completion; must not block. A panic ends this event and is counted by the color's activation.
+    /// Runs to completion; must not block. A panic ends this event, and the color's activation
+    /// counts the panic.
     fn run(self);
 }
 
-/// What is known of an event without running it: the queue carries it, others give it a meaning. Two words, so that it goes from
-/// hand to hand in registers: what is written to memory in parts and read as a whole has to be waited for.
+/// Metadata of an event, readable without running the event. The queue carries the label and gives
+/// the label no meaning. A label is two words, so it travels in registers: memory written in parts
+/// and read as a whole causes a store-forwarding stall.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Label {
     /// Handler, core and worth.
@@ -30,45 +33,45 @@ pub struct Label {
 }
 
 impl Label {
-    /// Of an event that `handler` runs, posted on core `from`, and expected to take `worth_ns` nanoseconds, as far as whoever
-    /// moves colors counts it.
+    /// The label of an event that `handler` runs, posted on core `from`, with an expected run time
+    /// of `worth_ns` nanoseconds for the scheduler that moves colors.
     #[inline]
     pub fn new(handler: u16, from: u16, worth_ns: u32) -> Self {
         Self { who: u64::from(handler) | u64::from(from) << 16 | u64::from(worth_ns) << 32, when: 0 }
     }
 
-    /// The same, posted at `posted`, in whatever unit its poster counts, 0 if nobody wants to know; and by the event of that core
-    /// which it numbers `cause`, 0 for none.
+    /// The same label with the time of posting `posted`, in the poster's unit (0 if the time is not
+    /// recorded), and `cause`: the number of the posting event on that core (0 for none).
     #[inline]
     pub fn stamped(self, posted: u32, cause: u32) -> Self {
         Self { when: u64::from(posted) | u64::from(cause) << 32, ..self }
     }
 
-    /// Who runs it.
+    /// The handler that runs the event.
     #[inline]
     pub fn handler(self) -> u16 {
         self.who as u16
     }
 
-    /// The core it was posted on.
+    /// The core of the poster.
     #[inline]
     pub fn from(self) -> u16 {
         (self.who >> 16) as u16
     }
 
-    /// Time it is expected to take, in nanoseconds.
+    /// Expected run time in nanoseconds.
     #[inline]
     pub fn worth_ns(self) -> u32 {
         (self.who >> 32) as u32
     }
 
-    /// When it was posted.
+    /// The time of posting.
     #[inline]
     pub fn posted(self) -> u32 {
         self.when as u32
     }
 
-    /// Which event posted it.
+    /// The number of the event that posted this event.
     #[inline]
     pub fn cause(self) -> u32 {
         (self.when >> 32) as u32
@@ -87,11 +90,11 @@ impl fmt::Debug for Label {
     }
 }
 
-/// First field of every event, so that a pointer to one is a pointer to the whole.
+/// First field of every event, so that a pointer to the header is a pointer to the whole event.
 #[repr(C)]
 pub(crate) struct Header {
-    /// Next event in whatever list holds this one. Written by the list's owner only: the pusher before it publishes
-    /// the event, then the holder of the color's token.
+    /// Next event in the list that holds this event. Written only by the list's owner: the producer
+    /// before publishing the event, then the holder of the color's token.
     pub(crate) next: *mut Header,
     vtable: &'static Vtable,
     pub(crate) label: Written,
@@ -103,7 +106,8 @@ impl Header {
     }
 }
 
-/// A label on an event. Of an event that several may post at once (`own.rs`) it may be parts of two of theirs.
+/// A label on an event. If several threads post the event at once (`own.rs`), the label may mix
+/// parts of two labels.
 #[derive(Default)]
 pub(crate) struct Written([AtomicU64; 2]);
 
@@ -126,10 +130,12 @@ pub(crate) struct Vtable {
     pub(crate) discard: unsafe fn(NonNull<Header>),
 }
 
-/// An event waiting for its turn. Dropping it without running it cancels it: its data is dropped.
+/// An event that waits to run. Dropping the event without a run cancels the event and drops the
+/// data.
 pub struct Event(NonNull<Header>);
 
-// SAFETY: an event owns data that is `Send` (`Run` and `Repeat` demand it), and nobody else reaches what is not shared.
+// SAFETY: an event owns data that is `Send` (`Run` and `Repeat` demand it), and no other thread
+// reaches the unshared parts.
 unsafe impl Send for Event {}
 
 impl Event {
@@ -138,14 +144,16 @@ impl Event {
         Self::once_with(|| body)
     }
 
-    /// An event that runs once what `make` makes. It is made where it will stand: what is copied there by halves has to be
-    /// waited for. Should `make` panic, the memory for it is lost.
-    // Inlined, or it is copied nevertheless.
+    /// An event that runs the result of `make` once. `make` writes the body in place, because a
+    /// body copied there in halves causes a store-forwarding stall. If `make` panics, the memory
+    /// leaks.
+    // Inlined, because otherwise the compiler copies the body nevertheless.
     #[inline(always)]
     pub fn once_with<T: Run>(make: impl FnOnce() -> T) -> Self {
         let node = memory::get::<Once<T>>();
         let body = make();
-        // SAFETY: the memory is ours and large enough; nothing stands there that could be lost.
+        // SAFETY: this function owns the memory, which is large enough and holds no value that
+        // could be lost.
         unsafe {
             (&raw mut (*node.as_ptr()).header).write(Header::new(&Once::<T>::VTABLE));
             (&raw mut (*node.as_ptr()).body).write(body);
@@ -160,7 +168,7 @@ impl Event {
         self
     }
 
-    /// What is written on the event.
+    /// The event's label.
     pub fn label(&self) -> Label {
         // SAFETY: as in `labelled`.
         unsafe { &(*self.0.as_ptr()).label }.read()
@@ -170,7 +178,8 @@ impl Event {
     pub fn run(self) {
         let header = self.0;
         std::mem::forget(self);
-        // SAFETY: the header is live and owned by us; its vtable was made for its type. `run` takes the ownership.
+        // SAFETY: the header is live and owned here; the vtable matches the event's type. `run`
+        // takes the ownership.
         unsafe { ((*header.as_ptr()).vtable.run)(header) }
     }
 
@@ -181,8 +190,9 @@ impl Event {
     }
 
     /// # Safety
-    /// `header` came out of [`Event::into_raw`], or is that of a live event of which it owns a part, as its vtable has it; and no
-    /// other `Event` has been made of it since.
+    /// `header` is a result of [`Event::into_raw`], or belongs to a live event and comes with the
+    /// share in the event that the vtable expects. No other `Event` has been made of the header
+    /// since.
     pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
         Self(header)
     }
@@ -214,15 +224,15 @@ impl<T: Run> Once<T> {
         drop(unsafe { Self::take(header) });
     }
 
-    /// Takes the body out and gives the memory back.
+    /// Takes the body out and recycles the memory.
     ///
     /// # Safety
-    /// `header` is that of an event of this type, which nobody makes use of from now on.
+    /// `header` belongs to an event of this type, and no thread uses the event from now on.
     #[inline(always)]
     unsafe fn take(header: NonNull<Header>) -> T {
         let node = header.cast::<Self>();
-        // SAFETY: the vtable is only installed by `Event::once_with::<T>`, which wrote a body there. Nothing in the header
-        // has to be dropped.
+        // SAFETY: only `Event::once_with::<T>` installs this vtable, after writing a body there.
+        // The header needs no drop.
         unsafe {
             let body = (&raw const (*node.as_ptr()).body).read();
             memory::give_back(node);

@@ -1,10 +1,13 @@
-//! What brings tokens from core to core: queueing one where its color is, the wish of a placement, and what a thief takes.
+//! Migration of tokens between cores: queueing a token on the color's core, migration requests of a
+//! placement, and stealing.
 //!
-//! A color names its core, and only who holds its token writes that. So the holder knows where the token goes; for everybody else
-//! the name is a hint, which counts when it is confirmed under the lock of that core's queue.
+//! A color names a core, and only the token's holder writes that name. So the holder knows where
+//! the token goes. For every other thread the name is a hint, which must be confirmed under the
+//! lock of that core's queue.
 //!
-//! Leaves out what stands in a ready queue and in which order, whom to rob, what to place where (the runtime's: [`Cores`]) and who is
-//! woken for it (`parking.rs`). Checked in `model/handover.rs` and `throng.rs`.
+//! Leaves out the contents and order of a ready queue, and the choice of victims and placements,
+//! which are the runtime's ([`Cores`]). Waking is in `parking.rs`. Checked in `model/handover.rs`
+//! and `throng.rs`.
 
 use crate::{
     canary::{Bug, planted},
@@ -13,7 +16,8 @@ use crate::{
     token::{Head, Token},
 };
 
-/// Where a placement wants a color, if it is not there yet: written by whoever places, taken by whoever queues the token.
+/// A pending migration: the core that a placement requested, if any. The placement writes the
+/// request, and the thread that queues the token takes the request.
 pub(crate) struct Wish(AtomicU16);
 
 const NONE: u16 = u16::MAX;
@@ -27,8 +31,9 @@ impl Default for Wish {
 impl Wish {
     fn make(&self, core: u16) {
         debug_assert_ne!(core, NONE, "that number stands for none");
-        // Relaxed: who looks for it has a lock after this, or finds it another time. Exchanged, as it is when taken: the model checker
-        // lets a plain store come between the two halves of an exchange.
+        // Relaxed suffices, because the thread that queues the token reads the request under a lock
+        // after this, or at a later time. An exchange, as in `take`, because the model checker lets
+        // a plain store come between the two halves of an exchange.
         self.0.swap(core, Ordering::Relaxed);
     }
 
@@ -37,14 +42,15 @@ impl Wish {
         self.0.load(Ordering::Relaxed) != NONE
     }
 
-    /// Tells it once.
+    /// Takes the request; a second call returns none.
     #[inline]
     fn take(&self) -> Option<u16> {
         let seen = self.0.load(Ordering::Relaxed);
         if seen == NONE {
             return None;
         }
-        // One step: it may have been replaced meanwhile, and the last one counts.
+        // A single step, because another placement may replace the request meanwhile, and the last
+        // request counts.
         let taken = if planted(Bug::TakeWishInTwoSteps) {
             self.0.store(NONE, Ordering::Relaxed);
             seen
@@ -55,31 +61,32 @@ impl Wish {
     }
 }
 
-/// The cores of a runtime, as far as tokens that come and go need them. What is given is the caller's to use.
+/// The cores of a runtime, as far as token migration needs the cores.
 ///
-/// *Entries*: a queue may keep one for each event of a color, beside its token. They stand where the color is, and go with the
-/// token: nothing of the color runs without one.
+/// *Entries*: a queue may keep an entry for each event of a color, beside the token. Entries are on
+/// the color's core and migrate with the token, because no event of the color runs without an
+/// entry.
 pub trait Cores {
-    /// What else is known of a color.
+    /// The scheduler's metadata of a color.
     type About: 'static;
 
-    /// What a ready queue holds.
+    /// The contents of a ready queue.
     type Ready;
 
     /// The ready queue of core `core`.
     fn ready(&self, core: u32) -> &ReadyQueue<Self::Ready>;
 
-    /// Whether all cores have ended, so that nothing is queued any more. Asked under a queue's lock; true before each queue is
-    /// [cleared](Self::clear).
+    /// Whether all cores have ended, after which no token is queued any more. Called under a
+    /// queue's lock. The answer turns true before each queue is [cleared](Self::clear).
     fn have_ended(&self) -> bool;
 
-    /// Whether a color stays on the core that it names, whatever is wished for.
+    /// Whether a color is pinned to the named core, regardless of requests.
     fn stays(&self, color: &Head<Self::About>) -> bool;
 
-    /// Told that a color goes to another core, where it is wanted: for who counts that.
+    /// Called when a color migrates to the requested core, for statistics.
     fn goes(&self, _: &Head<Self::About>) {}
 
-    /// Puts a token into the queue of the core that its color names, with so many more entries.
+    /// Puts a token, with `entries` more entries, into the queue of the color's core.
     fn put(&self, ready: &mut Self::Ready, token: Token<Self::About>, entries: usize);
 
     /// Takes a color's token and its entries out of a queue, if the token is there.
@@ -89,10 +96,11 @@ pub trait Cores {
         color: &Head<Self::About>,
     ) -> Option<(Token<Self::About>, usize)>;
 
-    /// One more entry of a color.
+    /// Adds an entry of a color.
     fn put_entry(&self, ready: &mut Self::Ready, color: &Head<Self::About>);
 
-    /// Queues a token where its color is, or where it is wanted; gives that core. When all have ended, its events are dropped.
+    /// Queues a token on the color's core, or on the requested core, and returns that core. When
+    /// all cores have ended, the events are dropped.
     #[inline]
     fn queue(&self, mut token: Token<Self::About>, entries: usize) -> u32 {
         let ended_early = planted(Bug::AskForEndBeforeLock).then(|| self.have_ended());
@@ -102,11 +110,13 @@ pub trait Cores {
         loop {
             let core = token.color().core();
             let back = self.ready(core).with(|ready| {
-                // Under the lock, under which everything is taken out after this was set: nothing slips in behind.
+                // Under the lock. Every queue is cleared under the same lock after the end was set,
+                // so no token enters a queue after the clearing.
                 if ended_early.unwrap_or_else(|| self.have_ended()) {
                     return Some(token);
                 }
-                // Under the lock, too: who wishes looks here afterwards, so one of both sees the other.
+                // Under the lock too: a placement takes this lock after writing the request, so
+                // either side sees the other.
                 if !planted(Bug::LookForWishBeforeLock) && follows_wish(self, &token) {
                     return Some(token);
                 }
@@ -124,21 +134,24 @@ pub trait Cores {
         }
     }
 
-    /// `color` is wanted on core `to`. Gives its token, to be [queued](Self::queue), if it waits in the queue of the core that the color
-    /// names. If it does not, it is with somebody who queues it sooner or later and so meets the wish: it runs, stands still, is about
-    /// to be moved by somebody else, or is not there before the next event. Not for colors that have entries.
+    /// Requests that `color` migrate to core `to`. Returns the token, to be [queued](Self::queue),
+    /// if the token waits in the queue of the color's core. Otherwise the color runs, is held, is
+    /// moved by another thread, or is empty. In each case a later `queue` serves the request. Not
+    /// for colors with entries.
     fn call_away(&self, color: &Head<Self::About>, to: u16) -> Option<(Token<Self::About>, usize)> {
         self.wish(color, to);
         self.ready(color.core()).with(|ready| self.remove(ready, color))
     }
 
-    /// `color` is wanted on core `to`. Whoever wishes [lets go](Self::let_go) afterwards of what waits where the color is by then.
+    /// Requests that `color` migrate to core `to`. The caller must afterwards call
+    /// [`let_go`](Self::let_go), because the color may wait in a queue.
     fn wish(&self, color: &Head<Self::About>, to: u16) {
         color.wish.make(to);
     }
 
-    /// Takes the tokens of those of these colors that wait in the queue of core `donor` out of it, under one lock, and sends each where it
-    /// is wanted: to be [queued](Self::queue_all) there. The others as in [`call_away`](Self::call_away).
+    /// Takes the tokens of `colors` that wait in the queue of core `donor` out of the queue, under
+    /// one lock, and moves each to the requested core, to be [queued](Self::queue_all) there. The
+    /// other colors are as in [`call_away`](Self::call_away).
     fn let_go<'a>(
         &self,
         donor: u32,
@@ -154,8 +167,9 @@ pub trait Cores {
         waiting
     }
 
-    /// Queues tokens without entries on core `core`, which they name, under one lock. Gives what is wanted elsewhere by now, or comes
-    /// after the end: to be [queued](Self::queue) one by one.
+    /// Queues tokens without entries on core `core`, which the tokens name, under one lock. Returns
+    /// the tokens that now have another request or come after the end, to be [queued](Self::queue)
+    /// singly.
     #[must_use = "a token that is dropped strands its color"]
     fn queue_all(&self, core: u32, tokens: Vec<Token<Self::About>>) -> Vec<Token<Self::About>> {
         self.ready(core).with(|ready| {
@@ -174,12 +188,13 @@ pub trait Cores {
         })
     }
 
-    /// One more entry of a color whose token is somewhere, where the color is; gives that core.
+    /// Adds an entry of a color whose token exists, on the color's core; returns that core.
     fn queue_entry(&self, color: &Head<Self::About>) -> u32 {
         loop {
             let core = color.core();
             let queued = self.ready(core).with(|ready| {
-                // Who takes a token with entries writes the new core under this lock: it is here, or this looks there next.
+                // A thief that takes a token with entries writes the new core under this lock. So
+                // the color is here, or the loop reads the new core.
                 let here = color.core() == core || planted(Bug::QueueEntryWithoutLook);
                 if here {
                     self.put_entry(ready, color);
@@ -192,7 +207,8 @@ pub trait Cores {
         }
     }
 
-    /// Drops, on their colors, the events of all that `pop` takes out of the queue of core `core`, when all have ended.
+    /// When all cores have ended: drops, on their colors, the events of every token that `pop`
+    /// takes out of the queue of core `core`.
     fn clear(&self, core: u32, mut pop: impl FnMut(&mut Self::Ready) -> Option<Token<Self::About>>) {
         while let Some(token) = self.ready(core).with(&mut pop) {
             token.discard();
@@ -200,7 +216,7 @@ pub trait Cores {
     }
 }
 
-/// Sends a token where it is wanted; whether that is another core.
+/// Moves a token to the requested core. Returns whether that is another core.
 #[inline]
 fn follows_wish<C: Cores + ?Sized>(cores: &C, token: &Token<C::About>) -> bool {
     let color = token.color();
@@ -213,23 +229,25 @@ fn follows_wish<C: Cores + ?Sized>(cores: &C, token: &Token<C::About>) -> bool {
     goes
 }
 
-/// What a thief takes from the queues of others. It is empty between two visits: a core has one, and uses it again.
+/// A steal batch. A core reuses the same batch, which is empty between two steals.
 pub struct Haul<D: 'static = ()> {
     thief: u32,
     taken: Vec<(Token<D>, usize)>,
 }
 
-/// A haul at the victim's queue, under its lock.
+/// A steal batch that is being filled under the lock of the victim's queue.
 pub struct Taking<'a, D: 'static = ()>(&'a mut Haul<D>);
 
 impl<D> Haul<D> {
-    /// For core `thief`, with room for so many colors.
+    /// A batch for core `thief`, with room for `room` colors.
     pub fn new(thief: u32, room: usize) -> Self {
         Self { thief, taken: Vec::with_capacity(room) }
     }
 
-    /// Takes what `choose` adds out of the queue of core `victim`, and puts it into the thief's; gives how many colors. Nothing if somebody
-    /// else is at the victim's queue: thieves do not wait. `moved` is shown each color on its way, when it is in no queue.
+    /// Takes the tokens that `choose` adds out of the queue of core `victim`, puts the tokens into
+    /// the thief's queue and returns the number of colors. Takes nothing if another thread has the
+    /// victim's lock, because thieves do not wait. `moved` is called with each color while the
+    /// color is in no queue.
     pub fn steal<C: Cores<About = D>>(
         &mut self,
         cores: &C,
@@ -248,7 +266,8 @@ impl<D> Haul<D> {
                 token.move_to(self.thief);
             }
         }
-        // A wish made by now is met when the color is queued next, as if it ran already.
+        // A migration requested by now happens when the color is queued next, as if the color
+        // already ran.
         cores.ready(self.thief).with(|ready| {
             for (token, entries) in self.taken.drain(..) {
                 cores.put(ready, token, entries);
@@ -259,11 +278,12 @@ impl<D> Haul<D> {
 }
 
 impl<D> Taking<'_, D> {
-    /// Takes a token that was taken out of the queue, and its entries.
+    /// Adds a token that was removed from the queue, with the token's entries.
     pub fn add(&mut self, token: Token<D>, entries: usize) {
         let Haul { thief, taken } = &mut *self.0;
-        // Whoever queues one more entry looks for the color's core under this lock. What has none is not touched under it: that would
-        // be a line from the victim's cache.
+        // A producer that queues an entry reads the color's core under this lock. A color without
+        // entries is not touched under the lock, because the write would fetch a line from the
+        // victim's cache.
         if entries > 0 && !planted(Bug::MoveAfterLock) {
             token.move_to(*thief);
         }
@@ -275,7 +295,7 @@ impl<D> Taking<'_, D> {
         self.0.taken.len()
     }
 
-    /// Whether nothing is taken so far.
+    /// Whether no color is taken so far.
     pub fn is_empty(&self) -> bool {
         self.0.taken.is_empty()
     }

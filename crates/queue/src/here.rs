@@ -1,38 +1,42 @@
-//! What a thread works for, reachable from everything that it runs.
+//! A scoped thread-local: the object that a thread works for, reachable from all code that the
+//! thread runs.
 //!
-//! For a `thread_local!`: a pointer that is set for as long as something runs, so that asking is one load. What is there besides
-//! (`OnceCell`, or whatever has a destructor) asks first whether it was made and whether it is gone. Tested here.
+//! For a `thread_local!`: a pointer that is set for a scope, so that a read is one load. The
+//! alternatives (`OnceCell`, any type with a destructor) first check for initialisation and
+//! destruction. Tested here.
 #![allow(unsafe_code)]
 
 use std::{cell::Cell, ptr, thread::LocalKey};
 
-/// A place for a reference, of one thread.
+/// A thread's slot for a reference.
 pub struct Here<T: 'static>(Cell<*const T>);
 
 impl<T> Here<T> {
-    /// Nothing is here yet.
+    /// An empty slot.
     pub const fn nothing() -> Self {
         Self(Cell::new(ptr::null()))
     }
 
-    /// Runs `f` while `value` is at this thread's place, instead of what was.
+    /// Runs `f` while `value` is in this thread's slot, in place of the former reference.
     pub fn during<R>(place: &'static LocalKey<Self>, value: &T, f: impl FnOnce() -> R) -> R {
         let _before = Before(place, place.with(|here| here.0.replace(value)));
         f()
     }
 
-    /// What is at this thread's place, shown to `f`.
-    // The key's closure is the load alone, or it is called instead of inlined.
+    /// Calls `f` with the reference in this thread's slot.
+    // The key's closure contains only the load, because a larger closure is called instead of
+    // inlined.
     #[inline(always)]
     pub fn with<R>(place: &'static LocalKey<Self>, f: impl FnOnce(Option<&T>) -> R) -> R {
         let here = place.with(|here| here.0.get());
-        // SAFETY: `during` has set it to what it has borrowed, and takes it away before it returns, also when it unwinds. That was
-        // on this thread, since a `Cell` is not shared: so `during` has not returned while `f` runs.
+        // SAFETY: `during` has set the pointer to a value that `during` borrows, and resets the
+        // pointer before returning, also on unwinding. A `Cell` is not shared, so that happened on
+        // this thread, and `during` has not returned while `f` runs.
         f(unsafe { here.as_ref() })
     }
 }
 
-/// Puts back what was there.
+/// Restores the former reference.
 struct Before<T: 'static>(&'static LocalKey<Here<T>>, *const T);
 
 impl<T> Drop for Before<T> {

@@ -1,7 +1,9 @@
-//! A token that its core keeps out of the ready queue, to run it next.
+//! The LIFO slot: a token that a core keeps out of the ready queue, to run next.
 //!
-//! The core puts it there and takes it; if it does not come to that, whoever finds the token caught takes it instead. One of
-//! them gets it. Leaves out when a token is kept and when it is caught: the scheduler's. Checked in `model/kept.rs`.
+//! The core fills and empties the slot. If the core is busy for too long, a thread that finds the
+//! token stuck takes the token instead. Exactly one of these threads gets the token. Leaves out
+//! when a token is kept and when a token counts as stuck: the scheduler decides that. Checked in
+//! `model/kept.rs`.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -11,7 +13,7 @@ use crate::{
 };
 use std::ptr::{NonNull, null_mut};
 
-/// A place for one token.
+/// A slot for a single token.
 pub struct Kept<D: 'static = ()>(AtomicPtr<Head<D>>);
 
 impl<D> Default for Kept<D> {
@@ -21,29 +23,33 @@ impl<D> Default for Kept<D> {
 }
 
 impl<D> Kept<D> {
-    /// Keeps a token. For the core alone, which has taken the one before or seen that it is gone.
+    /// Keeps a token. Only the core calls this, after taking the previous token or seeing an empty
+    /// slot.
     #[inline]
     pub fn keep(&self, token: Token<D>) {
         debug_assert!(self.is_empty(), "one token at a time");
-        // Release: whoever takes it continues after what was done with it here.
+        // Release: the thread that takes the token continues after all writes made with the token
+        // here.
         self.0.store(token.into_color().into_raw().as_ptr(), Ordering::Release);
     }
 
-    /// Takes what is kept.
+    /// Takes the token, if there is one.
     #[inline]
     pub fn take(&self) -> Option<Token<D>> {
         let head = NonNull::new(self.0.load(Ordering::Relaxed))?;
         if planted(Bug::TakeKeptInTwoSteps) {
             self.0.store(null_mut(), Ordering::Relaxed);
         } else {
-            // Acquire pairs with `keep`. What has been taken and kept again meanwhile is a token of the same color: as good.
+            // Acquire pairs with `keep`. If the token was taken and kept again meanwhile, the token
+            // is of the same color and serves equally.
             self.0.compare_exchange(head.as_ptr(), null_mut(), Ordering::Acquire, Ordering::Relaxed).ok()?;
         }
-        // SAFETY: `keep` has put it there with its count, and nobody else has taken it out.
+        // SAFETY: `keep` stored the pointer with a reference count, and no other thread has taken
+        // the pointer.
         Some(Token::new(unsafe { ColorRef::from_raw(head) }))
     }
 
-    /// Whether nothing is kept; a hint for all but the core.
+    /// Whether the slot is empty; a hint for every thread but the core.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()

@@ -1,14 +1,18 @@
-//! What cores share: color queues and their tokens, ready queues, parking words.
+//! Data that cores share: color queues and their tokens, ready queues, parking words.
 //!
-//! Owns every lock-free protocol of the runtime and the `unsafe` that goes with them. Knows neither handlers, nor
-//! policies, nor I/O: an [`Event`] is something that can be run once, a [`ColorQueue`] runs its events one at a time in
-//! the order of their posting, a [`ReadyQueue`] holds the [`Token`]s of the colors that have events, [`Cores`] brings
-//! them from one core to another, a [`Meeting`] has several colors at once, and [`Parking`] lets a core sleep without losing a wake-up. A [`Ring`] keeps the last of what one core notes.
+//! Contains every lock-free protocol of the runtime and the `unsafe` code of these protocols. Knows
+//! neither handlers, nor policies, nor I/O. An [`Event`] runs once. A [`ColorQueue`] is a serial
+//! executor (a strand) that runs events singly, in the order of posting. A [`ReadyQueue`] holds the
+//! [`Token`]s of the colors that have events. [`Cores`] migrates tokens between cores. A
+//! [`Meeting`] acquires several colors at once. [`Parking`] lets a core sleep without losing a
+//! wake-up. A [`Ring`] keeps the last records of a core.
 //!
-//! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol), `repeating`, `own`, `outcome`, `colored`,
-//! `resident`, `ready`, `handover`, `meeting`, `kept`, `parking`, `lookout`, `tally`, `ring`. A page of the same
-//! name beside a lock-free file gives the argument (`parking.md`); the model checks in `model/` run the production files under loom
-//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`), larger scenarios in `throng.rs` under shuttle.
+//! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol),
+//! `repeating`, `own`, `outcome`, `colored`, `resident`, `ready`, `handover`, `meeting`, `kept`,
+//! `parking`, `lookout`, `tally`, `ring`. A page of the same name beside a lock-free file gives the
+//! argument (`parking.md`). The model checks in `model/` run the production files under loom
+//! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`). The scenarios in `throng.rs`
+//! are larger and run under shuttle.
 #![allow(
     unexpected_cfgs,
     reason = "`--cfg shuttle` is given to this crate's tests alone, by `cargo xtask test`"

@@ -1,25 +1,26 @@
-//! Stands for the scheduler's ready queue in the checkers' scenarios, under loom and under shuttle.
+//! Replaces the scheduler's ready queue in the loom and shuttle scenarios.
 //!
-//! Tokens in the order of their coming, and beside them, if it keeps entries, one for each event. Leaves out everything that decides.
+//! Holds tokens in order of arrival and, if configured, an entry for each event. Makes no
+//! scheduling decisions.
 
 use crate::{ColorId, Head, Token};
 use std::collections::VecDeque;
 
-/// What waits for a core.
+/// The tokens that wait for a core.
 #[derive(Default)]
 pub(crate) struct Line {
     tokens: VecDeque<Token>,
-    /// Of an order of events.
+    /// Present if the queue keeps entries.
     entries: Option<VecDeque<ColorId>>,
 }
 
 impl Line {
-    /// Where nothing runs without an entry.
+    /// A queue in which no event runs without an entry.
     pub(crate) fn of_entries() -> Self {
         Self { entries: Some(VecDeque::new()), ..Self::default() }
     }
 
-    /// What its owner would find; for `ReadyQueue::new`.
+    /// The number of tokens that the owner could run; for `ReadyQueue::new`.
     pub(crate) fn len(&self) -> usize {
         self.tokens.iter().filter(|token| self.is_due(token)).count()
     }
@@ -39,7 +40,7 @@ impl Line {
         }
     }
 
-    /// What is next; it uses an entry up.
+    /// Takes the next token and uses up an entry.
     pub(crate) fn pop(&mut self) -> Option<Token> {
         let Some(entries) = &mut self.entries else { return self.tokens.pop_front() };
         let tokens = &mut self.tokens;
@@ -50,13 +51,13 @@ impl Line {
         tokens.remove(at)
     }
 
-    /// Takes what would be next, with all its entries.
+    /// Takes the token that `pop` would take, with all entries of the token's color.
     pub(crate) fn steal(&mut self) -> Option<(Token, usize)> {
         let at = self.tokens.iter().position(|token| self.is_due(token))?;
         self.take(at)
     }
 
-    /// Takes the token of this color, with all its entries.
+    /// Takes the token of this color, with all entries of the color.
     pub(crate) fn remove(&mut self, color: &Head) -> Option<(Token, usize)> {
         let at = self.tokens.iter().position(|token| token.color().id() == color.id())?;
         self.take(at)

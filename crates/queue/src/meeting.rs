@@ -1,11 +1,13 @@
-//! Several colors had at once: who waits for whom, in which order, and who goes on.
+//! Acquisition of several colors at once: the order of acquisitions, and the thread that continues
+//! with all colors.
 //!
-//! Each color of a meeting gets an event that [holds](crate::hold) it; whoever brings the last color has them all. Deadlock would need two
-//! meetings that stand in different orders on two colors: what a meeting queues is queued under one lock, so meetings stand in the same
-//! order everywhere (the two-phase queueing of Behaviour-Oriented Concurrency, Cheeseman et al., OOPSLA 2023).
+//! Each color of a meeting gets an event that [holds](crate::hold) the color. The thread of the
+//! last arrival has all colors. A deadlock needs two meetings in different orders on two colors.
+//! Each meeting queues all events under one lock, so meetings have the same order on every color
+//! (the two-phase queueing of Behaviour-Oriented Concurrency, Cheeseman et al., OOPSLA 2023).
 //!
-//! Leaves out the events, how a held color is known to be held for a meeting, and where the meeting takes place: the runtime's. Checked in
-//! `model/meeting.rs` and `throng.rs`.
+//! Leaves out the events, the link from a held color to a meeting, and the core on which the
+//! meeting runs: the runtime's. Checked in `model/meeting.rs` and `throng.rs`.
 
 use crate::{
     canary::{Bug, planted},
@@ -17,11 +19,11 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-/// What gives all meetings one order.
+/// The lock that gives all meetings one order.
 #[derive(Default)]
 pub struct Meetings(Mutex<()>);
 
-/// Colors that are to be had together, and what for.
+/// Colors to be acquired together, and the purpose.
 pub struct Meeting<D: 'static, P> {
     colors: usize,
     come: Mutex<Come<D, P>>,
@@ -29,7 +31,7 @@ pub struct Meeting<D: 'static, P> {
 
 struct Come<D: 'static, P> {
     held: Vec<Held<D>>,
-    /// Goes to whoever brings the last color.
+    /// Taken by the thread of the last arrival.
     purpose: Option<P>,
 }
 
@@ -38,7 +40,8 @@ struct Come<D: 'static, P> {
 pub struct Together<D: 'static = ()>(Vec<Held<D>>);
 
 impl Meetings {
-    /// Calls a meeting: `post` queues on each of these colors, which differ, an event that holds it for the meeting.
+    /// Calls a meeting: `post` queues on each of these different colors an event that holds the
+    /// color for the meeting.
     pub fn call<C, D: 'static, P>(
         &self,
         colors: impl ExactSizeIterator<Item = C>,
@@ -47,7 +50,7 @@ impl Meetings {
     ) {
         let come = Come { held: Vec::with_capacity(colors.len()), purpose: Some(purpose) };
         let meeting = Arc::new(Meeting { colors: colors.len(), come: Mutex::new(come) });
-        // It guards nothing that a panic could leave half done.
+        // Poison is ignored, because the lock guards no data that a panic could leave half done.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _one_order = (!planted(Bug::MeetingsWithoutOrder)).then(lock);
         for color in colors {
@@ -57,7 +60,8 @@ impl Meetings {
 }
 
 impl<D: 'static, P> Meeting<D, P> {
-    /// A color has come: its event has run and holds it. Whoever brings the last one gets all, and what they meet for.
+    /// A color arrives: the meeting's event has run and holds the color. The last arrival gets all
+    /// colors and the purpose.
     pub fn arrive(&self, held: Held<D>) -> Option<(Together<D>, P)> {
         let lock = || self.come.lock().expect("nothing panics under this lock");
         let counted_early = planted(Bug::CountBeforeArrival).then(|| lock().held.len() + 1);
@@ -77,12 +81,12 @@ impl<D> Together<D> {
         &self.0
     }
 
-    /// Runs `body` on all of them. Gives whether it panicked.
+    /// Runs `body` on all colors. Returns whether `body` panicked.
     pub fn run(&self, body: impl FnOnce()) -> bool {
         run_together(&self.0, body)
     }
 
-    /// Lets them go on: `queue` gets the token of each that has more events.
+    /// Lets the colors go on: `queue` gets the token of each color that has more events.
     pub fn release(self, mut queue: impl FnMut(Token<D>)) {
         for held in self.0 {
             if let Activation::Again(token) = held.release() {

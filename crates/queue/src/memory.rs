@@ -1,9 +1,12 @@
-//! Memory of events that run once: once as many have stood in queues as ever stand there, none is allocated (I16).
+//! Recycled memory of events that run once. After a peak number of queued events, no lower number
+//! allocates (I16).
 //!
-//! Bonwick's magazines ("Magazines and Vmem", 2001): who runs an event keeps its memory, in chains of [`CHAIN`] pieces of one
-//! size; full chains go through a depot to whoever posts more than it runs, with one lock for as many events. Memory stays in
-//! the process, and so on its node. What is larger than [`BYTES_MAX`] is the allocator's, as is what a full depot does not take.
-//! Leaves out what an event is. Checked in `tests.rs` (sizes, drops, threads that end) and, with the whole runtime, by its test `allocations`.
+//! Bonwick's magazines ("Magazines and Vmem", 2001): the thread that runs an event keeps the
+//! memory, in chains of [`CHAIN`] pieces of equal size. Full chains pass through a depot to threads
+//! that post more than they run, with one lock operation for a whole chain. Memory stays in the
+//! process, and so on the same node. Events larger than [`BYTES_MAX`] use the allocator, and so do
+//! chains that a full depot rejects. Leaves out the meaning of an event. Checked in `tests.rs`
+//! (sizes, drops, threads that end) and, with the whole runtime, by its test `allocations`.
 #![allow(unsafe_code)]
 
 use std::{
@@ -13,26 +16,26 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Sizes are told apart in steps of so many bytes.
+/// Granularity of the size classes, in bytes.
 const STEP_BYTES: usize = 32;
 
-/// Largest event whose memory is kept, in bytes. Guess: what a handler is usually given is a few words.
+/// Largest event whose memory is kept, in bytes. Guess: a handler's data is usually a few words.
 const BYTES_MAX: usize = 256;
 
-/// Alignment of all that is kept: what the allocator gives in any case.
+/// Alignment of all kept memory. The allocator gives this alignment in any case.
 const ALIGN: usize = 16;
 
-/// Pieces of one chain. A lock of 20 ns, perhaps waited for, is then less than a nanosecond of each event. A thread keeps two chains
-/// of a size at most.
+/// Pieces in a chain. A lock of 20 ns, perhaps contended, then costs less than a nanosecond for
+/// each event. A thread keeps at most two chains of a size.
 const CHAIN: usize = 64;
 
-/// Full chains of one size that the depot holds: 16,384 events, at most 4 MiB. Guess: more than a thousand cores have in two turns is
-/// hardly ever between two of them.
+/// Full chains of one size that the depot holds: 16,384 events, at most 4 MiB. Guess: more than a
+/// thousand cores run in two turns is hardly ever in transit between two cores.
 const DEPOT_MAX: usize = 256;
 
 const CLASSES: usize = BYTES_MAX / STEP_BYTES;
 
-/// Memory for a `T`, in which nothing stands yet.
+/// Uninitialised memory for a `T`.
 #[inline]
 pub(crate) fn get<T>() -> NonNull<T> {
     let memory = match class_of::<T>() {
@@ -42,20 +45,22 @@ pub(crate) fn get<T>() -> NonNull<T> {
     memory.cast()
 }
 
-/// Gives memory back.
+/// Recycles memory.
 ///
 /// # Safety
-/// `memory` came from [`get`] for the same type, nothing stands there any more, and nobody else has it.
+/// `memory` came from [`get`] for the same type, contains no value any more, and belongs to the
+/// caller alone.
 #[inline]
 pub(crate) unsafe fn give_back<T>(memory: NonNull<T>) {
     match class_of::<T>() {
         Some(class) => keep(class, memory.cast()),
-        // SAFETY: `get` allocated it by this layout.
+        // SAFETY: `get` allocated the memory by this layout.
         None => unsafe { free(memory.cast(), Layout::new::<T>()) },
     }
 }
 
-/// The class of sizes that `T` belongs to; none if its memory is not kept. A header alone makes every event larger than nothing.
+/// The size class of `T`; none if such memory is not kept. The header alone makes every event
+/// larger than zero bytes.
 const fn class_of<T>() -> Option<usize> {
     let layout = Layout::new::<T>();
     let fits = layout.size() > 0 && layout.size() <= BYTES_MAX && layout.align() <= ALIGN;
@@ -69,29 +74,30 @@ const fn layout(class: usize) -> Layout {
     }
 }
 
-/// A piece of memory that nobody uses; its first bytes name the next of its chain.
+/// An unused piece of memory; the first bytes name the next piece of the chain.
 struct Piece {
     next: *mut Piece,
 }
 
-/// Pieces of one size that belong to one thread: a chain that it takes from and adds to, and perhaps a full one beside it, so
-/// that who posts and runs by turns at the end of a chain does not go to the depot each time.
+/// Pieces of one size that belong to one thread: a chain to take from and add to, and perhaps a
+/// full chain beside it. Because of the second chain, a thread that posts and runs by turns at the
+/// end of a chain does not go to the depot each time.
 struct Kept {
     first: Cell<*mut Piece>,
     number: Cell<usize>,
     full: Cell<*mut Piece>,
 }
 
-/// What a thread keeps, by class.
+/// The pieces that a thread keeps, by class.
 struct Mine([Kept; CLASSES]);
 
 /// A full chain.
 struct Chain(*mut Piece);
 
-// SAFETY: whoever has a chain has its pieces, and nobody else does.
+// SAFETY: the owner of a chain owns the pieces exclusively.
 unsafe impl Send for Chain {}
 
-/// Full chains of no thread, by class.
+/// Full chains that no thread owns, by class.
 static DEPOT: [Mutex<Vec<Chain>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
 thread_local! {
@@ -109,7 +115,7 @@ impl Kept {
             self.load(class);
         }
         let first = NonNull::new(self.first.get())?;
-        // SAFETY: what is kept is ours, and begins with what `push` wrote.
+        // SAFETY: this thread owns kept pieces, and each begins with the link that `push` wrote.
         self.first.set(unsafe { first.as_ref() }.next);
         self.number.set(self.number.get() - 1);
         Some(first.cast())
@@ -121,13 +127,14 @@ impl Kept {
             self.unload(class);
         }
         let piece = memory.cast::<Piece>();
-        // SAFETY: it is ours, and every class is large and aligned enough for a pointer.
+        // SAFETY: the caller owns the memory, and every class is large and aligned enough for a
+        // pointer.
         unsafe { piece.write(Piece { next: self.first.get() }) };
         self.first.set(piece.as_ptr());
         self.number.set(self.number.get() + 1);
     }
 
-    /// The chain is at its end: takes up a full one, if there is one.
+    /// The chain is empty: takes a full chain, if there is one.
     #[cold]
     fn load(&self, class: usize) {
         let full = match self.full.replace(null_mut()) {
@@ -140,7 +147,7 @@ impl Kept {
         }
     }
 
-    /// The chain is full: begins another.
+    /// The chain is full: begins another chain.
     #[cold]
     fn unload(&self, class: usize) {
         let full = self.full.replace(self.first.replace(null_mut()));
@@ -174,7 +181,8 @@ fn depot(class: usize) -> MutexGuard<'static, Vec<Chain>> {
 fn free_chain(first: *mut Piece, class: usize) {
     let mut next = NonNull::new(first);
     while let Some(piece) = next {
-        // SAFETY: the chain is ours; `push` wrote the link, and `get` allocated the piece by the layout of its class.
+        // SAFETY: this thread owns the chain; `push` wrote the link, and `get` allocated the piece
+        // by the layout of the class.
         unsafe {
             next = NonNull::new(piece.as_ref().next);
             free(piece.cast(), layout(class));
@@ -182,7 +190,7 @@ fn free_chain(first: *mut Piece, class: usize) {
     }
 }
 
-/// A piece that was used before. A thread that ends keeps none.
+/// A recycled piece. A thread that is ending has none.
 #[inline]
 fn reuse(class: usize) -> Option<NonNull<u8>> {
     MINE.try_with(|mine| mine.0[class].pop(class)).ok().flatten()
@@ -192,14 +200,14 @@ fn reuse(class: usize) -> Option<NonNull<u8>> {
 #[inline]
 fn keep(class: usize, memory: NonNull<u8>) {
     if MINE.try_with(|mine| mine.0[class].push(class, memory)).is_err() {
-        // SAFETY: `get` allocated it by the layout of its class.
+        // SAFETY: `get` allocated the memory by the layout of the class.
         unsafe { free(memory, layout(class)) };
     }
 }
 
 #[cold]
 fn allocate(layout: Layout) -> NonNull<u8> {
-    // SAFETY: an event is not of size zero: it has a header.
+    // SAFETY: an event has a header, so the size is not zero.
     let memory = unsafe { alloc(layout) };
     NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }

@@ -1,9 +1,10 @@
-//! What one leaves for another who asks for it: a task's result.
+//! A result cell (a oneshot): a task's result for the receiver that asks for the result.
 //!
-//! Whoever has moved the state to `HELD` has the cell until it says how it goes on, which takes a few instructions: so leaving a
-//! value takes one operation that locks the line, and asking for one that is there none. The side that asks is a [`Join`], of which
-//! there is one for each outcome. Leaves out what a value says. The argument stands in `outcome.md`; checked in
-//! `model/outcome.rs` (nothing lost, nobody waits for ever) and `tests.rs` (drops).
+//! A thread that has moved the state to `HELD` owns the cell for a few instructions, until that
+//! thread stores the next state. So sending a value takes one locked operation, and receiving a
+//! value that is there takes none. The receiver is a [`Join`]; each outcome has a single `Join`.
+//! Leaves out the meaning of a value. The argument is in `outcome.md`; checked in
+//! `model/outcome.rs` (nothing lost, no receiver waits for ever) and `tests.rs` (drops).
 #![allow(unsafe_code)]
 
 use crate::{
@@ -16,20 +17,20 @@ use std::{
     task::{Poll, Waker},
 };
 
-/// Nothing is there yet, and nobody waits.
+/// The cell is empty, and no receiver waits.
 const OPEN: u32 = 0;
-/// Somebody is at the cell.
+/// A thread owns the cell.
 const HELD: u32 = 1;
-/// Nothing is there yet; the cell has the waker of who waits.
+/// No value yet; the cell has the waker of the waiting receiver.
 const WAITED: u32 = 2;
-/// Nothing is there yet, and nobody will ask.
+/// No value yet, and the receiver is gone.
 const LEFT: u32 = 3;
-/// The cell has the value, for who asks.
+/// The cell has the value.
 const DONE: u32 = 4;
-/// It was handed on or dropped.
+/// The value was received or dropped.
 const GONE: u32 = 5;
 
-/// A place for a value, which is left there once.
+/// A cell for a value that is sent once.
 pub(crate) struct Outcome<T> {
     state: AtomicU32,
     cell: UnsafeCell<Cell<T>>,
@@ -41,23 +42,23 @@ enum Cell<T> {
     Value(T),
 }
 
-// SAFETY: the cell is touched by whoever has moved the state to `HELD`, and in `DONE` by the one `Join`: never by two at once. What
-// is in it goes from thread to thread.
+// SAFETY: the thread that has moved the state to `HELD` accesses the cell, and in `DONE` the single
+// `Join` does; never two threads at once. The contents go from thread to thread.
 unsafe impl<T: Send> Send for Outcome<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Outcome<T> {}
 
 impl<T> Outcome<T> {
-    // Inlined, or what is made here is copied to where it will stand.
+    // Inlined, because otherwise the compiler copies the cell to its destination.
     #[inline(always)]
     pub(crate) fn new() -> Self {
         Self { state: AtomicU32::new(OPEN), cell: UnsafeCell::new(Cell::Nothing) }
     }
 
-    /// Takes the cell, unless a value was left, or is before the cell is had; gives the state as it was.
+    /// Takes the cell, unless a value was sent before the cell is free. Returns the former state.
     #[inline]
     fn hold(&self) -> Result<u32, u32> {
-        // Acquire, here and below, pairs with the Release of who was at the cell before.
+        // Acquire, here and below, pairs with the Release of the cell's previous owner.
         let (mut before, mut tries) = (self.state.load(Ordering::Acquire), 0);
         loop {
             if matches!(before, DONE | GONE) {
@@ -76,13 +77,14 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// What is in the cell, for `other`.
+    /// Exchanges the contents of the cell for `other`.
     ///
     /// # Safety
-    /// The caller has the cell: it has moved the state to `HELD`, or is the `Join` and has seen `DONE`.
+    /// The caller owns the cell: the caller has moved the state to `HELD`, or is the `Join` and has
+    /// seen `DONE`.
     #[inline]
     unsafe fn put(&self, other: Cell<T>) -> Cell<T> {
-        // SAFETY: as the caller says, nobody else is there.
+        // SAFETY: the caller guarantees that no other thread accesses the cell.
         self.cell.with_mut(|cell| std::mem::replace(unsafe { &mut *cell }, other))
     }
 
@@ -92,7 +94,7 @@ impl<T> Outcome<T> {
             .store(state, if planted(Bug::RelaxedOutcome) { Ordering::Relaxed } else { Ordering::Release });
     }
 
-    /// Leaves `value`, if nothing was left before, and wakes who waits.
+    /// Sends `value`, if no value was sent before, and wakes the waiting receiver.
     #[inline]
     pub(crate) fn complete(&self, value: T) {
         match self.hold() {
@@ -109,7 +111,8 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Takes the value, or has `waker` woken when there is one. For the one `Join`.
+    /// Takes the value, or registers `waker` for the time when the value is there. For the single
+    /// `Join`.
     #[inline]
     fn ask(&self, waker: &Waker) -> Poll<T> {
         if self.state.load(Ordering::Acquire) == DONE {
@@ -129,10 +132,10 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// The value, by the one `Join`, which has seen `DONE`.
+    /// Takes the value, by the single `Join`, which has seen `DONE`.
     #[inline]
     fn take(&self) -> T {
-        // SAFETY: in this state the cell is the `Join`'s.
+        // SAFETY: in this state the `Join` owns the cell.
         let Cell::Value(value) = (unsafe { self.put(Cell::Nothing) }) else {
             unreachable!("it was left there")
         };
@@ -140,7 +143,7 @@ impl<T> Outcome<T> {
         value
     }
 
-    /// Nobody will ask: drops what is there, or will be. By the one `Join`.
+    /// The receiver leaves: drops the value, now or on arrival. By the single `Join`.
     #[inline]
     fn leave(&self) {
         match self.hold() {
@@ -156,55 +159,55 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Something with an outcome.
+/// An object with an outcome.
 pub(crate) trait Joined<T>: Send + Sync {
     fn outcome(&self) -> &Outcome<T>;
 
-    /// Has it end soon, if it can.
+    /// Asks the sender to end soon, if the sender can.
     fn cancel(self: Pin<Arc<Self>>) {}
 
-    /// Has it run once more, if it runs.
+    /// Runs the sender once more, if the sender still runs.
     fn wake(self: Pin<Arc<Self>>) {}
 }
 
-/// The side that asks for what is left: there is one for each outcome.
+/// The receiver of an outcome; each outcome has a single receiver.
 pub struct Join<T>(Pin<Arc<dyn Joined<T>>>);
 
 impl<T> Join<T> {
-    /// For whoever has made the outcome, once.
+    /// Called once, by the maker of the outcome.
     pub(crate) fn new(joined: Pin<Arc<dyn Joined<T>>>) -> Self {
         Self(joined)
     }
 
-    /// Takes what was left, or has `waker` woken when that is there, in place of the one that was given last.
+    /// Takes the value, or registers `waker` in place of the last waker.
     ///
     /// # Panics
-    /// When it was taken before.
+    /// When the value was taken before.
     #[inline]
     pub fn poll(&mut self, waker: &Waker) -> Poll<T> {
         self.0.outcome().ask(waker)
     }
 
-    /// Has what leaves the value end soon, if it can.
+    /// Asks the sender to end soon, if the sender can.
     pub fn cancel(&self) {
         self.0.clone().cancel();
     }
 
-    /// Has it run once more, if it runs.
+    /// Runs the sender once more, if the sender still runs.
     pub fn wake(&self) {
         self.0.clone().wake();
     }
 }
 
 impl<T> Drop for Join<T> {
-    /// What is there goes with the last who could have asked for it, however long the other side's memory is kept.
+    /// Drops the value with the receiver, however long the sender's memory lives.
     #[inline]
     fn drop(&mut self) {
         self.0.outcome().leave();
     }
 }
 
-/// The side that leaves a value, where that is nothing but a place for it.
+/// The sender of a value that is no task: only a result cell.
 pub struct Promise<T>(Pin<Arc<Alone<T>>>);
 
 struct Alone<T>(Outcome<T>);
@@ -216,13 +219,13 @@ impl<T: Send> Joined<T> for Alone<T> {
 }
 
 impl<T: Send + 'static> Promise<T> {
-    /// A promise and who asks for what it comes to.
+    /// A promise and the receiver of the promised value.
     pub fn new() -> (Self, Join<T>) {
         let alone = Arc::pin(Alone(Outcome::new()));
         (Self(alone.clone()), Join::new(alone))
     }
 
-    /// Leaves `value`, if nothing was left before, and wakes who waits.
+    /// Sends `value`, if no value was sent before, and wakes the waiting receiver.
     pub fn complete(&self, value: T) {
         self.0.0.complete(value);
     }

@@ -1,9 +1,11 @@
-//! A color that one event has for itself, in the event's own memory: what most tasks live on.
+//! An own color: a color with a single event, stored in the event's memory. Most tasks live on an
+//! own color.
 //!
-//! Nothing else is ever posted to it, so it needs no queue: the mark `POSTED` beside the count of the color's events stands for
-//! the event that waits. It is made posted; later posts set the mark and count in one operation, the run clears it, and settling is
-//! the queue's. The token has the poster's share in the memory, if the poster gives it. The argument stands in `own.md`; checked
-//! in `model/own.rs` (no lost post, one token, exclusion) and `tests.rs`.
+//! No other event is ever posted to an own color, so the color needs no queue. The mark `POSTED`
+//! beside the color's count says that the event waits. The event is made as posted. Later posts set
+//! the mark and count in one operation, the run clears the mark, and settling is the same as for a
+//! queue. The poster may give a reference to the event to the token. The argument is in `own.md`;
+//! checked in `model/own.rs` (no lost post, one token, exclusion) and `tests.rs`.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -21,7 +23,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a token does with the event that stands around its color.
+/// The operations of a token on the event around the color.
 pub(crate) struct Own<D: 'static> {
     pub(crate) run: unsafe fn(NonNull<Head<D>>),
     pub(crate) drop: unsafe fn(NonNull<Head<D>>),
@@ -30,17 +32,18 @@ pub(crate) struct Own<D: 'static> {
     pub(crate) let_go: unsafe fn(NonNull<Head<D>>),
 }
 
-/// What became of a post to an event's own color.
+/// The result of a post to an event's own color.
 pub enum Called<D: 'static, R = ()> {
     /// The color was empty: the caller must put its token in a ready queue.
     First(Token<D>),
-    /// The event runs, and will run again. With the caller's share in it, if it gave one.
+    /// The event runs, and will run again. Contains the caller's reference, if the caller gave a
+    /// reference.
     Again(R),
-    /// It waits already: its coming run sees what the caller did before.
+    /// The event waits already: the coming run sees every write that the caller made before.
     Waits,
 }
 
-/// What a post found.
+/// The state that a post found.
 enum Found {
     Empty,
     Running,
@@ -48,7 +51,7 @@ enum Found {
 }
 
 impl<D> Head<D> {
-    /// Counts the event and marks it as waiting, unless it is.
+    /// Counts the event and marks the event as waiting, unless the mark is set.
     #[inline]
     fn mark(&self, label: impl FnOnce() -> Counted) -> Found {
         let (mut label, mut one) = (Some(label), None);
@@ -61,8 +64,9 @@ impl<D> Head<D> {
                 let count = || label.take().map_or(Counted(0), |label| label());
                 (Counted(before) + *one.get_or_insert_with(count)).posted().0
             };
-            // Release: the run that clears the mark sees what came before any post, also one that found it set. Acquire: the
-            // new token's holder continues after the last one.
+            // Release: the run that clears the mark sees everything before any post, including a
+            // post that found the mark set. Acquire: the new token's holder continues after the
+            // last holder.
             match self.counted.compare_exchange_weak(before, after, counting(), Ordering::Relaxed) {
                 Ok(_) if marked => return Found::Waiting,
                 Ok(_) if Counted(before).number() == 0 || planted(Bug::SecondToken) => return Found::Empty,
@@ -72,11 +76,12 @@ impl<D> Head<D> {
         }
     }
 
-    /// The event begins to run: what posts it from now on counts it again. Gives what is to be accounted when it has run.
+    /// The event begins to run, so a later post counts the event again. Returns the count to
+    /// subtract after the run.
     #[inline]
     pub(crate) fn begin(&self) -> Counted {
-        // The mark is there: nobody else takes it away. Acquire pairs with the posts, Release with nothing but the model's order
-        // of both.
+        // The mark is set, and only this function clears the mark. Acquire pairs with the posts.
+        // Release pairs only with the model's order of both.
         let before = Counted(self.counted.fetch_sub(Counted::POSTED, counting()));
         if cfg!(any(debug_assertions, loom, shuttle)) {
             assert!(before.is_posted(), "an event that runs was posted");
@@ -110,8 +115,8 @@ where
         let_go: Self::let_go_own,
     });
 
-    /// A new event that is posted to a color of its own, and its token, which goes to core `core`: the caller must put it in a ready
-    /// queue.
+    /// A new event that is posted to an own color, and the token, which goes to core `core`: the
+    /// caller must put the token in a ready queue.
     #[inline(always)]
     #[must_use = "a token that is dropped strands its color"]
     pub fn with_color(
@@ -123,14 +128,15 @@ where
     ) -> (Spawned<T>, Token<D>) {
         let id = ColorId::fresh();
         let event = Self::at_home(Head::new(&Self::KIND, id, core, about), id, body, resident);
-        // Nobody else has it yet: whoever gets the token or the event gets it in a way that orders both stores before.
+        // No other thread has the event yet. A thread that gets the token or the event gets it in a
+        // way that orders both stores before.
         event.write_label(label);
         event.home.counted.store(Counted::event(label).posted().0, Ordering::Relaxed);
         let token = event.clone().into_token();
         (Spawned(event), token)
     }
 
-    /// Posts the event to its own color; `label` is asked if it does not wait there already.
+    /// Posts the event to the own color. `label` is called unless the event waits there already.
     pub fn call(self: &Pin<Arc<Self>>, label: impl FnOnce() -> Label) -> Called<D> {
         match self.mark(label) {
             Found::Empty => Called::First(self.clone().into_token()),
@@ -139,7 +145,7 @@ where
         }
     }
 
-    /// As [`call`](Self::call), with a share in the event that becomes the token's.
+    /// As [`call`](Self::call), with a reference to the event that becomes the token's.
     pub fn call_owned(self: Pin<Arc<Self>>, label: impl FnOnce() -> Label) -> Called<D, Pin<Arc<Self>>> {
         match self.mark(label) {
             Found::Empty => Called::First(self.into_token()),
@@ -163,12 +169,13 @@ where
         unsafe { &(*self.header.get()).label }.write(label);
     }
 
-    /// The color's token, for whoever has just made it.
+    /// Makes the color's token, after the caller has moved the count from zero.
     fn into_token(self: Pin<Arc<Self>>) -> Token<D> {
-        // SAFETY: it goes on as a raw pointer, of which nothing moves what it points to.
+        // SAFETY: the Arc continues as a raw pointer, and nothing moves the pointee.
         let raw = Arc::into_raw(unsafe { Pin::into_inner_unchecked(self) }).cast_mut();
-        // SAFETY: a field of what lives; the pointer is the Arc's, so all of it may be reached through this one, and is never
-        // null. Its count goes with it.
+        // SAFETY: a field of a live object. The pointer comes from the Arc, so the whole object is
+        // reachable through the pointer, which is never null. The reference count goes with the
+        // pointer.
         unsafe { Token::new(ColorRef::from_raw(NonNull::new_unchecked(&raw mut (*raw).home))) }
     }
 
@@ -178,14 +185,15 @@ where
     }
 
     /// # Safety
-    /// `head` is what `into_token` made, and its count is still there for as long as this is used.
+    /// `head` is a result of `into_token`, and its reference count exists for as long as the result
+    /// is used.
     unsafe fn shared(head: NonNull<Head<D>>) -> ManuallyDrop<Pin<Arc<Self>>> {
-        // SAFETY: it is an Arc's pointer, whose count is not taken. It was pinned before.
+        // SAFETY: the pointer is an Arc's, and the count is not taken. The Arc was pinned before.
         ManuallyDrop::new(unsafe { Pin::new_unchecked(Arc::from_raw(Self::around(head))) })
     }
 
     unsafe fn run_own(head: NonNull<Head<D>>) {
-        // SAFETY: the token that runs has a count.
+        // SAFETY: the running token has a reference count.
         let event = unsafe { Self::shared(head) };
         T::run(&event);
     }
@@ -202,12 +210,12 @@ where
     }
 
     unsafe fn share_own(head: NonNull<Head<D>>) {
-        // SAFETY: whoever shares has a count.
+        // SAFETY: the caller has a reference count.
         unsafe { Arc::increment_strong_count(Self::around(head)) };
     }
 
     unsafe fn let_go_own(head: NonNull<Head<D>>) {
-        // SAFETY: whoever lets go has a count, and gives it up.
+        // SAFETY: the caller has a reference count, and gives it up.
         unsafe { Arc::decrement_strong_count(Self::around(head)) };
     }
 }

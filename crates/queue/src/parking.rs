@@ -1,12 +1,14 @@
-//! The parking word of a core: how it goes to sleep without losing a wake-up.
+//! The parking word of a core: how the core goes to sleep without losing a wake-up.
 //!
-//! The race: a producer queues a token and looks whether the core sleeps, while the core looks whether a token waits
-//! and goes to sleep. Both sides put a sequentially consistent fence between their store and their load, so at least
-//! one of them sees the other: the producer wakes the core, or the core finds the token. Explicit fences rather than
-//! sequentially consistent accesses, because the model checker treats only the former exactly.
+//! The race: a producer queues a token and checks whether the core sleeps, while the core checks
+//! for a token and goes to sleep. Both sides put a sequentially consistent fence between their
+//! store and their load, so at least one side sees the other: the producer wakes the core, or the
+//! core finds the token. Explicit fences are used instead of sequentially consistent accesses,
+//! because the model checker treats only fences exactly.
 //!
-//! Whoever wakes a core leaves the time of its call in the word, so that the core can tell what waking it takes. Leaves out the
-//! sleep itself (the driver's wait) and the wake-up (its eventfd). Checked in `model/parking.rs`.
+//! A producer that wakes a core leaves the time of the call in the word, so that the core can
+//! measure the wake-up latency. Leaves out the sleep (the driver's wait) and the wake-up (the
+//! driver's eventfd). Checked in `model/parking.rs`.
 
 use crate::{
     canary::{Bug, planted},
@@ -15,15 +17,16 @@ use crate::{
 
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
-/// At least this: called, at the time that it is.
+/// Any value from here on: called, at that time.
 const CALLED: u64 = 2;
 
-/// Whether a core sleeps; one word, written by the core and by those who wake it.
+/// Whether a core sleeps: one word, written by the core and by producers that wake the core.
 pub struct Parking {
     state: AtomicU64,
 }
 
-/// Proof that a core has announced its sleep; it must look for work once more before it blocks.
+/// Proof that a core has announced its sleep. The core must look for work once more before
+/// blocking.
 #[must_use = "end the announced sleep with `Parking::awake`"]
 pub struct Sleep(());
 
@@ -34,8 +37,8 @@ impl Default for Parking {
 }
 
 impl Parking {
-    /// The core announces that it will sleep. It must then look for work again, block only if there is none, and call
-    /// [`Parking::awake`] in either case.
+    /// The core announces that it will sleep. The core must then look for work again, block only if
+    /// there is none, and call [`Parking::awake`] in either case.
     pub fn announce(&self) -> Sleep {
         self.state.store(ASLEEP, Ordering::Relaxed);
         if !planted(Bug::AnnounceWithoutFence) {
@@ -45,15 +48,16 @@ impl Parking {
         Sleep(())
     }
 
-    /// The core is awake again; gives when it was called, if it was.
+    /// The core is awake again. Returns the time of the call, if the core was called.
     pub fn awake(&self, sleep: Sleep) -> Option<u64> {
         let Sleep(()) = sleep;
         let called = self.state.swap(AWAKE, Ordering::Relaxed);
         (called >= CALLED).then_some(called)
     }
 
-    /// To be asked by whoever has just queued work for the core: `true` for the one caller that must wake it, and leaves
-    /// there what its clock `now` says, which is asked only if the core sleeps.
+    /// Asked by a producer that has just queued work for the core: `true` for the single producer
+    /// that must wake the core. Stores the time `now` of that producer's clock, which is read only
+    /// if the core sleeps.
     pub fn must_wake(&self, now: impl FnOnce() -> u64) -> bool {
         if !planted(Bug::WakeWithoutFence) {
             // Pairs with the fence in `announce`.

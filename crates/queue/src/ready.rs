@@ -1,13 +1,14 @@
 //! A core's ready queue: the tokens of the colors that have events, behind one lock.
 //!
-//! What stands behind the lock is the scheduler's: this file only shares it. Any thread pushes, the owning core pops, a
-//! thief takes. A length kept beside the lock lets the owner skip it when nothing waits, and lets others judge without
-//! touching it. Leaves out the order of the tokens and waking the core (`parking.rs`). Checked in `model/parking.rs` and
-//! `model/handover.rs`.
+//! The scheduler defines the contents behind the lock; this file only shares the contents. Any
+//! thread pushes, the owning core pops, a thief takes. Because of a length beside the lock, the
+//! owner skips the lock when nothing waits, and other threads judge the queue without touching the
+//! lock. Leaves out the order of the tokens and waking the core (`parking.rs`). Checked in
+//! `model/parking.rs` and `model/handover.rs`.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 
-/// Something that cores share, of which they may ask the length without the lock.
+/// An object that cores share behind a lock, with a length that is readable without the lock.
 pub struct ReadyQueue<R> {
     inside: Mutex<R>,
     measure: fn(&R) -> usize,
@@ -16,22 +17,23 @@ pub struct ReadyQueue<R> {
 }
 
 impl<R> ReadyQueue<R> {
-    /// Shares `inside`, whose length `measure` gives: above zero exactly when its owner would find something to do.
+    /// Shares `inside`. `measure` gives the length: above zero exactly when the owner would find a
+    /// runnable token.
     pub fn new(inside: R, measure: fn(&R) -> usize) -> Self {
         let len = AtomicUsize::new(measure(&inside));
         Self { inside: Mutex::new(inside), measure, len }
     }
 
-    /// Works on what is inside.
+    /// Gives `f` access to the contents.
     pub fn with<T>(&self, f: impl FnOnce(&mut R) -> T) -> T {
         let mut inside = self.inside.lock().expect("nothing panics under this lock");
         let result = f(&mut inside);
-        // Release pairs with the load in `len`; a parking core is covered by the fences in `parking.rs`.
+        // Release pairs with the load in `len`; the fences in `parking.rs` cover a parking core.
         self.len.store((self.measure)(&inside), Ordering::Release);
         result
     }
 
-    /// As [`with`](Self::with), unless another thread is inside: thieves do not queue up.
+    /// As [`with`](Self::with), unless another thread has the lock, because thieves do not wait.
     pub fn try_with<T>(&self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
         let mut inside = self.inside.try_lock().ok()?;
         let result = f(&mut inside);
@@ -39,12 +41,12 @@ impl<R> ReadyQueue<R> {
         Some(result)
     }
 
-    /// The length; exact for whoever holds no race with a change, a hint otherwise.
+    /// The length: exact if no change is under way, a hint otherwise.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether nothing waits; as exact as [`ReadyQueue::len`].
+    /// Whether the length is zero; as exact as [`ReadyQueue::len`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,9 @@
-//! Events that are posted again and again without allocation: a task is one.
+//! Events that are posted again and again without allocation, such as tasks.
 //!
-//! A [`Repeating`] event is shared, and its mark keeps it from standing in a queue twice. It lives on a color that others
-//! post to as well, or has one of its own in the same memory (`own.rs`); also then it can be posted to others, as a task that
-//! has left its color is. Checked in `model/repeat.rs` (no lost post) and `tests.rs` (drops).
+//! A [`Repeating`] event is shared, and a mark keeps the event from being in two queues. The event
+//! lives on a shared color, or has an own color in the same memory (`own.rs`). An event with an own
+//! color can also be posted to other colors, as a task that has left its color is. Checked in
+//! `model/repeat.rs` (no lost post) and `tests.rs` (drops).
 #![allow(unsafe_code)]
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     resident::Resident,
     sync::{AtomicBool, Ordering},
 };
-// std's cell also under loom: the link must stay the first bytes of the event.
+// std's cell also under loom, because the link must stay the first bytes of the event.
 use std::{
     cell::UnsafeCell,
     mem::ManuallyDrop,
@@ -24,42 +25,43 @@ use std::{
     task::{Wake, Waker},
 };
 
-/// What runs each time a [`Repeating`] event comes to its turn.
+/// The code that runs each time a [`Repeating`] event is run.
 pub trait Repeat: Send + Sync + Sized + 'static {
-    /// What of its color stands in the event itself: a [`Head`](crate::Head) if the color is its own, otherwise [`Posted`].
+    /// The part of the color that is stored in the event: a [`Head`](crate::Head) for an own color,
+    /// otherwise [`Posted`].
     type Home: Mark;
 
-    /// What lives on a color in the event's own memory; a task's future.
+    /// The value that lives on a color in the event's memory, such as a task's future.
     type Resident: Send + 'static;
 
-    /// What it leaves for whoever waits for its end; a task's result.
+    /// The result for the receiver that waits for the end, such as a task's result.
     type Output: Send + 'static;
 
     /// Runs to completion; must not block. Posts that arrive from now on queue the event again.
     fn run(event: &Pin<Arc<Repeating<Self>>>);
 
-    /// Posts the event to its queue: what a [`Waker`] made of it does.
+    /// Posts the event to the event's queue, as a [`Waker`] of the event does.
     fn wake(event: &Pin<Arc<Repeating<Self>>>);
 
-    /// As [`wake`](Self::wake), with a share in the event that the caller needs no longer.
+    /// As [`wake`](Self::wake), with a reference that the caller needs no longer.
     fn wake_owned(event: Pin<Arc<Repeating<Self>>>) {
         Self::wake(&event);
     }
 
-    /// Has it end soon, if it can.
+    /// Asks the event to end soon, if the event can.
     fn cancel(_: &Pin<Arc<Repeating<Self>>>) {}
 
-    /// It was posted, and is dropped instead of run: with its color, or with the runtime.
+    /// The event was posted, and is dropped instead of run: with the color, or with the runtime.
     fn dropped(_: &Pin<Arc<Repeating<Self>>>) {}
 }
 
-/// Whether an event stands in the queue of a color that others use too: set by whoever posts, cleared by the run before it
-/// starts. While it is set one strong count belongs to the queue.
+/// Whether an event is in the queue of a shared color: the poster sets the mark, and the run clears
+/// the mark before running. While the mark is set, the queue owns a strong count.
 pub trait Mark: Send + Sync + 'static {
-    /// Sets the mark; whether it was set.
+    /// Sets the mark. Returns whether the mark was set.
     fn set(&self) -> bool;
 
-    /// Takes it away.
+    /// Clears the mark.
     fn clear(&self);
 }
 
@@ -83,18 +85,21 @@ impl Mark for Posted {
 #[repr(C)]
 pub struct Repeating<T: Repeat> {
     pub(crate) header: UnsafeCell<Header>,
-    /// What it leaves. Here, since whoever asks for it touches the counts, which stand before the header, and nothing else.
+    /// The event's result. Stored here, because the receiver touches only this field and the
+    /// reference counts, which precede the header.
     outcome: Outcome<T::Output>,
-    /// What of its color stands here, and the mark that it is posted.
+    /// The event's part of the color, and the mark that the event is posted.
     pub home: T::Home,
-    /// What the event runs on.
+    /// The data of the event.
     pub body: T,
-    /// Pinned as long as the event lives: it is only ever made inside a `Pin<Arc<_>>`.
+    /// Pinned for the event's whole life, because an event is only ever made inside a
+    /// `Pin<Arc<_>>`.
     resident: Resident<T::Resident>,
 }
 
-// SAFETY: of `header` the label is atomic and the rest is touched only by the one `Event` that the mark allows; `home`
-// and `body` are Send + Sync by bound, `outcome` is by that of what it leaves, and the resident is Send by bound and reached only on its color.
+// SAFETY: the header's label is atomic, and only the single `Event` that the mark allows touches
+// the rest of `header`. `home` and `body` are Send + Sync by bound, `outcome` is because its value
+// is Send, and the resident is Send by bound and reached only on the color.
 unsafe impl<T: Repeat> Send for Repeating<T> {}
 // SAFETY: as above.
 unsafe impl<T: Repeat> Sync for Repeating<T> {}
@@ -109,71 +114,77 @@ impl<T: Repeat<Home = Posted>> Repeating<T> {
 impl<T: Repeat> Repeating<T> {
     const VTABLE: Vtable = Vtable { run: Self::run_raw, discard: Self::discard };
 
-    // Inlined, or what is made here is copied to where it will stand.
+    // Inlined, because otherwise the compiler copies the event to its destination.
     #[inline(always)]
     pub(crate) fn at_home(home: T::Home, color: ColorId, body: T, resident: T::Resident) -> Pin<Arc<Self>> {
         let place = Arc::<Self>::new_uninit();
         let header = UnsafeCell::new(Header::new(&Self::VTABLE));
         let resident = Resident::new(color, resident);
         let event = Self { header, outcome: Outcome::new(), home, body, resident };
-        // SAFETY: nobody else has this memory yet. Written where it stands: `Arc::new` makes it elsewhere and copies all of it.
+        // SAFETY: no other thread has this memory yet. The event is written in place, because
+        // `Arc::new` makes the event elsewhere and copies all of it.
         let place = unsafe {
             Arc::as_ptr(&place).cast_mut().cast::<Self>().write(event);
             place.assume_init()
         };
-        // SAFETY: it is never moved out of the Arc.
+        // SAFETY: nothing ever moves the event out of the Arc.
         unsafe { Pin::new_unchecked(place) }
     }
 
-    /// Leaves `output` for whoever waits for the event's end, if nothing was left before.
+    /// Sends `output` to the receiver that waits for the event's end, if nothing was sent before.
     #[inline]
     pub fn complete(&self, output: T::Output) {
         self.outcome.complete(output);
     }
 
-    /// What lives in the event.
+    /// The value that lives in the event.
     pub fn resident(self: Pin<&Self>) -> Pin<&Resident<T::Resident>> {
-        // SAFETY: a field of something pinned that is never moved out of it: there is no way to it but this.
+        // SAFETY: a field of a pinned object, never moved out, because this is the only access to
+        // the field.
         unsafe { self.map_unchecked(|event| &event.resident) }
     }
 
-    /// A waker of the event, without a share in its memory: for as long as `f` runs.
+    /// A waker of the event for as long as `f` runs, without a reference count.
     pub fn with_waker<R>(self: &Pin<Arc<Self>>, f: impl FnOnce(&Waker) -> R) -> R {
-        // SAFETY: `Pin` is `repr(transparent)`; nothing is moved out of what is shared.
+        // SAFETY: `Pin` is `repr(transparent)`; nothing moves the value out of the shared Arc.
         let shared = unsafe { &*std::ptr::from_ref(self).cast::<Arc<Self>>() };
-        // SAFETY: the pointer is an `Arc`'s, whose count is not taken: the waker is never dropped. `self` outlives it.
+        // SAFETY: the pointer is an `Arc`'s, and the count is not taken, because the waker is never
+        // dropped. `self` outlives the waker.
         let waker = ManuallyDrop::new(Waker::from(unsafe { Arc::from_raw(Arc::as_ptr(shared)) }));
         f(&waker)
     }
 
-    /// The event to push, unless it stands in a queue already: then its coming run will see what the caller did
-    /// before this call.
+    /// The event to push. None if the event is in a queue already: the coming run will see every
+    /// write that the caller made before this call.
     pub fn post(self: &Pin<Arc<Self>>) -> Option<Event> {
-        // Its AcqRel pairs with that of `clear` in `run_raw`: the run that follows sees what happened before any post.
+        // AcqRel pairs with the AcqRel of `clear` in `run_raw`: the next run sees everything that
+        // happened before any post.
         if self.home.set() {
             return None;
         }
-        // SAFETY: it goes on as a raw pointer, of which nothing moves what it points to.
+        // SAFETY: the Arc continues as a raw pointer, and nothing moves the pointee.
         let shared = unsafe { Pin::into_inner_unchecked(self.clone()) };
         let raw = Arc::into_raw(shared).cast_mut();
         // The header is the first field of a `repr(C)` struct. `into_raw` is never null.
         let header = NonNull::new(raw.cast()).expect("an Arc is never null");
-        // SAFETY: the header is live; its vtable takes the count that goes with the event.
+        // SAFETY: the header is live, and the vtable releases the reference count that goes with
+        // the event.
         Some(unsafe { Event::from_raw(header) })
     }
 
     /// # Safety
-    /// `header` is what `post` gave to an event, which has not been made use of since.
+    /// `post` gave `header` to an event, which has not been used since.
     unsafe fn posted(header: NonNull<Header>) -> Pin<Arc<Self>> {
-        // SAFETY: `post` made this pointer from `Arc::into_raw` and gave its count to the event. It was pinned then.
+        // SAFETY: `post` made this pointer from `Arc::into_raw` and gave the reference count to the
+        // event. The Arc was pinned then.
         unsafe { Pin::new_unchecked(Arc::from_raw(header.cast::<Self>().as_ptr())) }
     }
 
     unsafe fn run_raw(header: NonNull<Header>) {
         // SAFETY: an event is run or discarded, once.
         let this = unsafe { Self::posted(header) };
-        // Acquire: see what was done before the posts that found the bit set. Release: a post that finds it clear
-        // reuses the link, which was read before this point.
+        // Acquire: this run sees every write before the posts that found the bit set. Release: a
+        // post that finds the bit clear reuses the link, which was read before this point.
         if !planted(Bug::ClearAfterRun) {
             this.home.clear();
         }
@@ -206,11 +217,11 @@ impl<T: Repeat> Joined<T::Output> for Repeating<T> {
     }
 }
 
-/// An event that was just made: whoever has this may wait for its end.
+/// A new event. The owner may wait for the event's end.
 pub struct Spawned<T: Repeat>(pub(crate) Pin<Arc<Repeating<T>>>);
 
 impl<T: Repeat> Spawned<T> {
-    /// The one who waits for its end.
+    /// The receiver of the event's result.
     #[inline]
     pub fn join(self) -> Join<T::Output> {
         Join::new(self.0)
@@ -228,7 +239,7 @@ impl<T: Repeat> Deref for Spawned<T> {
 
 impl<T: Repeat> Wake for Repeating<T> {
     fn wake(self: Arc<Self>) {
-        // SAFETY: it was pinned when it was made, and only a waker has it unpinned.
+        // SAFETY: the event was pinned when it was made, and only a waker has an unpinned Arc.
         T::wake_owned(unsafe { Pin::new_unchecked(self) });
     }
 

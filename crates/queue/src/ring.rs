@@ -1,16 +1,16 @@
-//! The last records that one thread wrote, for others to read while it writes on.
+//! A ring of the last records that one thread wrote, readable by other threads during writes.
 //!
-//! Owns the order in which words are written and read, so that a reader never takes parts of two records for one: what may
-//! have been overwritten meanwhile is left out. The owner never waits and never fails; readers are rare. Leaves out what
-//! the words mean. Two owners would mix their records up, and do no other harm. Checked in `model/ring.rs`; the argument
-//! stands in `ring.md`.
+//! Defines the order of word writes and reads, so that a reader never mixes two records: the reader
+//! omits records that may have been overwritten meanwhile. The owner never waits and never fails;
+//! reads are rare. Leaves out the meaning of the words. Two owners would mix their records, and do
+//! no other harm. Checked in `model/ring.rs`; the argument is in `ring.md`.
 
 use crate::{
     canary::{Bug, planted},
     sync::{AtomicU64, Ordering, fence},
 };
 
-/// Records of `WORDS` words each, the newest of which overwrite the oldest.
+/// Records of `WORDS` words each. The newest record overwrites the oldest.
 pub struct Ring<const WORDS: usize> {
     /// Records pushed since the beginning, written by the owner.
     pushed: AtomicU64,
@@ -18,34 +18,36 @@ pub struct Ring<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Ring<WORDS> {
-    /// A ring that keeps `len - 1` records, at least one: a place belongs to the record that is being written.
+    /// A ring that keeps `len - 1` records, at least one, because one slot belongs to the record
+    /// that is being written.
     pub fn new(len: usize) -> Self {
         let slot = |_| std::array::from_fn(|_| AtomicU64::new(0));
         Self { pushed: AtomicU64::new(0), slots: (0..len.max(2)).map(slot).collect() }
     }
 
-    /// How many records were pushed; the number of the next one.
+    /// The number of records pushed so far, which is the number of the next record.
     pub fn pushed(&self) -> u64 {
         self.pushed.load(Ordering::Relaxed)
     }
 
-    /// Adds a record. For one thread alone.
+    /// Adds a record. Only one thread may call this.
     #[inline]
     pub fn push(&self, record: [u64; WORDS]) {
         let number = self.pushed.load(Ordering::Relaxed);
         if !planted(Bug::OverwriteWithoutFence) {
-            // Pairs with the fence in `recent`: who reads a word of this record learns that it was begun.
+            // Pairs with the fence in `recent`: a reader of a word of this record learns that the
+            // record was begun.
             fence(Ordering::Release);
         }
         let slot = &self.slots[(number % self.slots.len() as u64) as usize];
         for (word, value) in slot.iter().zip(record) {
             word.store(value, Ordering::Relaxed);
         }
-        // Pairs with the first load in `recent`: the record's words are there.
+        // Pairs with the first load in `recent`: the words of the record are there.
         self.pushed.store(number + 1, Ordering::Release);
     }
 
-    /// The records that are there, oldest first, and the number of the first of them.
+    /// The available records, oldest first, and the number of the first.
     pub fn recent(&self) -> (u64, Vec<[u64; WORDS]>) {
         let len = self.slots.len() as u64;
         let end = self.pushed.load(Ordering::Acquire);

@@ -1,7 +1,8 @@
-//! The one place that says whose atomics these are: std's, loom's under `--cfg loom`, or shuttle's under `--cfg shuttle`.
+//! The only file that selects the atomics: std's, loom's under `--cfg loom`, or shuttle's under
+//! `--cfg shuttle`.
 //!
-//! Every other file of this crate imports its primitives from here, so the model checkers run the production files and
-//! not copies of them.
+//! Every other file of this crate imports the primitives from here, so the model checkers run the
+//! production files and not copies.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -24,11 +25,12 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Tries after which a thread that waits for a few instructions of another lets others run: it may have been stopped amid them. Guess.
+/// Spins after which a thread that waits for a few instructions of another thread yields, because
+/// the other thread may be preempted. Guess.
 #[cfg(not(any(loom, shuttle)))]
 const TRIES: u32 = 64;
 
-/// Waits a moment for another thread, which is about to do something, for the `tries + 1`st time.
+/// Waits a moment for another thread, for the `tries + 1`st time.
 #[cfg(not(any(loom, shuttle)))]
 #[cold]
 pub(crate) fn pause(tries: u32) {
@@ -69,11 +71,12 @@ mod cell {
     }
 }
 
-/// Runs `f`; gives whether it panicked. Under a checker a panic is its verdict and goes through.
+/// Runs `f`. Returns whether `f` panicked. Under a checker, a panic is the checker's verdict and
+/// passes through.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn panics(f: impl FnOnce()) -> bool {
     let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) else { return false };
-    // What was thrown may throw in its own destructor: that one is given up.
+    // The destructor of a panic payload may panic too. The second payload is leaked.
     if let Err(second) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
     }

@@ -1,19 +1,23 @@
-//! How many have come and not gone, counted by many threads, mostly by one; and whether nothing is left of what several count.
+//! In-flight counters: items that have come and not gone, counted by many threads, mostly by the
+//! owner, and whether several counters are all empty.
 //!
-//! The owner's numbers have it as their only writer: it counts without an operation that locks the line. The others share two more.
-//! What is left is never told too low to who asks whether nothing is: all that has gone is read before anything that has come.
+//! The owner is the only writer of two numbers, and so counts without a locked operation. All other
+//! threads share two more numbers. `all_done` never reports zero while items are in flight, because
+//! it reads every `gone` counter before any `come` counter.
 //!
-//! Who waits until fewer are there says so here; whoever counts one as gone is told, but for the owner, who looks for itself.
+//! A thread that waits for a lower count sets a mark here. Every thread that counts an item as gone
+//! reads the mark, except the owner, which polls the mark.
 //!
-//! What has gone may bring something new before it ends: an event that runs counts no more, and posts others. So whoever asks for
-//! the rest looks in between whether any is being run. Leaves out what is counted. Checked in `model/tally.rs`.
+//! A running event no longer counts, and yet may post other events before its end. So `all_done`
+//! also checks, between the two reads, that no thread is running an event. Leaves out the meaning
+//! of the items. Checked in `model/tally.rs`.
 
 use crate::{
     canary::{Bug, planted},
     sync::{AtomicBool, AtomicU64, Ordering, fence},
 };
 
-/// What has come and gone.
+/// Items that have come and gone.
 pub struct Tally {
     /// Written by the owner alone.
     come: AtomicU64,
@@ -21,7 +25,7 @@ pub struct Tally {
     gone: AtomicU64,
     come_elsewhere: AtomicU64,
     gone_elsewhere: AtomicU64,
-    /// Somebody waits until fewer are there.
+    /// A thread waits for a lower count.
     awaited: AtomicBool,
 }
 
@@ -34,26 +38,27 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// One more has come, by the owner itself.
+    /// Counts an arrival, by the owner.
     #[inline]
     pub fn come_here(&self) {
         self.come.store(self.come.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// One has gone, by the owner itself.
+    /// Counts a departure, by the owner.
     #[inline]
     pub fn gone_here(&self) {
-        // Release: whoever sees it sees that it came, and who runs it.
+        // Release: a reader that sees the departure also sees the arrival and the running mark.
         self.gone.store(self.gone.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// One more has come, by somebody else.
+    /// Counts an arrival, by any other thread.
     #[inline]
     pub fn come_elsewhere(&self) {
         self.come_elsewhere.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One that had come by somebody else has not come after all. Whether somebody waits for that.
+    /// Undoes an arrival counted by another thread than the owner. Returns whether a thread waits
+    /// for a lower count.
     #[inline]
     pub fn take_back(&self) -> bool {
         // As in `gone_elsewhere`.
@@ -61,45 +66,47 @@ impl Tally {
         self.is_awaited_now()
     }
 
-    /// One has gone, by somebody else. Whether somebody waits for that.
+    /// Counts a departure, by any other thread. Returns whether a thread waits for a lower count.
     #[inline]
     pub fn gone_elsewhere(&self) -> bool {
-        // Release as in `gone_here`; and in one order with the look that follows and with what `set_awaited` does.
+        // Release as in `gone_here`. Sequentially consistent with the following read and with
+        // `set_awaited`.
         self.gone_elsewhere.fetch_add(1, Ordering::SeqCst);
         self.is_awaited_now()
     }
 
     #[inline]
     fn is_awaited_now(&self) -> bool {
-        // Both are in the one order of such accesses, for which no machine needs more. Loom does not take them to be.
+        // Both accesses are in the total order of sequentially consistent accesses, which suffices
+        // on every machine. Loom does not model that order.
         if cfg!(any(loom, shuttle)) && !planted(Bug::GoesUnseen) {
             fence(Ordering::SeqCst);
         }
         self.awaited.load(Ordering::SeqCst)
     }
 
-    /// Says whether somebody waits until fewer are there: before it looks how many are.
+    /// Sets whether a thread waits for a lower count; called before the waiter reads the count.
     pub fn set_awaited(&self, awaited: bool) {
         self.awaited.store(awaited, Ordering::SeqCst);
         // Pairs with the accesses above, and with the fence of an owner that announces its sleep.
         fence(Ordering::SeqCst);
     }
 
-    /// Whether somebody waits. For the owner, which is told by nobody: a hint, and exact if a fence stands between its last going and this
-    /// look.
+    /// Whether a thread waits. For the owner, which no thread notifies: a hint, and exact if a
+    /// fence stands between the owner's last departure and this read.
     #[inline]
     pub fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed)
     }
 
-    /// How many are there: exact when none comes and goes meanwhile, and not too few.
+    /// The number of items in flight: exact if no item comes or goes meanwhile, and never too low.
     #[inline]
     pub fn len(&self) -> usize {
         let gone = self.gone();
         left(self.come(), gone)
     }
 
-    /// Whether none is there.
+    /// Whether no item is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -112,15 +119,15 @@ impl Tally {
         self.gone.load(Ordering::Acquire).wrapping_add(self.gone_elsewhere.load(Ordering::Acquire))
     }
 
-    /// How many are there of all these together, where one may come at one and go at another: exact when none comes and goes
-    /// meanwhile.
+    /// The number of items in flight in all these counters, where an item may come in one counter
+    /// and go in another: exact if no item comes or goes meanwhile.
     pub fn sum<'a>(tallies: impl Iterator<Item = &'a Self> + Clone) -> usize {
         let gone = tallies.clone().fold(0, |sum: u64, tally| sum.wrapping_add(tally.gone()));
         left(tallies.fold(0, |sum: u64, tally| sum.wrapping_add(tally.come())), gone)
     }
 
-    /// Whether nothing is left of what all these count, and nothing will come of what has gone, because none of `runs` says that
-    /// it is being run.
+    /// Whether no item is in flight in any of these counters, and no running event may post
+    /// another, because no flag of `runs` is set.
     pub fn all_done<'a>(
         tallies: impl Iterator<Item = &'a Self> + Clone,
         mut runs: impl Iterator<Item = &'a Runs>,
@@ -136,26 +143,26 @@ impl Tally {
     }
 }
 
-/// What is left of what has come; none when more has gone, by what was read.
+/// The difference; zero if the reads saw more departures than arrivals.
 fn left(come: u64, gone: u64) -> usize {
     usize::try_from(come.wrapping_sub(gone).cast_signed()).unwrap_or(0)
 }
 
-/// Whether one thread runs something that may bring more.
+/// Whether a thread runs an event that may post others.
 #[derive(Default)]
 pub struct Runs(AtomicBool);
 
 impl Runs {
-    /// The thread begins, before anything that it runs counts as gone.
+    /// The thread begins to run, before counting any of those events as gone.
     #[inline]
     pub fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// The thread has ended what it ran.
+    /// The thread has finished the run.
     #[inline]
     pub fn end(&self) {
-        // Release: whoever sees it sees what has come of it.
+        // Release: a reader that sees the end sees all posts of the run.
         self.0.store(false, Ordering::Release);
     }
 

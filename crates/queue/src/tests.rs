@@ -82,7 +82,7 @@ fn what_is_not_run_is_dropped_with_its_color() {
     let color = color();
     for _ in 0..3 {
         let held = held.clone();
-        // The token's own reference is what a queue would hold; drop it here to end the color.
+        // The token's reference stands for a queue's reference; dropping it ends the color.
         drop(color.push(event(move || drop(held))));
     }
     assert_eq!(Arc::strong_count(&held), 4);
@@ -106,7 +106,7 @@ fn an_event_may_push_to_its_own_color() {
     assert!(*ran.lock().unwrap());
 }
 
-/// Runs, and drops without a run.
+/// Counts runs, and drops without a run.
 #[derive(Default)]
 struct Counted {
     runs: Mutex<u32>,
@@ -150,7 +150,8 @@ fn a_repeating_event_stands_in_one_queue() {
     assert_eq!(Arc::strong_count(&witness), 1, "no count is left over");
 }
 
-/// What lives in an event stays in its place, and is reached on its color only, also after it was given to another.
+/// A resident stays in place, and is reachable only on its color, also after a move to another
+/// color.
 #[test]
 fn a_resident_stays_where_it_is_and_moves_to_another_color() {
     let (from, to) = (color(), color());
@@ -175,7 +176,7 @@ fn a_resident_stays_where_it_is_and_moves_to_another_color() {
     assert_eq!(repeating.as_ref().resident().color(), to.id());
 }
 
-/// Has a color of its own; posts itself while it runs as often as it is told.
+/// Has an own color, and posts itself `more` times while it runs.
 #[derive(Default)]
 struct Again {
     more: Mutex<u32>,
@@ -254,7 +255,8 @@ fn colored_state_refuses_strangers_and_re_entry() {
     assert_eq!(Arc::into_inner(state).unwrap().into_inner(), 3);
 }
 
-/// The names were the callers' to give: two colors of one name ran at once and both reached the same state.
+/// Regression: callers gave the names, so two colors with one name ran at once and reached the same
+/// state.
 #[test]
 fn colored_state_refuses_every_other_color() {
     let (mine, other) = (color(), color());
@@ -420,7 +422,7 @@ fn state_moves_to_another_color() {
     assert_eq!(run(to.push(event(move || here.with(|value| *value += 1))).unwrap(), 1).0.panics, 0);
 }
 
-/// Throwing something whose destructor throws ended the core's thread.
+/// Regression: a panic payload whose destructor panics ended the core's thread.
 #[test]
 fn what_was_thrown_may_throw_again() {
     struct Bomb;
@@ -443,11 +445,11 @@ fn a_ring_keeps_the_last_and_says_how_many_there_were() {
     }
     assert_eq!(ring.recent(), (0, vec![[0, 0], [1, 10], [2, 20]]));
     (3..9).for_each(|number| ring.push([number, 10 * number]));
-    // One place is always taken to be the one that is being written.
+    // One slot always counts as being written.
     assert_eq!(ring.recent(), (6, vec![[6, 60], [7, 70], [8, 80]]));
 }
 
-/// A body of some size.
+/// A body of `BYTES` bytes.
 struct Sized<const BYTES: usize>([u8; BYTES], Arc<Mutex<usize>>);
 
 impl<const BYTES: usize> Run for Sized<BYTES> {
@@ -456,7 +458,8 @@ impl<const BYTES: usize> Run for Sized<BYTES> {
     }
 }
 
-/// More than a thread and the depot keep, of sizes that are kept and of one that is not, from a thread that ends to another.
+/// More events than a thread and the depot keep, of sizes that are kept and of a size that is not,
+/// from an ending thread to another.
 #[test]
 fn events_of_any_size_go_through_threads_that_end() {
     const EVENTS: usize = 20_000;
@@ -511,7 +514,8 @@ fn what_is_left_is_handed_on_once_and_goes_with_who_asked() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// A task that nobody can wait for any more kept the waker of who did, and that the task it belongs to.
+/// Regression: a task that no receiver could wait for any more kept the waker of the last receiver,
+/// and so the receiver's task.
 #[test]
 fn who_waited_is_let_go_with_who_asks() {
     struct Quiet;

@@ -1,10 +1,13 @@
-//! Scenarios too large for every interleaving: cores that run, steal, park and hand over while others post and meet.
+//! Scenarios too large for every interleaving: cores run, steal, park and migrate colors while
+//! other threads post and acquire.
 //!
-//! The production files under shuttle, which draws schedules at random and by priorities that change a few times (that finds
-//! what needs few unlucky moments); a schedule that fails is printed and replayed. It knows no weak memory: what orders
-//! writes is loom's to check, in `model/`. Checked: an event of a color runs alone, once and in its producer's order, and no
-//! wake-up is lost, which would be a deadlock. Run by `cargo xtask test`, alone by
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p vermeil-queue --release --lib`.
+//! The production files run under shuttle, which draws schedules at random and by priorities that
+//! change a few times. Such schedules find bugs that need a few unlucky moments. A failing schedule
+//! is printed and replayed. Shuttle does not model weak memory, so loom checks the orderings, in
+//! `model/`. Checked here: each event of a color runs alone, once and in its producer's order. No
+//! wake-up is lost, because a lost wake-up would be a deadlock. `cargo xtask test` runs the
+//! scenarios; `RUSTFLAGS="--cfg shuttle" cargo test -p vermeil-queue --release --lib` runs only
+//! these.
 
 use crate::{
     Activation, ColorId, ColorQueue, Cores, Event, Haul, Head, Held, Meeting, Meetings, Parking, Pushed,
@@ -20,10 +23,10 @@ use shuttle::{
 };
 use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
-/// Schedules of each scenario and kind: together some seconds.
+/// Schedules of each scenario and kind; together some seconds.
 const SCHEDULES: usize = 1_500;
 
-/// Changes of priority in a schedule of that kind: more than the two that most such bugs need.
+/// Priority changes in a schedule of that kind: more than the two changes that most such bugs need.
 const CHANGES: usize = 4;
 
 fn drawn(scenario: fn()) {
@@ -37,7 +40,7 @@ struct Core {
     bell: Bell,
 }
 
-/// What a color's events do to its state: who came, in order, and whether two were inside at once.
+/// A color's state: the events that ran, in order, and whether two events were inside at once.
 #[derive(Default)]
 struct Book {
     inside: AtomicBool,
@@ -53,17 +56,17 @@ impl Book {
     }
 }
 
-/// Who called a meeting, and its number.
+/// The caller of a meeting, and the meeting's number.
 type Called = (u8, u8);
 
 struct Machine {
     cores: Vec<Core>,
     colors: Vec<Arc<ColorQueue>>,
     books: HashMap<ColorId, Book>,
-    /// Nothing runs without an entry.
+    /// No event runs without an entry.
     of_entries: bool,
     meetings: Meetings,
-    /// What a color that stands still stands still for.
+    /// The meeting for which a held color stands still.
     awaited: Mutex<HashMap<ColorId, Arc<Meeting<(), Called>>>>,
     /// Events that have not run.
     left: AtomicUsize,
@@ -102,7 +105,7 @@ struct Note {
     machine: Arc<Machine>,
     producer: u8,
     number: u8,
-    /// Goes on to the color after this one.
+    /// Posts on to the next color.
     relays: bool,
 }
 
@@ -179,7 +182,7 @@ impl Machine {
         }
     }
 
-    /// A placement wants a color elsewhere.
+    /// A placement requests a migration.
     fn relocate(&self, color: usize, to: u16) {
         if let Some((token, entries)) = self.call_away(&self.colors[color], to) {
             self.schedule(token, entries);
@@ -193,7 +196,7 @@ impl Machine {
         });
     }
 
-    /// A color stands still; whoever brings the last one of a meeting runs it.
+    /// A held color arrives; the last arrival of a meeting runs the meeting.
     fn arrived(&self, held: Held) {
         let meeting = self.awaited.lock().unwrap().remove(&held.color().id()).expect("held for a meeting");
         let Some((colors, (producer, number))) = meeting.arrive(held) else { return };
@@ -213,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// Takes one or two colors from the next core; whether there were any.
+    /// Steals one or two colors from the next core. Returns whether there were any.
     fn steal(&self, haul: &mut Haul, thief: usize) -> bool {
         let victim = (thief + 1) % self.cores.len();
         let choose = |line: &mut Line, taking: &mut Taking<'_>| {
@@ -247,7 +250,8 @@ impl Machine {
         }
     }
 
-    /// Runs the cores beside `others`, then looks into the books: each producer's numbers ascend on each color.
+    /// Runs the cores beside `others`, then checks the books: each producer's numbers ascend on
+    /// each color.
     fn play(self: &Arc<Self>, others: Vec<Other>, notes: usize) {
         let cores = (0..self.cores.len()).map(|at| {
             let machine = self.clone();
@@ -288,7 +292,8 @@ fn producers() -> Vec<Other> {
     (0..3).map(producer).collect()
 }
 
-/// Three cores that steal from each other, three producers, and a controller that changes its mind.
+/// Three cores that steal from each other, three producers, and a controller that keeps moving
+/// colors.
 #[test]
 fn posts_steals_moves_and_sleep() {
     drawn(|| {
@@ -308,7 +313,7 @@ fn entries_among_steals_and_sleep() {
     drawn(|| Machine::of_entries(3, 4, 3 * 8).play(producers(), 3 * 8));
 }
 
-/// Events that post to other colors, so that cores are producers too.
+/// Events post to other colors, so cores are producers too.
 #[test]
 fn events_that_post_events() {
     drawn(|| {
@@ -324,7 +329,8 @@ fn events_that_post_events() {
     });
 }
 
-/// Meetings of two and three colors among ordinary events, in every order of colors: none waits for ever.
+/// Meetings of two and three colors among ordinary events, in every order of colors: none waits for
+/// ever.
 #[test]
 fn meetings_among_events() {
     drawn(|| {

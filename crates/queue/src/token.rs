@@ -1,12 +1,15 @@
-//! What every color has, and its token: the right to run it.
+//! The common part of every color, and the token: the right to run a color.
 //!
-//! A color is a queue (`color.rs`) or stands in the one event that has it for itself (`own.rs`). Whoever moves colors knows its
-//! [`Head`] alone, and shares in either through a [`ColorRef`]. The holder's side of the count-token protocol is here.
+//! A color is a queue (`color.rs`) or is stored in the color's only event (`own.rs`). Code that
+//! moves colors knows only the [`Head`], and shares either kind through a [`ColorRef`]. The
+//! holder's side of the count-token protocol is here.
 //!
-//! An event may hold its color: the token then stands still, in a [`Held`], until whoever has it runs something on the
-//! color and releases it. That is how several colors are had at once.
+//! An event may hold its color. The token then stands still, in a [`Held`], until the owner of the
+//! `Held` runs a closure on the color and releases the color. Acquiring several colors at once uses
+//! this.
 //!
-//! Leaves out where a token waits (`ready.rs`), how it comes to another core (`handover.rs`) and who may take it (the scheduler). Checked with the files named.
+//! Leaves out where a token waits (`ready.rs`), the migration of tokens (`handover.rs`) and the
+//! choice of thieves (the scheduler). Checked with the files named.
 #![allow(unsafe_code)]
 
 use crate::{
@@ -24,22 +27,23 @@ use std::{
     sync::Arc,
 };
 
-/// What every color has. `D`: what else is known of the color.
+/// The common part of every color. `D` is the scheduler's metadata.
 pub struct Head<D: 'static = ()> {
     kind: &'static Kind<D>,
     id: ColorId,
-    /// Events counted and not yet accounted as run, and their worth: one word, so that one operation changes both. The
-    /// token exists while the number of events is above zero.
+    /// Events counted and not yet accounted as run, and their worth, in one word, so that one
+    /// operation changes both. The token exists while the number of events is above zero.
     pub(crate) counted: AtomicU64,
-    /// Index of the core whose ready queue the token goes to. Written by the token's holder.
+    /// Index of the core whose ready queue the token goes to. Only the token's holder writes the
+    /// index.
     core: AtomicU32,
-    /// Where a placement wants the color.
+    /// The pending migration of the color.
     pub(crate) wish: Wish,
-    /// What else is known of the color.
+    /// The scheduler's metadata.
     pub about: D,
 }
 
-/// What a head stands in.
+/// The object around a head.
 pub(crate) enum Kind<D: 'static> {
     /// A [`ColorQueue`], as its first bytes.
     Queue,
@@ -47,42 +51,43 @@ pub(crate) enum Kind<D: 'static> {
     Own(Own<D>),
 }
 
-/// A share in a color, whatever it is.
+/// A reference to a color of either kind.
 pub struct ColorRef<D: 'static = ()>(NonNull<Head<D>>);
 
-// SAFETY: it is an `Arc` of a color queue or of an event, which are `Send` and `Sync` if `D` is.
+// SAFETY: the reference is an `Arc` of a color queue or of an event, which are `Send` and `Sync` if
+// `D` is.
 unsafe impl<D: Send + Sync> Send for ColorRef<D> {}
 // SAFETY: as above.
 unsafe impl<D: Send + Sync> Sync for ColorRef<D> {}
 
-/// The right to run a color's events: at most one exists per color.
+/// The right to run a color's events: at most one token exists per color.
 pub struct Token<D: 'static = ()>(ColorRef<D>);
 
-/// What became of a token that was run.
+/// The state of a token after a run.
 pub enum Activation<D: 'static = ()> {
     /// Events remain: the token must go back to a ready queue.
     Again(Token<D>),
     /// The color is empty; the next push makes a new token.
     Empty,
-    /// The last event that ran holds the color: nothing of it runs until this is released.
+    /// The last event that ran holds the color: no event of the color runs until the release.
     Held(Held<D>),
 }
 
-/// A color that stands still. Dropping it without releasing it strands the color: release it with [`Held::release`].
+/// A color that stands still. Dropping a `Held` strands the color: call [`Held::release`].
 #[must_use = "a held color that is dropped stands still for ever"]
 pub struct Held<D: 'static = ()>(Token<D>);
 
-/// How much an activation ran.
+/// The result of an activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Events that ran, panicked ones included.
+    /// Events that ran, including events that panicked.
     pub events: usize,
     /// Events that ended in a panic.
     pub panics: usize,
 }
 
 impl<D> Head<D> {
-    // Inlined, or what is made here is copied to where it will stand.
+    // Inlined, because otherwise the compiler copies the head to its destination.
     #[inline(always)]
     pub(crate) fn new(kind: &'static Kind<D>, id: ColorId, core: u32, about: D) -> Self {
         Self {
@@ -105,20 +110,21 @@ impl<D> Head<D> {
         self.core.load(Ordering::Relaxed)
     }
 
-    /// Whether a placement wants the color on another core, or has done so when it was there already.
+    /// Whether a placement has requested the color on another core, or requested the color where it
+    /// already was.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wish.is_made()
     }
 
-    /// Sum of the [`Label::worth_ns`] of the events that are queued, each rounded up to 64 ns. Zero when nothing is queued;
-    /// a hint for whoever does not hold the token.
+    /// Sum of the [`Label::worth_ns`] of the queued events, each rounded up to 64 ns. Zero when no
+    /// event is queued; a hint for every thread but the token's holder.
     pub fn worth_ns(&self) -> u64 {
         Counted(self.counted.load(Ordering::Relaxed)).worth_ns()
     }
 
-    /// Events pushed and not yet run; a hint for whoever does not hold the token. What events post to their own color counts when
-    /// they have run.
+    /// Events pushed and not yet run; a hint for every thread but the token's holder. Events that a
+    /// color posts to itself count once the run has settled.
     pub fn len(&self) -> usize {
         Counted(self.counted.load(Ordering::Relaxed)).number()
     }
@@ -136,12 +142,13 @@ impl<D> ColorRef<D> {
     }
 
     /// # Safety
-    /// The pointer reaches all of what its kind says, and a count of it goes with it.
+    /// The pointer reaches the whole object that its kind names, and a reference count goes with
+    /// the pointer.
     pub(crate) unsafe fn from_raw(head: NonNull<Head<D>>) -> Self {
         Self(head)
     }
 
-    /// The pointer, with the count that goes with it.
+    /// The pointer, with its reference count.
     pub(crate) fn into_raw(self) -> NonNull<Head<D>> {
         ManuallyDrop::new(self).0
     }
@@ -155,14 +162,15 @@ impl<D> Deref for ColorRef<D> {
     type Target = Head<D>;
 
     fn deref(&self) -> &Head<D> {
-        // SAFETY: our count keeps it alive, and nobody has it mutably.
+        // SAFETY: this reference's count keeps the head alive, and no thread has the head mutably.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<D> Clone for ColorRef<D> {
     fn clone(&self) -> Self {
-        // SAFETY: the kind was written by whoever made what the head stands in, of which we have a count.
+        // SAFETY: the maker of the object around the head wrote the kind, and this reference has a
+        // count of that object.
         unsafe {
             match self.kind {
                 Kind::Queue => Arc::increment_strong_count(self.queue()),
@@ -176,7 +184,7 @@ impl<D> Clone for ColorRef<D> {
 impl<D> Drop for ColorRef<D> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: as in `clone`; our count is given up.
+        // SAFETY: as in `clone`; this reference's count is given up.
         unsafe {
             match self.kind {
                 Kind::Queue => Arc::decrement_strong_count(self.queue()),
@@ -187,12 +195,12 @@ impl<D> Drop for ColorRef<D> {
 }
 
 impl<D> Token<D> {
-    /// For whoever has moved the count from zero.
+    /// Called by the thread that has moved the count from zero.
     pub(crate) fn new(color: ColorRef<D>) -> Self {
         Self(color)
     }
 
-    /// The share in the color that the token has.
+    /// The token's reference to the color.
     pub(crate) fn into_color(self) -> ColorRef<D> {
         self.0
     }
@@ -202,17 +210,18 @@ impl<D> Token<D> {
         &self.0
     }
 
-    /// Sends the color to core `core`: its tokens go to that core's ready queue from now on, as this one must.
+    /// Sends the color to core `core`: from now on the color's tokens, including this token, go to
+    /// that core's ready queue.
     pub fn move_to(&self, core: u32) {
-        // Relaxed: a producer that makes the next token after this one has ended reads a count that follows this store;
-        // who reads it earlier takes it as a hint.
+        // Relaxed: a producer that makes the next token reads a count that follows this store. A
+        // thread that reads the core earlier takes the core as a hint.
         self.0.core.store(core, Ordering::Relaxed);
     }
 
-    /// Runs at most `batch` events (at least one), oldest first, and stops early when `after`, which is shown the color
-    /// and the label of each event that has run, breaks.
+    /// Runs at most `batch` events (at least one), oldest first. Stops early when `after` breaks;
+    /// `after` is called with the color and the label of each event that has run.
     ///
-    /// An event that panics is over; its color goes on with the next one.
+    /// An event that panics has ended; the color goes on with the next event.
     pub fn run(
         self,
         batch: usize,
@@ -221,9 +230,10 @@ impl<D> Token<D> {
         self.run_watched(batch, |_, _| ControlFlow::Continue(()), after)
     }
 
-    /// As [`run`](Self::run); `before` is shown the same of each event that is about to run. If it breaks, that event does not
-    /// run now: it stays the first of its color, whose token comes back.
-    // What watches is a few instructions for each event, if it is inlined.
+    /// As [`run`](Self::run); `before` is called with the color and the label of each event that is
+    /// about to run. If `before` breaks, that event does not run now: the event stays the first of
+    /// the color, and the token comes back.
+    // Inlined, because the watching closures then cost only a few instructions for each event.
     #[inline(always)]
     pub fn run_watched(
         self,
@@ -238,7 +248,7 @@ impl<D> Token<D> {
         (ran, if held { Activation::Held(self.hold(done)) } else { self.settle(done) })
     }
 
-    /// Gives what ran, how it is accounted, and whether the last event holds the color.
+    /// Returns the counters, the count to subtract, and whether the last event holds the color.
     #[inline(always)]
     fn run_queue(
         &self,
@@ -252,11 +262,11 @@ impl<D> Token<D> {
         let (mut ran, mut done, mut held) = (Ran::default(), Counted(0), false);
         let _on_color = colored::enter(self.0.id);
         while ran.events < most {
-            // SAFETY: this is the token of a queue, and so many were counted.
+            // SAFETY: this is the token of a queue, and that many events were counted.
             let event = unsafe { (*self.0.queue()).next() };
             let label = event.label();
             if before(&self.0, label).is_break() {
-                // SAFETY: as above; `next` gave it, and nothing has run since.
+                // SAFETY: as above; `next` returned this event, and no event has run since.
                 unsafe { (*self.0.queue()).put_back(event) };
                 break;
             }
@@ -278,18 +288,18 @@ impl<D> Token<D> {
         mut before: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
         mut after: impl FnMut(&Head<D>, Label) -> ControlFlow<()>,
     ) -> (Ran, Counted, bool) {
-        // SAFETY: `own` is of this head's kind, and we have a count.
+        // SAFETY: `own` belongs to this head's kind, and the token has a reference count.
         let label = unsafe { (own.label)(self.0.0) };
         let _on_color = colored::enter(self.0.id);
         if before(&self.0, label).is_break() {
-            // It waits as before, and what posts it meanwhile finds that.
+            // The event keeps waiting, and a post meanwhile finds the event waiting.
             return (Ran::default(), Counted(0), false);
         }
         let done = self.0.begin();
         // SAFETY: as above; this is the token.
         let panicked = panics(|| unsafe { (own.run)(self.0.0) });
         let held = colored::take_hold();
-        // One event is all there is: nothing to break off.
+        // There is a single event, so a break has no effect.
         let _ = after(&self.0, label);
         (Ran { events: 1, panics: usize::from(panicked) }, done, held)
     }
@@ -315,7 +325,7 @@ impl<D> Token<D> {
             // SAFETY: as in `run_queue`.
             let event = unsafe { (*self.0.queue()).next() };
             done = done + Counted::event(event.label());
-            // A destructor that panics must not keep the others from being dropped.
+            // A destructor that panics must not keep the other events from being dropped.
             panics(|| drop(event));
         }
         (counted, done)
@@ -334,21 +344,22 @@ impl<D> Token<D> {
         Counted(self.0.counted.load(Ordering::Acquire)).number()
     }
 
-    /// Accounts what is done; keeps the token if other events are counted.
+    /// Subtracts `done`; keeps the token if other events are counted.
     #[inline]
     fn settle(self, done: Counted) -> Activation<D> {
         let own = match self.0.kind {
-            // SAFETY: this is the token of a queue, and what ran has returned.
+            // SAFETY: this is the token of a queue, and every event that ran has returned.
             Kind::Queue => unsafe { (*self.0.queue()).take_own() },
             Kind::Own(_) => Counted(0),
         };
         let less = done - own;
         if less.0 == 0 {
-            // As many, and worth as much: nothing for others to know, and the token stays.
+            // Equal number and equal worth: the count does not change, and the token stays.
             return Activation::Again(self);
         }
-        // Release: the next holder sees what our events did. Acquire: if events remain, see those that were counted.
-        // When this brings the count to zero a new token may exist elsewhere from here on: touch nothing but our count of the
+        // Release: the next holder sees the writes of our events. Acquire: if events remain, this
+        // holder sees the counted events. When this subtraction brings the count to zero, a new
+        // token may exist elsewhere from here on. So touch nothing but our reference count of the
         // memory.
         let before = Counted(self.0.counted.fetch_sub(less.0, counting()));
         match (before - less).number() {
@@ -358,7 +369,7 @@ impl<D> Token<D> {
         }
     }
 
-    /// Accounts what is done but for the last event: that it is counted keeps the token alive.
+    /// Subtracts `done` except for the last event, whose count keeps the token alive.
     fn hold(self, done: Counted) -> Held<D> {
         match self.settle(Counted(done.0 - Counted::SPENT.0)) {
             Activation::Again(token) => Held(token),

@@ -1,4 +1,5 @@
-//! The count-token protocol: exclusion, one token, nothing lost, order per producer; state reachable on its color only.
+//! The count-token protocol: exclusion, a single token, nothing lost, order per producer; state
+//! reachable only on the right color.
 
 use super::{Journal, Note, Within, color, run};
 use crate::{Activation, ColorQueue, Colored, Event, Head, Label, Run, Token};
@@ -27,7 +28,7 @@ impl World {
         self.color.push(Event::once(self.note(producer, number)))
     }
 
-    /// Pushes `count` events; whoever gets a token runs it at once, as a core would.
+    /// Pushes `count` events. A producer that gets a token runs the token at once, as a core would.
     fn produce(&self, producer: u8, count: u8, batch: usize) {
         for number in 0..count {
             if let Some(token) = self.push(producer, number) {
@@ -36,7 +37,7 @@ impl World {
         }
     }
 
-    /// All of `counts[p]` events of each producer ran once, each producer's in order.
+    /// All `counts[p]` events of each producer ran once, in each producer's order.
     fn assert_complete(&self, counts: &[u8]) {
         let journal = self.journal.lock().unwrap();
         for (producer, &count) in counts.iter().enumerate() {
@@ -57,8 +58,8 @@ fn run_out(mut token: Token, batch: usize) {
     }
 }
 
-/// Two producers, each running whatever token it is given: a token made twice would run the color twice at once and
-/// trip loom's cell; a token not made would leave events behind.
+/// Two producers, each running every token it gets. A token made twice would run the color twice at
+/// once and trip loom's cell. A token not made would leave events behind.
 #[test]
 fn two_producers_run_what_they_are_given() {
     loom::model(|| {
@@ -71,7 +72,7 @@ fn two_producers_run_what_they_are_given() {
     });
 }
 
-/// Every other look at the first event puts it off.
+/// Every second attempt defers the first event.
 #[test]
 fn an_event_that_is_put_off_keeps_its_place() {
     fn run_by_halves(mut token: Token) {
@@ -124,7 +125,7 @@ impl Run for Add {
     }
 }
 
-/// State of a color is handed from core to core by the token alone.
+/// Only the token passes a color's state from core to core.
 #[test]
 fn colored_state_follows_the_token() {
     loom::model(|| {
@@ -159,7 +160,7 @@ fn discard_races_with_a_push() {
     });
 }
 
-/// Posts the next one to its own color, as long as there is one and it may.
+/// Posts the next event to the same color, until `last`.
 struct Next {
     world: Arc<World>,
     note: Note,
@@ -180,7 +181,8 @@ impl Run for Next {
     }
 }
 
-/// A color that posts to itself while others post to it: nothing is lost, nothing overlaps, and each order is kept.
+/// A color posts to itself while other threads post to the color: nothing is lost, nothing
+/// overlaps, and each order is kept.
 #[test]
 fn a_color_that_goes_on_by_itself() {
     loom::model(|| {
@@ -196,7 +198,7 @@ fn a_color_that_goes_on_by_itself() {
     });
 }
 
-/// What a color posts to itself comes behind what it knows to have been posted.
+/// A post of a color to itself comes behind every post that the poster knows of.
 #[test]
 fn nothing_that_was_seen_is_passed() {
     loom::model(|| {

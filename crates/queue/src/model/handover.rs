@@ -1,4 +1,5 @@
-//! Stealing and placing: a token that changes cores while events are posted runs everything once, in order, where it should.
+//! Stealing and placing: a token migrates while events are posted. Every event runs once, in order,
+//! on the right core.
 
 use super::{Journal, Note, Within, run};
 use crate::{Activation, ColorQueue, Cores, Event, Haul, Head, Pushed, ReadyQueue, Token, line::Line};
@@ -8,7 +9,7 @@ use loom::{
 };
 use std::sync::Arc;
 
-/// Cores' queues and one color that moves between them.
+/// Ready queues of several cores and a color that moves between the cores.
 struct World {
     cores: Vec<ReadyQueue<Line>>,
     ended: AtomicBool,
@@ -78,7 +79,7 @@ impl World {
         }
     }
 
-    /// As `place`, by the messages that move several at once.
+    /// As `place`, by the functions that move several colors at once.
     fn send(&self, to: u16) {
         self.wish(&self.color, to);
         let donor = self.color.core();
@@ -97,7 +98,7 @@ impl World {
         }
     }
 
-    /// What core 1 takes from core 0.
+    /// Core 1 steals from core 0.
     fn steal(&self) {
         let choose = |line: &mut Line, taking: &mut crate::Taking<'_>| {
             line.steal().into_iter().for_each(|(token, entries)| taking.add(token, entries));
@@ -105,7 +106,7 @@ impl World {
         Haul::new(1, 1).steal(self, 0, choose, |_| ());
     }
 
-    /// Runs what is left and looks whether everything ran once and in order.
+    /// Runs the remaining events and checks that every event ran once and in order.
     fn finish(&self, posted: u8) {
         while self.cores.iter().any(|core| !core.is_empty()) {
             (0..self.cores.len() as u32).for_each(|core| self.run_one(core));
@@ -136,13 +137,15 @@ fn a_color_that_is_stolen_runs_everything_once_and_in_order() {
     loom::model(|| steals_beside_its_owner(&World::new(2)));
 }
 
-/// Nothing runs without an entry: one that was queued where its color no longer is would be an event that never runs.
+/// No event runs without an entry. An entry queued where the color no longer is would mean an event
+/// that never runs.
 #[test]
 fn entries_go_with_the_color_that_is_stolen() {
     loom::model(|| steals_beside_its_owner(&World::of((0..2).map(|_| Line::of_entries()))));
 }
 
-/// A placement wants a color elsewhere that runs, waits or is empty, while it is posted to.
+/// A placement requests the migration of a color that runs, waits or is empty, while a producer
+/// posts to the color.
 #[test]
 fn a_color_that_is_handed_over_is_never_on_two_cores() {
     loom::model(|| {
@@ -160,7 +163,8 @@ fn a_color_that_is_handed_over_is_never_on_two_cores() {
     });
 }
 
-/// Nobody else moves it: so it is never left where it was, for its next turn to end there.
+/// No other thread moves the color, so the color never stays on the old core until the next run
+/// ends.
 #[test]
 fn a_color_that_waits_is_placed_at_once() {
     loom::model(|| {
@@ -174,7 +178,7 @@ fn a_color_that_waits_is_placed_at_once() {
     });
 }
 
-/// The same where the placement moves whatever waits by groups.
+/// The same, where the placement moves all waiting colors in groups.
 #[test]
 fn a_group_that_waits_is_placed_at_once() {
     loom::model(|| {
@@ -188,7 +192,8 @@ fn a_group_that_waits_is_placed_at_once() {
     });
 }
 
-/// Two groups with one color in both, which runs meanwhile, and the end of all cores: it is never on two cores, and nothing is left.
+/// Two groups share a color that runs meanwhile, and all cores end. The color is never on two
+/// cores, and no event is left.
 #[test]
 fn groups_that_cross_lose_nothing() {
     loom::model(|| {
@@ -220,7 +225,8 @@ fn the_last_wish_counts() {
     });
 }
 
-/// What is posted when all cores have ended is dropped, by whoever posts it or by who clears the queues.
+/// An event posted after all cores have ended is dropped, by the poster or by the thread that
+/// clears the queues.
 #[test]
 fn nothing_is_left_in_a_queue_after_the_end() {
     loom::model(|| {

@@ -1,11 +1,11 @@
-//! A token that is kept aside: its core or a thief gets it, never both and never neither.
+//! The LIFO slot: the core or a thief gets the token, never both and never neither.
 
 use super::{Journal, Note, Within, run};
 use crate::{Activation, ColorQueue, Event, Kept};
 use loom::thread;
 use std::sync::Arc;
 
-/// Takes what is kept and runs the color until it is empty.
+/// Takes the kept token and runs the color until the color is empty.
 fn run_kept(kept: &Kept) {
     let mut next = kept.take();
     while let Some(token) = next {
@@ -27,7 +27,7 @@ fn a_kept_token_is_taken_once() {
         };
         for number in 0..2 {
             let note = Note { producer: 0, number, journal: journal.clone(), within: within.clone() };
-            // Without a token the thief runs the color, and this with it.
+            // If the push makes no token, the thief runs the color with this event.
             if let Some(token) = color.push(Event::once(note)) {
                 kept.keep(token);
                 run_kept(&kept);

@@ -1,4 +1,4 @@
-//! Searching: what is queued while a core looks for work is found by it, or wakes another.
+//! Searching: a token queued during a search is found by the searcher or wakes another core.
 
 use super::color;
 use crate::{Event, Lookout, ReadyQueue, Run, Token};
@@ -18,7 +18,7 @@ impl Run for Nothing {
 }
 
 struct Machine {
-    /// What a busy core cannot get to.
+    /// Tokens that a busy core cannot reach.
     ready: ReadyQueue<VecDeque<Token>>,
     lookout: Lookout,
     woken: AtomicU32,
@@ -38,14 +38,14 @@ impl Machine {
         }
     }
 
-    /// What was posted was found, or woke somebody; in the end nothing is left.
+    /// The token was found, or woke a core; in the end nothing is left.
     fn found_or_woken(&self, found: usize) {
         let woken = self.woken.load(Ordering::Relaxed);
         assert!(found == 1 || woken == 1, "found {found}, woken {woken}");
         self.look();
     }
 
-    /// A look from afar takes no lock unless it sees something.
+    /// A remote look takes the lock only if the length is above zero.
     fn look(&self) -> usize {
         if self.ready.is_empty() {
             0
@@ -74,7 +74,7 @@ fn what_is_queued_during_a_search_is_found_or_wakes_another() {
     });
 }
 
-/// One that begins between the two looks of who has queued something.
+/// A search that begins between the producer's two reads.
 #[test]
 fn who_finds_a_search_begun_is_found_by_it() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! Meetings: whoever brings the last color has all of them alone, and no two meetings wait for each other.
+//! Meetings: the last arrival has all colors exclusively, and no two meetings wait for each other.
 
 use super::{Within, color, run};
 use crate::{Activation, ColorQueue, Event, Meeting, Meetings, Run, Token, hold};
@@ -8,10 +8,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// A number, to tell meetings apart.
+/// The purpose is a number that identifies the meeting.
 type Both = Meeting<(), u8>;
 
-/// A color, and what it stands still for. std's lock: only who has the color takes it.
+/// A color and the meeting for which the color stands still. std's lock, because only the thread
+/// that runs the color takes the lock.
 struct Seat {
     color: Arc<ColorQueue>,
     awaits: Arc<Mutex<Option<Arc<Both>>>>,
@@ -47,7 +48,7 @@ impl World {
         Arc::new(Self { seats: [seat(), seat()], meetings: Meetings::default(), met: Mutex::default() })
     }
 
-    /// Gives the tokens of the colors that were empty.
+    /// Returns the tokens of the colors that were empty.
     fn call(&self, number: u8) -> VecDeque<Token> {
         let mut tokens = VecDeque::new();
         self.meetings.call(self.seats.iter(), number, |seat, meeting| {
@@ -56,7 +57,7 @@ impl World {
         tokens
     }
 
-    /// Runs these colors, and those that a meeting lets go, until they are empty or stand still.
+    /// Runs these colors, and colors that a meeting releases, until each is empty or stands still.
     fn run(&self, mut tokens: VecDeque<Token>) {
         while let Some(token) = tokens.pop_front() {
             match run(token, 1).1 {
@@ -84,7 +85,7 @@ impl World {
     }
 }
 
-/// Each color comes on a thread of its own, and has an event behind the meeting.
+/// Each color arrives on a separate thread, and has an event behind the meeting.
 #[test]
 fn who_comes_last_has_all_colors_alone() {
     loom::model(|| {
@@ -101,7 +102,8 @@ fn who_comes_last_has_all_colors_alone() {
     });
 }
 
-/// Both name the colors in the same order, which is not enough: what is queued for one could stand between what is queued for the other.
+/// Both meetings name the colors in the same order. That is not enough, because the events of one
+/// meeting could come between the events of the other.
 #[test]
 fn meetings_have_one_order() {
     loom::model(|| {

@@ -1,6 +1,8 @@
-//! Model checks: the production files of this crate under loom, every interleaving within the preemption bound.
+//! Model checks: the production files of this crate under loom, every interleaving within the
+//! preemption bound.
 //!
-//! Run by `cargo xtask test`, alone by `RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release --lib`.
+//! `cargo xtask test` runs the models; `RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue
+//! --release --lib` runs only the models.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 mod color;
@@ -30,10 +32,11 @@ pub(crate) fn run(token: Token, batch: usize) -> (Ran, Activation) {
     token.run(batch, |_, _| ControlFlow::Continue(()))
 }
 
-/// What ran, in order. std's lock on purpose: it must not add orderings for loom to rely on.
+/// The events that ran, in order. std's lock on purpose, because the journal must add no orderings
+/// that loom could rely on.
 pub(crate) type Journal = Arc<Mutex<Vec<(u8, u8)>>>;
 
-/// Writes its name into the journal; `within` fails if two events are inside at once.
+/// Records its number in the journal; `within` fails if two events are inside at once.
 pub(crate) struct Note {
     pub(crate) producer: u8,
     pub(crate) number: u8,
@@ -48,7 +51,8 @@ impl Run for Note {
     }
 }
 
-/// A cell that loom watches: it reports two accesses that no protocol orders, not only those that overlap.
+/// A cell that loom watches: loom reports any two accesses that no protocol orders, not only
+/// overlapping accesses.
 pub(crate) struct Within(loom::cell::UnsafeCell<u32>);
 
 impl Within {
@@ -57,7 +61,7 @@ impl Within {
     }
 }
 
-// SAFETY: that accesses are exclusive is what the models check.
+// SAFETY: the models check that accesses are exclusive.
 unsafe impl Sync for Within {}
 
 impl Default for Within {

@@ -1,4 +1,4 @@
-//! What one leaves for another: it is had once, by whoever asks, or dropped once; and who waits is woken.
+//! A result cell: the value is received once or dropped once, and a waiting thread is woken.
 
 use crate::Promise;
 use loom::{
@@ -10,7 +10,7 @@ use std::{
     task::{Poll, Wake, Waker},
 };
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -20,7 +20,7 @@ impl Wake for Woken {
     }
 }
 
-/// A value that counts how often it is dropped.
+/// A value that counts drops.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -41,7 +41,7 @@ fn who_asks_gets_it_or_is_woken() {
         }
         let waits = got.is_pending();
         leaves.join().unwrap();
-        // The last waker alone counts, if it waited.
+        // Only the last waker counts, if the poll returned pending.
         assert!(!waits || second.0.load(Ordering::Relaxed) == 1, "woken");
         let got = if waits { join.poll(Waker::noop()) } else { got };
         assert_eq!(got, Poll::Ready(7));

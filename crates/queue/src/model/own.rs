@@ -1,4 +1,4 @@
-//! A color that one event has for itself: no post is lost, it has one token, and its runs are ordered.
+//! An own color: no post is lost, the color has one token, and the runs are ordered.
 
 use super::{Within, run};
 use crate::{Activation, Called, Head, Label, Repeat, Repeating, Token};
@@ -8,7 +8,7 @@ use loom::{
 };
 use std::{pin::Pin, sync::Arc};
 
-/// Like a task: a poster stores a flag and posts, the run looks at the flag.
+/// Like a task: a poster stores a flag and posts, and the run reads the flag.
 #[derive(Default)]
 struct Flagged {
     raised: AtomicUsize,
@@ -25,7 +25,8 @@ impl Repeat for Flagged {
     type Output = ();
 
     fn run(event: &Shared) {
-        // loom's cell reports two accesses that are not ordered by the protocol, not only those that overlap.
+        // loom's cell reports any two accesses that the protocol does not order, not only
+        // overlapping accesses.
         event.body.within.touch();
         let raised = event.body.raised.load(Ordering::Relaxed);
         event.body.seen.fetch_max(raised, Ordering::Relaxed);
@@ -43,7 +44,7 @@ fn posted() -> (Shared, Token) {
     (event.clone(), token)
 }
 
-/// One whose color is empty.
+/// An event whose color is empty.
 fn event() -> Shared {
     let (event, token) = posted();
     run_out(token);
@@ -60,7 +61,7 @@ fn run_out(token: Token) {
     }
 }
 
-/// Posts; whoever gets the token runs it at once, as a core would.
+/// Posts. A poster that gets the token runs the token at once, as a core would.
 fn post(event: &Shared) {
     event.body.raised.fetch_add(1, Ordering::Relaxed);
     if let Called::First(token) = event.call(Label::default) {
@@ -78,7 +79,7 @@ fn post_owned(event: Shared) {
 }
 
 fn counts(event: Shared) -> usize {
-    // SAFETY: nothing is moved out of it.
+    // SAFETY: nothing moves the value out of the Arc.
     Arc::strong_count(&unsafe { Pin::into_inner_unchecked(event) })
 }
 
@@ -99,7 +100,8 @@ fn a_post_to_an_own_color_is_not_lost() {
     });
 }
 
-/// What is made posted runs on another thread, as a thief runs it, and sees or is followed by what its maker posts meanwhile.
+/// A new event, made as posted, runs on another thread, as on a thief. The run sees the maker's
+/// later posts, or another run follows.
 #[test]
 fn a_new_event_runs_beside_a_post() {
     loom::model(|| {
@@ -132,7 +134,7 @@ fn three_posters_of_one_event() {
     });
 }
 
-/// A post beside a discard is discarded with it, or makes a token of its own.
+/// A post beside a discard is discarded with the event, or makes a new token.
 #[test]
 fn an_own_color_is_discarded_beside_a_post() {
     loom::model(|| {

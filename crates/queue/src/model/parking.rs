@@ -1,4 +1,4 @@
-//! Parking: a token that is queued while the core goes to sleep is found or the core is woken.
+//! Parking: a token queued while the core goes to sleep is found, or the producer wakes the core.
 
 use super::{Journal, Note, color, run};
 use crate::{Event, Parking, ReadyQueue, Token, bell::Bell};
@@ -29,7 +29,8 @@ impl Core {
         }
     }
 
-    /// The core's loop, until it has run `count` events. loom reports a deadlock if a wake-up is lost.
+    /// The core's loop, until `count` events have run. loom reports a deadlock if a wake-up is
+    /// lost.
     fn run(&self, count: usize) {
         let mut ran = 0;
         while ran < count {

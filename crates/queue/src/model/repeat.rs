@@ -1,4 +1,5 @@
-//! Repeating events: a post during a run is never lost, and the event never stands in a queue twice.
+//! Repeating events: a post during a run is never lost, and the event never stands in a queue
+//! twice.
 
 use super::{color, run};
 use crate::{Activation, ColorQueue, Posted, Repeat, Repeating, Token};
@@ -8,7 +9,7 @@ use loom::{
 };
 use std::{pin::Pin, sync::Arc};
 
-/// Like a task: a poster stores a flag and posts, the run looks at the flag.
+/// Like a task: a poster stores a flag and posts, and the run reads the flag.
 struct Flagged {
     raised: AtomicUsize,
     seen: AtomicUsize,
@@ -50,7 +51,7 @@ fn a_post_during_the_run_is_not_lost() {
         post(&color, &event);
         thread.join().unwrap();
         assert_eq!(event.body.seen.load(Ordering::Relaxed), 2, "the last run saw every post");
-        // SAFETY: nothing is moved out of it.
+        // SAFETY: nothing moves the value out of the Arc.
         assert_eq!(Arc::strong_count(&unsafe { Pin::into_inner_unchecked(event) }), 1);
     });
 }

@@ -1,4 +1,4 @@
-//! A ring that is read while its owner writes: no record is made of two.
+//! A reader reads a ring while the owner writes: no record mixes two records.
 
 use crate::Ring;
 use loom::thread;

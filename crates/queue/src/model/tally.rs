@@ -1,4 +1,5 @@
-//! What is counted: as long as anything is left, or runs and brings more, nobody is told that all is done.
+//! In-flight counters: while an item is left, or a running item may bring more, no thread learns
+//! that all is done.
 
 use crate::{Parking, Runs, Tally};
 use loom::{
@@ -9,7 +10,7 @@ use loom::{
     thread,
 };
 
-/// Two cores and a chain of events that go from one to the other, each posted by the one before.
+/// Two cores and a chain of events that alternate between the cores. Each event posts the next.
 #[derive(Default)]
 struct Machine {
     tallies: [Tally; 2],
@@ -18,7 +19,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Core `core` runs an event that was counted at `at`; what it posts counts at `to`.
+    /// Core `core` runs an event that was counted at `at`; the event that follows counts at `to`.
     fn run(&self, core: usize, at: usize, to: Option<usize>) {
         self.runs[core].begin();
         if at == core {
@@ -45,7 +46,8 @@ fn who_waits_for_the_end_is_not_told_too_early() {
         machine.left.store(3, Ordering::Relaxed);
         machine.tallies[0].come_here();
         let cores = machine.clone();
-        // One after the other, as a chain is, whichever core has stolen what: the counts' order alone is looked at.
+        // Sequential, as a chain is, regardless of steals. The model only checks the order of the
+        // counts.
         let thread = thread::spawn(move || {
             cores.run(0, 0, Some(0));
             cores.run(0, 0, Some(1));
@@ -63,7 +65,7 @@ fn who_waits_for_the_end_is_not_told_too_early() {
 fn what_goes_elsewhere_is_not_missed_here() {
     loom::model(|| {
         let tally = Arc::new(Tally::default());
-        // One that stays.
+        // An item that stays.
         tally.come_here();
         let (owner, thief) = (tally.clone(), tally.clone());
         let thread = thread::spawn(move || {
@@ -77,12 +79,13 @@ fn what_goes_elsewhere_is_not_missed_here() {
     });
 }
 
-/// Who waits sets the mark and looks; what goes, on another thread or by the owner that goes to sleep then, looks at the mark after.
+/// The waiter sets the mark and looks. A leaving item, counted on another thread or by an owner
+/// that then goes to sleep, is counted before the mark is read.
 #[test]
 fn who_waits_for_fewer_is_not_missed() {
     let goes: [fn(&Tally) -> bool; 3] = [
         Tally::gone_elsewhere,
-        // A post that finds too many.
+        // A post that exceeds the bound.
         |tally| {
             tally.come_elsewhere();
             tally.gone_elsewhere() | tally.take_back()

@@ -1,5 +1,5 @@
-//! Holding: a held color runs nothing until it is released, and two that are held are reached by one thread; state that
-//! moves to another color is handed over with it.
+//! Holding: a held color runs nothing until the release, and a single thread reaches two held
+//! colors. State that moves to another color is visible there.
 
 use super::{Journal, Note, Within, color, run};
 use crate::{Activation, ColorQueue, Colored, Event, Run, Token, hold, token::run_together};
@@ -54,7 +54,7 @@ impl Run for Leave {
     }
 }
 
-/// Adds on the color the value has come to, if it has come.
+/// Adds on the value's new color, if the value has arrived.
 struct Arrive(Arc<Colored<u32>>, Arc<ColorQueue>);
 
 impl Run for Arrive {
@@ -73,7 +73,7 @@ fn state_is_handed_over_with_its_name() {
         let (there, here) = (to.clone(), state.clone());
         let thread = thread::spawn(move || run_out(there.push(Event::once(Arrive(here, there.clone())))));
         run_out(from.push(Event::once(Leave(state.clone(), to.clone()))));
-        // std's references, which loom does not see: the color must not end before the thread has.
+        // std's references, which loom does not see: the color must outlive the thread.
         thread.join().unwrap();
         drop(to);
         assert!(Arc::into_inner(state).unwrap().into_inner() >= 1);
