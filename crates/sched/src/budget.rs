@@ -1,36 +1,37 @@
-//! A share of the time that goes by, to be spent on learning: timestamps, exploratory steals, trials.
+//! A budget of time for learning: timestamps, exploratory steals, trials.
 //!
-//! Owns the account: time earns a fixed share, what was not spent stays up to a bound, and nothing is spent that has not been
-//! earned. Leaves out what it is spent on. The bound that follows (spent ≤ start + share × earned) is tested below.
+//! Time earns a fixed share, unspent time accumulates up to a bound, and only earned time is spent.
+//! Leaves out the purpose of the spending. The resulting bound (spent ≤ start + share × earned) is
+//! tested below.
 
 use crate::{Candidate, Stealing};
 
 /// An account of nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Thousandths of a nanosecond, so that short times earn too.
+    /// In thousandths of a nanosecond, because short times must earn too.
     balance: u64,
-    /// The same unit.
+    /// In the same unit.
     most: u64,
     permille: u32,
     spent_ns: u64,
 }
 
 impl Budget {
-    /// An account that earns `permille` thousandths of the time reported to it. It starts with `most_ns`, and never holds
-    /// more.
+    /// A budget that earns `permille` thousandths of the reported time. The budget starts with
+    /// `most_ns`, and never holds more.
     pub const fn new(permille: u32, most_ns: u64) -> Self {
         let most = most_ns.saturating_mul(1000);
         Self { balance: most, most, permille, spent_ns: 0 }
     }
 
-    /// `ns` went by.
+    /// Reports that `ns` passed.
     pub fn earn(&mut self, ns: u64) {
         let earned = ns.saturating_mul(u64::from(self.permille));
         self.balance = self.balance.saturating_add(earned).min(self.most);
     }
 
-    /// Takes `ns` out if they are there.
+    /// Spends `ns` if the balance suffices.
     #[must_use]
     pub fn spend(&mut self, ns: u64) -> bool {
         let price = ns.saturating_mul(1000);
@@ -42,46 +43,49 @@ impl Budget {
         paid
     }
 
-    /// Lets the account hold at least `most_ns`, and pays in what it can hold more now.
+    /// Raises the maximum to at least `most_ns`, and adds the difference to the balance.
     pub fn widen(&mut self, most_ns: u64) {
         let most = most_ns.saturating_mul(1000).max(self.most);
         self.balance += most - self.most;
         self.most = most;
     }
 
-    /// Puts back what was taken out and turned out not to be needed: at most what was spent.
+    /// Returns an amount that was spent and not needed: at most the total spent.
     pub fn refund(&mut self, ns: u64) {
         let ns = ns.min(self.spent_ns);
         self.spent_ns -= ns;
         self.balance = self.balance.saturating_add(ns.saturating_mul(1000)).min(self.most);
     }
 
-    /// What may be spent now, in nanoseconds.
+    /// The available amount, in nanoseconds.
     pub fn balance_ns(&self) -> u64 {
         self.balance / 1000
     }
 
-    /// What has been spent since the beginning, in nanoseconds.
+    /// The total spent, in nanoseconds.
     pub fn spent_ns(&self) -> u64 {
         self.spent_ns
     }
 }
 
-/// Decides which runs are timed, so that timing costs at most one part in two hundred of what it times: one in a hundred is what all
-/// that is observed may cost.
+/// Decides which runs are timed. Timing costs at most one part in two hundred of the timed runs,
+/// because all observation together may cost at most one part in a hundred.
 ///
-/// One timestamp serves two events: the end of one is the beginning of the next. Where events are long, all are timed; where
-/// they are short, the whole batch of a color is, and single events only as often as this says.
+/// A timestamp serves two events, because the end of an event is the beginning of the next event.
+/// All long events are timed. If events are short, the whole batch of a color is timed, and single
+/// events only as often as this budget allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampler(Budget);
 
-/// What timing one event costs: two timestamps and [`crate::cost::HandlerCost::observe`]. From 20 to 40 cycles for a
-/// timestamp on x86-64, and the bench of `observe` in `cost/tests.rs`; rounded up.
+/// The cost of timing an event: two timestamps and [`crate::cost::HandlerCost::observe`]. A
+/// timestamp takes from 20 to 40 cycles on x86-64; `observe` was measured by the bench in
+/// `cost/tests.rs`. Rounded up.
 const TIMING_NS: u64 = 50;
 
 impl Default for Sampler {
     fn default() -> Self {
-        // Four timings at once: after one long event not every short one that follows is timed.
+        // Four timings at once, because otherwise every short event after a single long event would
+        // be timed.
         Self(Budget::new(5, 4 * TIMING_NS))
     }
 }
@@ -94,31 +98,33 @@ impl Sampler {
     }
 }
 
-/// Decides which steals are made to learn, although what was learned forbids them: a penalty that is not known is taken to be
-/// large, and a mean of steals that the first few made large would stay so, if nothing was ever moved.
+/// Decides which steals are made in order to learn, although the learned numbers forbid these
+/// steals. An unknown penalty is assumed to be large. A mean that the first few steals made large
+/// would also stay large if no further color ever moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exploration(Budget);
 
 impl Default for Exploration {
     fn default() -> Self {
-        // Half a percent of the run time, and 100 us to begin with. Guess.
+        // Half a percent of the run time, and 100 us at the start. Guess.
         Self(Budget::new(5, 100_000))
     }
 }
 
 impl Exploration {
-    /// A handler ran for so long.
+    /// Reports that a handler ran for `run_ns`.
     pub fn earn(&mut self, run_ns: u64) {
         self.0.earn(run_ns);
     }
 
-    /// What the steals that were due were expected to lose, in nanoseconds: penalties, and what they take longer than unseen ones.
+    /// The expected loss of the exploratory steals so far, in nanoseconds: penalties, and the cost
+    /// beyond the initial estimate of a steal.
     pub fn spent_ns(&self) -> u64 {
         self.0.spent_ns()
     }
 
-    /// Whether to take a color that goes if its move has no penalty and costs what a steal was taken to cost before any was
-    /// seen, `unseen_ns`, if that is less than `steal_ns`.
+    /// Whether to steal a color that the policy would steal if the move had no penalty and cost
+    /// `unseen_ns`, the initial estimate, in place of `steal_ns` if that is more.
     pub fn due(&mut self, stealing: Stealing, color: &Candidate, steal_ns: u64, unseen_ns: u64) -> bool {
         let cheap_ns = steal_ns.min(unseen_ns);
         let more_ns = steal_ns - cheap_ns;
@@ -179,7 +185,8 @@ mod tests {
         assert_eq!(exploration.spent_ns(), 2 * 60_700);
     }
 
-    /// Mely's thieves met a disturbed machine at their first steals, and took nothing short from then on.
+    /// Regression: Mely's thieves measured the first steals on a disturbed machine, and from then
+    /// on stole nothing short.
     #[test]
     fn what_the_first_steals_took_is_doubted() {
         let short = Candidate { worth_ns: 2_000, wait_ns: 0, penalty_ns: 0, since_move_ns: u64::MAX };

@@ -1,22 +1,27 @@
-//! How often in a row one other core has called a color, and when that brings the color to it.
+//! The remote-wake streak of a color: how often in a row one other core called the color, and when
+//! the color moves to that core.
 //!
-//! Two colors that answer each other from two cores pay for every event with lines that change caches, and often with a
-//! wake-up; on one core they pay once. A thief that takes one of such a pair parts them, since the other one waits for an
-//! answer and is not queued: this brings it after. Who is called by many, or from home as well, stays. Tested below.
+//! Two colors that answer each other from two cores pay for every event with cache-line transfers,
+//! and often with a wake-up. On one core the colors pay once. A thief that takes one color of such
+//! a pair separates the pair, because the other color waits for an answer and is not queued. This
+//! rule moves the other color afterwards. A color that several cores call, or the home core, stays.
+//! Tested below.
 
 use crate::{Candidate, CoreIndex, Stealing, steal::PATIENCE};
 
-/// A color is called when an event is posted to it and none was queued: the core that called it last, if that was not its
-/// own, and how often in a row. One word, so that cores can share it.
+/// A color is called when a producer posts an event to the empty color. The word holds the last
+/// remote caller's core and the number of consecutive calls, in one word so that cores can share
+/// the streak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls(pub u32);
 
-/// Calls in a row by one core, and by no other, that bring a color to it. A move costs both sides what some ten calls from
-/// afar do; who waits for a batch of tasks is called so often only by chance. Guess.
+/// Consecutive calls by one core that bring a color to that core. A move costs both sides as much
+/// as about ten remote calls. A task that waits for a batch of tasks reaches this number only by
+/// chance. Guess.
 pub const CALLS_TO_COME: u32 = 8;
 
 impl Calls {
-    /// After one more call from `caller` to a color that lives on `home`.
+    /// The streak after a further call from `caller` to a color on core `home`.
     pub fn and(self, caller: CoreIndex, home: CoreIndex) -> Self {
         if caller == home {
             return Self::default();
@@ -26,25 +31,28 @@ impl Calls {
         Self(caller.0 << 16 | number)
     }
 
-    /// How often in a row.
+    /// The number of consecutive calls.
     pub fn number(self) -> u32 {
         self.0 & 0xffff
     }
 }
 
 impl Stealing {
-    /// Whether a color that has been called [`CALLS_TO_COME`] times goes to live with its caller, where it would wait for
-    /// [`Candidate::wait_ns`]: not where it would wait longer than at home, but for what the move costs, and not so soon after
-    /// another move that it bounces.
+    /// Whether a color that was called [`CALLS_TO_COME`] times moves to the caller's core, where
+    /// the color would wait for [`Candidate::wait_ns`]. The color does not move if the wait there
+    /// is longer than at home by more than the cost of the move, or if the last move was too
+    /// recent, because the color would bounce.
     pub fn comes_to_caller(self, color: &Candidate, wait_at_home_ns: u64, steal_ns: u64) -> bool {
         self == Self::Learned
             && color.wait_ns < wait_at_home_ns.saturating_add(steal_ns)
             && color.has_rested(steal_ns)
     }
 
-    /// Whether a task that was just woken goes to who woke it, however often that has called it: where its turn comes `sooner_ns` sooner
-    /// than at home, so much that a thief would take it from there for its wait alone. Now that costs no lock. Who spawns many tasks and
-    /// waits for each would else come to its turn behind all of them, and begin to take their results when nobody has anything left to do.
+    /// Whether a task that was just woken moves to the waker's core, regardless of the streak. The
+    /// task moves if the task would run `sooner_ns` sooner than at home, and that is so much that a
+    /// thief would take the task for the wait alone. A move at this point costs no lock. Without
+    /// this rule a parent that spawns many tasks and waits for each would run behind all of them,
+    /// and read results only when no core has any other work.
     pub fn comes_to_its_turn(self, task: &Candidate, sooner_ns: u64, steal_ns: u64) -> bool {
         let move_ns = steal_ns.saturating_add(task.penalty_ns);
         self == Self::Learned && sooner_ns > PATIENCE.saturating_mul(move_ns) && task.has_rested(steal_ns)

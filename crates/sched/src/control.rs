@@ -1,8 +1,9 @@
-//! Controllers: what the cores were seen to do goes in, which handlers move where comes out.
+//! Controllers: an observation of the cores goes in, moves of handlers come out.
 //!
-//! Owns the observation and the interface. A controller is called once a round, says when the next one is due, and knows no
-//! clock but the one it is told. [`Fixed`] keeps a plan, [`Trial`] tries plans in turn, [`Adaptive`] predicts, tries and keeps
-//! what pays. Leaves out how observations are collected (`control/monitor.rs`) and how moves are carried out
+//! Defines the observation and the interface. A controller is called once per round, gives the time
+//! of the next round, and knows only the clock in its arguments. [`Fixed`] keeps a plan, [`Trial`]
+//! tries plans in turn, [`Adaptive`] predicts, tries and keeps plans that pay. Leaves out the
+//! collection of observations (`control/monitor.rs`) and the execution of moves
 //! (`control/redistribute.rs`). Tested in `control/tests.rs`, on invented worlds and invented time.
 
 use std::fmt;
@@ -28,35 +29,35 @@ pub use redistribute::{Custody, Effect, Envelope, Message, Order, Redistribution
 pub use trial::{Candidates, Trial, TrialOptions};
 pub use window::Window;
 
-/// What one core did in a window, or all of them together.
+/// The activity of a core in a window, or of all cores together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreWindow {
     /// Length of the window in nanoseconds, by the core's own clock reads.
     pub window_ns: u64,
-    /// Events it ran.
+    /// Events that ran.
     pub events: u64,
-    /// Time it spent in handlers.
+    /// Time spent in handlers.
     pub run_ns: u64,
-    /// The part of `run_ns` that cold runs took beyond their handlers' warm time.
+    /// The part of `run_ns` that cold runs took beyond the warm time of their handlers.
     pub cold_ns: u64,
-    /// Time it had nothing to run: parked, or looking for work.
+    /// Time without work: parked, or searching for work.
     pub idle_ns: u64,
-    /// Cache misses, where the machine counts them.
+    /// Cache misses, if the machine counts cache misses.
     pub misses: Option<u64>,
-    /// Events that waited for it at the end of the window.
+    /// Events that waited at the end of the window.
     pub queued: u64,
 }
 
-/// What the runs of one handler came to in a window, on one core or on all.
+/// The runs of a handler in a window, on a core or on all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandlerWindow {
-    /// Events it ran.
+    /// Events that ran.
     pub events: u64,
-    /// Time they took.
+    /// Run time of these events.
     pub run_ns: u64,
     /// The part of `run_ns` that cold runs took beyond the warm time.
     pub cold_ns: u64,
-    /// Its events that waited at the end of the window.
+    /// Events of the handler that waited at the end of the window.
     pub queued: u64,
 }
 
@@ -71,7 +72,7 @@ pub struct Observation {
     pub flows: FlowCounts,
     /// Costs and penalties, merged from the cores' tables.
     pub costs: CostTable,
-    /// Where the handlers stand now.
+    /// The current placement of the handlers.
     pub placed: Plan,
 }
 
@@ -92,7 +93,7 @@ impl Observation {
         self.cores.iter().map(CoreWindow::busy).fold(0.0, f64::max)
     }
 
-    /// Time of all cores that was not idle, in cores: 2.5 where two and a half cores were busy.
+    /// Busy time of all cores, in cores: 2.5 if two and a half cores were busy.
     pub fn busy_cores(&self) -> f64 {
         self.cores.iter().map(CoreWindow::busy).sum()
     }
@@ -116,30 +117,32 @@ impl CoreWindow {
 
 /// Places handlers while the runtime runs.
 pub trait Controller: Send + fmt::Debug {
-    /// One round: the window since the last one goes in, moves come out. They are to be carried out at once; how far that has
-    /// come shows in the next observation's [`Observation::placed`].
+    /// Runs a round: the window since the last round goes in, moves come out. The caller must carry
+    /// out the moves at once. The next observation's [`Observation::placed`] shows the progress of
+    /// the moves.
     fn round(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move>;
 
-    /// How long after a round the next one is due, in nanoseconds; `None` if the controller needs no more.
+    /// Time until the next round, in nanoseconds; `None` if the controller needs no further round.
     fn next_round_ns(&self) -> Option<u64>;
 
-    /// Where handlers may stand from now on, whenever that changes: no plan is made that breaks a rule. Who gives a controller
-    /// its plan, as [`Fixed`], sees to that.
+    /// Sets the rules for placements, at each change: no plan may break a rule. A controller with a
+    /// given plan, such as [`Fixed`], leaves this to the author of the plan.
     fn set_rules(&mut self, _rules: Rules) {}
 
-    /// Where a handler begins that has just been registered; `None` leaves it to the policy.
+    /// The core of a newly registered handler; `None` leaves the choice to the policy.
     fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex>;
 
-    /// What was decided, and why.
+    /// The decisions so far, with reasons.
     fn decisions(&self) -> &DecisionLog;
 
-    /// Time that trials have lost so far, in nanoseconds of the whole machine, where that is measured and bounded.
+    /// Time that trials have lost so far, in nanoseconds of the whole machine, if the loss is
+    /// measured and bounded.
     fn regret_ns(&self) -> Option<u64> {
         None
     }
 }
 
-/// Keeps a plan: `placed`.
+/// Keeps a given plan: policy `placed`.
 #[derive(Debug, Default)]
 pub struct Fixed {
     plan: Plan,
@@ -147,7 +150,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// A controller that wants this plan and no other.
+    /// A controller that keeps `plan`.
     pub fn new(plan: Plan) -> Self {
         Self { plan, log: DecisionLog::default() }
     }

@@ -1,11 +1,13 @@
-//! What a handler costs, and what it costs more after a move: learned from timestamps alone.
+//! The cost of a handler, and the extra cost after a move: learned from timestamps alone.
 //!
-//! A run is *warm* when its color last ran on the same core, *cold* at the distance its color has come from otherwise. The mean
-//! of the warm runs is the handler's cost; what cold runs take beyond it is its penalty at that distance. Until enough
-//! cold runs were seen, the penalty is an upper bound: what is not known is not risked. Annotations are priors, forgotten
-//! as samples come. Leaves out which runs are timed (`budget::Sampler`), who counts cache misses, and the time a color spends off its core while it
-//! stays where it is. The load of a core is not computed from these means, which cap outliers, but from its counters.
-//! Tested in `cost/tests.rs`.
+//! A run is *warm* if the color last ran on the same core. Otherwise the run is *cold* at the
+//! distance that the color has moved. The mean of the warm runs is the handler's cost. The mean
+//! extra time of cold runs is the handler's penalty at that distance. Until enough cold runs were
+//! seen, the penalty is an upper bound, because the scheduler takes no unknown risk. Annotations
+//! are priors, forgotten as samples arrive. Leaves out the choice of timed runs
+//! (`budget::Sampler`), the counting of cache misses, and the time that a color spends off its core
+//! while staying in place. The load of a core comes from the core's counters and not from these
+//! means, because the means cap outliers. Tested in `cost/tests.rs`.
 
 use crate::Distance;
 use change::Change;
@@ -25,73 +27,81 @@ pub use steal::StealCost;
 pub use table::CostTable;
 pub use witness::MissCost;
 
-/// Cold runs at a distance after which their mean is believed and the upper bound given up. At a spread as large as the
-/// mean, eight samples leave an error of a third: enough to choose between moving and staying, which differ by more.
+/// Cold runs at a distance after which the mean replaces the upper bound. With a spread as large as
+/// the mean, eight samples leave an error of a third. That suffices to choose between moving and
+/// staying, which differ by more.
 pub const PENALTY_SURE: u32 = 8;
 
-/// Warm runs after which outliers are told from changes and the mean is believed. As [`PENALTY_SURE`].
+/// Warm runs after which the mean is believed and outliers are distinguished from changes. As
+/// [`PENALTY_SURE`].
 pub const COST_SURE: u32 = 8;
 
-/// Warm runs after which an annotated cost is forgotten. Guess: an annotation is about as good as four measurements.
+/// Warm runs after which an annotated cost is forgotten. Guess: an annotation is about as good as
+/// four measurements.
 const PRIOR_SAMPLES: u32 = 4;
 
-/// How many times its mean one run may count. A thread that loses its cpu for a time slice (a millisecond or more) would
-/// otherwise move the mean of a microsecond's handler by thirty times; beyond eight times the mean, a run is taken to
-/// be such an accident until the change detector has seen three.
+/// The multiple of the mean that a run may count. A thread that loses the cpu for a time slice (a
+/// millisecond or more) would otherwise move the mean of a microsecond's handler by thirty times. A
+/// run beyond eight times the mean counts as such an accident until the change detector has seen
+/// three.
 const OUTLIER: f32 = 8.0;
 
-/// Interrupted runs in a row of which nothing is learned. What is interrupted every time takes that long here: the next one counts.
-/// As many as make a change.
+/// Consecutive interrupted runs that are ignored. A handler that is interrupted every time takes
+/// that long on this machine, so the next run counts. As many as make a change.
 const INTERRUPTED_MOST: u8 = 3;
 
-/// The least spread that is assumed, as a share of the mean: clocks are not exact to a few nanoseconds, and a change of
-/// a thirtieth is no change of phase. Guess.
+/// The least assumed spread, as a share of the mean, because clocks have an error of a few
+/// nanoseconds and a change of a thirtieth is no change of phase. Guess.
 const SPREAD_MIN: f32 = 1.0 / 16.0;
 
-/// What a handler is taken to cost that has neither run nor been annotated. Guess: a short event.
+/// The assumed cost of a handler that has neither run nor been annotated. Guess: a short event.
 const COST_UNKNOWN_NS: u64 = 1_000;
 
-/// The upper bound of a penalty that nothing is known about, in costs of the handler, by class of distance. A handler that
-/// did nothing but wait for its data would be slowed by the ratio of latencies: about 3 from L2 to L3, 7 to memory, 10 to
-/// another node's (4, 12, 90 and 130 ns are common); this is that, less the warm run itself.
+/// The upper bound of an unknown penalty, in costs of the handler, by class of distance. A handler
+/// that only waits for data would be slowed by the ratio of latencies: about 3 from L2 to L3, 7 to
+/// memory, 10 to another node's memory (4, 12, 90 and 130 ns are common). The bound is that ratio,
+/// less the warm run.
 const UNKNOWN_COSTS: [f32; Distance::CLASSES] = [0.0, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0];
 
 /// One timed run of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How long it ran, in nanoseconds.
+    /// Run time in nanoseconds.
     pub run_ns: u64,
-    /// How far its color came from since it last ran; `None` if it ran here.
+    /// The distance of the color's move since the color's last run; `None` if the color last ran
+    /// here.
     pub cold: Option<Distance>,
-    /// The thread has lost its cpu meanwhile: the time says little about the handler.
+    /// Whether the thread lost the cpu during the run, so that the time says little about the
+    /// handler.
     pub interrupted: bool,
 }
 
-/// What the author of a handler says about it: Mely's annotations.
+/// The author's annotations of a handler, as in Mely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prior {
     /// Expected time of a warm run in nanoseconds; 0 if not annotated.
     pub cost_ns: u32,
-    /// How many times as long a run may take after a move: 1 for a handler that touches nothing of its own, 0 if not
-    /// annotated.
+    /// The factor by which a move may lengthen a run: 1 for a handler that touches no data of its
+    /// own, 0 if not annotated.
     pub penalty: u32,
 }
 
-/// What is known about one handler on one core, or on all of them after a merge: two cache lines.
+/// The learned costs of a handler on one core, or on all cores after a merge: two cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(align(64))]
 pub struct HandlerCost {
     warm: Ewma<32>,
     change: Change,
     prior: Prior,
-    /// Phases seen, less one.
+    /// Number of phases seen, less one.
     changes: u16,
-    /// Runs in a row that were interrupted and of which nothing was learned.
+    /// Consecutive interrupted runs that were ignored.
     interrupted: u8,
-    /// Warm runs lately, halved by [`HandlerCost::fade`]: whose knowledge is fresh weighs more in a merge.
+    /// Recent warm runs, halved by [`HandlerCost::fade`], because fresh knowledge weighs more in a
+    /// merge.
     fresh: u16,
-    /// Time beyond the warm mean, by class of distance less one: fewer runs are cold, and caches change with the load, so
-    /// the mean moves faster.
+    /// Time beyond the warm mean, by class of distance less one. The mean moves faster, because
+    /// fewer runs are cold and caches change with the load.
     beyond: [Ewma<16>; Distance::CLASSES - 1],
 }
 
@@ -103,7 +113,7 @@ impl HandlerCost {
         Self { prior, ..Self::default() }
     }
 
-    /// Takes in a timed run.
+    /// Adds a timed run.
     pub fn observe(&mut self, sample: Sample) {
         if sample.interrupted && self.interrupted < INTERRUPTED_MOST {
             self.interrupted += 1;
@@ -113,7 +123,8 @@ impl HandlerCost {
         let run_ns = sample.run_ns as f32;
         match sample.cold {
             None | Some(Distance::Same) => self.observe_warm(run_ns),
-            // Before any warm run, a cold one is the best guess of the cost, and says nothing of the penalty.
+            // Before any warm run, a cold run is the best guess of the cost, and says nothing about
+            // the penalty.
             Some(_) if self.warm.samples() == 0 => self.warm.restart(run_ns),
             Some(distance) => {
                 let class = distance.class();
@@ -157,13 +168,13 @@ impl HandlerCost {
         (estimate as u64).max(1)
     }
 
-    /// What a run takes longer after a move over this distance, in nanoseconds: the mean once [`PENALTY_SURE`] runs were seen,
-    /// its upper bound until then.
+    /// Extra time of a run after a move over this distance, in nanoseconds: the mean once
+    /// [`PENALTY_SURE`] runs were seen, and until then the upper bound.
     pub fn penalty_ns(&self, distance: Distance) -> u64 {
         if self.is_sure(distance) { self.mean_penalty_ns(distance) } else { self.penalty_upper_ns(distance) }
     }
 
-    /// What the penalty is hardly above, in nanoseconds.
+    /// Upper confidence bound of the penalty, in nanoseconds.
     pub fn penalty_upper_ns(&self, distance: Distance) -> u64 {
         let class = distance.class();
         if class == 0 {
@@ -176,15 +187,16 @@ impl HandlerCost {
         (beyond.mean() + doubt.max(margin)).max(0.0) as u64
     }
 
-    /// What the penalty is hardly below, in nanoseconds: what was learned at this distance, or else nearer.
+    /// Lower confidence bound of the penalty, in nanoseconds: the learned penalty at this distance,
+    /// or else at the next nearer distance.
     pub fn penalty_lower_ns(&self, distance: Distance) -> u64 {
         let sure = |beyond: &&Ewma<16>| beyond.samples() >= PENALTY_SURE;
         let learned = self.beyond[..distance.class()].iter().rfind(sure);
         learned.map_or(0, |beyond| beyond.mean().max(0.0) as u64)
     }
 
-    /// What may be expected at a distance that was not tried: a multiple of the cost, but at least what was learned nearer
-    /// and at most what was learned farther.
+    /// The expected penalty at an untried distance: a multiple of the cost, but at least the
+    /// penalty learned nearer and at most the penalty learned farther.
     fn unknown_ns(&self, class: usize) -> f32 {
         let times = match self.prior.penalty {
             0 => UNKNOWN_COSTS[class],
@@ -201,33 +213,34 @@ impl HandlerCost {
         distance.class().checked_sub(1).map_or(0, |index| self.beyond[index].mean().max(0.0) as u64)
     }
 
-    /// Whether the penalty at this distance is learned rather than bounded.
+    /// Whether the penalty at this distance is learned and not merely bounded.
     pub fn is_sure(&self, distance: Distance) -> bool {
         distance.class().checked_sub(1).is_none_or(|index| self.beyond[index].samples() >= PENALTY_SURE)
     }
 
-    /// Whether the cost is learned rather than assumed: until then every run is worth timing.
+    /// Whether the cost is learned and not assumed. Until then every run is worth timing.
     pub fn knows_cost(&self) -> bool {
         self.warm.samples() >= COST_SURE
     }
 
-    /// What the cost is hardly below and hardly above, in nanoseconds; `None` before the second warm run.
+    /// Lower and upper confidence bounds of the cost, in nanoseconds; `None` before the second warm
+    /// run.
     pub fn bounds_ns(&self) -> Option<(u64, u64)> {
         (self.warm.samples() > 1).then(|| (self.warm.lower().max(0.0) as u64, self.warm.upper() as u64))
     }
 
-    /// How often the handler has begun to behave differently.
+    /// The number of detected changes of behaviour.
     pub fn changes(&self) -> u16 {
         self.changes
     }
 
-    /// A round of control went by: what was seen before it weighs half as much in a merge as what comes now.
+    /// Called once per round of control: halves the weight of older runs in a merge.
     pub fn fade(&mut self) {
         self.fresh /= 2;
     }
 
-    /// Takes in what another core knows about the same handler. Merge into a fresh copy: what was merged once and is
-    /// merged again counts twice.
+    /// Merges another core's knowledge of the same handler. Merge into a fresh copy, because data
+    /// that is merged twice counts twice.
     pub fn merge(&mut self, other: &Self) {
         let weight = |cost: &Self| cost.warm.weight() * (1.0 + f32::from(cost.fresh));
         let (own, others) = (weight(self), weight(other));

@@ -1,10 +1,11 @@
-//! What can be wrong with a layout, with a plan that somebody wrote, with the bounds of a trial, or with a recording.
+//! Errors of a layout, a plan file, the options of a trial, or a recording.
 //!
-//! Owns the crate's one error type. Each message names the operation, the thing and the cure. Tested where each arises.
+//! The crate's only error type. Each message names the operation, the thing and the cure. Tested
+//! where each error arises.
 
 use vermeil_topology::CpuId;
 
-/// A layout, a plan, a trial or a recording that cannot be.
+/// An invalid layout, plan, trial or recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,7 +15,7 @@ pub enum Error {
     /// More cores than a layout may have.
     #[error("layout: {cores} cores are more than {max}; choose fewer")]
     TooManyCores {
-        /// How many were named.
+        /// The number of cores.
         cores: usize,
         /// The bound, [`crate::CORES_MAX`].
         max: usize,
@@ -22,26 +23,26 @@ pub enum Error {
     /// A cpu that the machine does not have, or that is offline.
     #[error("layout: cpu {0} is not online on this machine; `vermeil topo` lists those that are")]
     UnknownCpu(CpuId),
-    /// A matrix whose rows and columns do not fit.
+    /// A matrix whose rows and columns do not match.
     #[error("layout: row {row} of the distance matrix has {found} entries instead of {expected}")]
     NotSquare {
         /// The row, from 0.
         row: usize,
-        /// Its entries.
+        /// Entries of the row.
         found: usize,
-        /// The matrix's rows.
+        /// Rows of the matrix.
         expected: usize,
     },
-    /// Two directions with different distances, or a distance of `Same` between two cores, or another from a core to
-    /// itself.
+    /// Different distances in the two directions, or `Same` between two cores, or another distance
+    /// from a core to itself.
     #[error(
         "layout: the distance between cores {a} and {b} is contradictory; it must be the same both ways, and Same \
          only from a core to itself"
     )]
     Contradiction {
-        /// One core.
+        /// The first core.
         a: usize,
-        /// The other.
+        /// The second core.
         b: usize,
     },
     /// A plan that is no TOML.
@@ -49,17 +50,17 @@ pub enum Error {
     PlanSyntax {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A placement that cannot be.
+    /// An invalid placement.
     #[error("plan: line {line}: `{handler}`: {problem}")]
     PlanEntry {
         /// The line, from 1.
         line: usize,
-        /// The handler it places.
+        /// The handler of the line.
         handler: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A handler that does not exist.
@@ -67,25 +68,25 @@ pub enum Error {
     PlanUnknown {
         /// The line, from 1.
         line: usize,
-        /// The name that is not known.
+        /// The unknown name.
         handler: String,
-        /// Those that are.
+        /// The known names.
         known: String,
     },
-    /// A bound of a trial of plans that cannot be.
+    /// An invalid option of a trial of plans.
     #[error("trial: {option}: {problem}")]
     TrialOption {
         /// The field of [`TrialOptions`](crate::control::TrialOptions).
         option: &'static str,
-        /// What it may be.
+        /// The valid values.
         problem: &'static str,
     },
-    /// A line of a recording that is not as it should be.
+    /// An invalid line of a recording.
     #[error("recording: line {line}: {problem}; see \"Recordings\" in docs/runtime.md for the form")]
     Recording {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }

@@ -1,28 +1,29 @@
-//! Which handler posts to which, and how often: the graph that placement cuts.
+//! The flow graph: which handler posts to which, and how often. Placement cuts this graph.
 //!
-//! A core counts its posts in a [`FlowCounts`]; the monitor merges the counts of a window and folds them into a [`FlowGraph`],
-//! whose rates forget. Both are sparse: a handler posts to few others. Leaves out what an edge costs (`plan/model.rs`).
-//! Branches and loops are allowed; [`FlowGraph::order`] is topological where there is no loop. Tested in `flow/tests.rs`.
+//! A core counts posts in a [`FlowCounts`]. The monitor merges the counts of a window and folds the
+//! result into a [`FlowGraph`], whose rates decay. Both are sparse, because a handler posts to few
+//! others. Leaves out the cost of an edge (`plan/model.rs`). Branches and loops are allowed;
+//! [`FlowGraph::order`] is topological if there is no loop. Tested in `flow/tests.rs`.
 
 use crate::HandlerIndex;
 
 #[cfg(test)]
 mod tests;
 
-/// After how long a rate counts half as much as what comes now, in nanoseconds: a third of the time in which a placement must
-/// have settled (200 ms), so that a change of load is believed within it.
+/// Age at which a rate has half the weight of a new rate, in nanoseconds: a third of the time in
+/// which a placement must settle (200 ms), so that a change of load counts within that time.
 const MEMORY_NS: f64 = 60e6;
 
 /// Posts from one handler, or from outside, to one handler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// Who posted; `None`: a thread, a timer or the network.
+    /// The poster; `None`: a thread, a timer or the network.
     pub from: Option<HandlerIndex>,
-    /// Whose event it is.
+    /// The handler of the posted events.
     pub to: HandlerIndex,
-    /// How many, or how many a second.
+    /// Number of posts, or posts per second.
     pub posts: f64,
-    /// Bytes that came with them, or bytes a second; 0 where nobody counts them.
+    /// Bytes of these posts, or bytes per second; 0 if bytes are not counted.
     pub bytes: f64,
 }
 
@@ -36,34 +37,35 @@ struct Cell<N> {
 /// Posts of one core in one window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowCounts {
-    /// By poster: first what comes from outside, then the handlers by index.
+    /// By poster: first external posts, then the handlers by index.
     rows: Vec<Vec<Cell<u64>>>,
 }
 
 impl FlowCounts {
-    /// Counts that start at nothing.
+    /// Empty counts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One event was posted; `bytes` may be 0 where nobody knows them. A search through the few handlers that `from` posts to.
+    /// Counts a posted event; `bytes` is 0 if unknown. Searches the few handlers that `from` posts
+    /// to.
     pub fn record(&mut self, from: Option<HandlerIndex>, to: HandlerIndex, bytes: u64) {
         self.add(row_of(from), Cell { to: to.0, posts: 1, bytes });
     }
 
-    /// Takes in what another core counted.
+    /// Merges another core's counts.
     pub fn merge(&mut self, other: &Self) {
         for (row, cells) in other.rows.iter().enumerate() {
             cells.iter().for_each(|&cell| self.add(row, cell));
         }
     }
 
-    /// Starts the next window; keeps the room.
+    /// Starts the next window; keeps the memory.
     pub fn clear(&mut self) {
         self.rows.iter_mut().for_each(Vec::clear);
     }
 
-    /// What was counted, by poster.
+    /// The counts, by poster.
     pub fn flows(&self) -> impl Iterator<Item = Flow> {
         let rows = self.rows.iter().enumerate();
         rows.flat_map(|(row, cells)| cells.iter().map(move |cell| (row, cell))).map(|(row, cell)| Flow {
@@ -82,7 +84,7 @@ impl FlowCounts {
     }
 }
 
-/// Rates of all flows, in posts and bytes a second.
+/// Rates of all flows, in posts and bytes per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowGraph {
     rows: Vec<Vec<Cell<f64>>>,
@@ -95,7 +97,7 @@ impl FlowGraph {
         Self::default()
     }
 
-    /// Takes in the counts of a window of this length. What did not flow fades.
+    /// Adds the counts of a window of this length. Other flows fade.
     pub fn absorb(&mut self, window: &FlowCounts, window_ns: u64) {
         if window_ns == 0 {
             return;
@@ -125,19 +127,19 @@ impl FlowGraph {
         })
     }
 
-    /// The rate of one flow in posts a second.
+    /// The rate of a flow in posts per second.
     pub fn rate(&self, from: Option<HandlerIndex>, to: HandlerIndex) -> f64 {
         let cells = self.rows.get(row_of(from)).map_or(&[][..], Vec::as_slice);
         cells.iter().find(|cell| cell.to == to.0).map_or(0.0, |cell| cell.posts)
     }
 
-    /// Events that come from outside, a second.
+    /// External events per second.
     pub fn arrivals(&self) -> f64 {
         self.rows.first().map_or(0.0, |cells| cells.iter().map(|cell| cell.posts).sum())
     }
 
-    /// All handlers below `handlers`, each before those that it posts to unless a loop leads back, and close to those that it
-    /// posts most to. Depth-first from where events come in; the heaviest branch comes next.
+    /// All handlers below `handlers`, each before its targets unless a loop leads back, and close
+    /// to its heaviest targets. Depth-first from the entry points; the heaviest branch comes next.
     pub fn order(&self, handlers: usize) -> Vec<HandlerIndex> {
         let mut walk =
             Walk { graph: self, visited: vec![false; handlers], finished: Vec::with_capacity(handlers) };
@@ -159,7 +161,7 @@ impl FlowGraph {
         fed
     }
 
-    /// Whom a handler posts to, least first.
+    /// The targets of a handler, lightest first.
     fn targets(&self, handler: usize) -> Vec<usize> {
         let mut cells = self.rows.get(handler + 1).cloned().unwrap_or_default();
         cells.sort_by(|a, b| a.posts.total_cmp(&b.posts).then(b.to.cmp(&a.to)));
@@ -174,7 +176,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Without recursion: a pipeline may be longer than a stack is deep.
+    /// Without recursion, because a pipeline may be longer than a stack is deep.
     fn visit(&mut self, root: usize) {
         if std::mem::replace(&mut self.visited[root], true) {
             return;

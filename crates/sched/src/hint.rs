@@ -1,36 +1,38 @@
-//! What a core tells the others about itself: a few numbers, each read without a lock and perhaps stale.
+//! The published load of a core: a few numbers, each read without a lock and perhaps stale.
 //!
-//! A hint decides whom to look at and whom to wake; it is never a reason to believe that there is nothing to do. Tested
+//! A hint selects a victim or a core to wake. A hint never proves that there is no work. Tested
 //! below.
 
-/// How busy a core is. Times are nanoseconds on the clock of whoever publishes.
+/// How busy a core is. Times are nanoseconds on the publisher's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hint {
-    /// When the activation that runs began; `None` while the core runs nothing.
+    /// The start of the running activation; `None` while the core runs nothing.
     pub running_since_ns: Option<u64>,
-    /// What that activation was expected to take.
+    /// The expected duration of that activation.
     pub expected_ns: u64,
-    /// For how long a color that is taken from this core's queue, and what follows it, hold back those behind, as a moving mean.
+    /// Moving mean of the time for which a color taken from this core's queue, with its successors,
+    /// delays the colors behind it.
     pub activation_ns: u64,
-    /// Colors that wait.
+    /// Number of waiting colors.
     pub waiting: u32,
-    /// Those of them that a thief may take.
+    /// Waiting colors that a thief may take.
     pub stealable: u32,
 }
 
 impl Hint {
-    /// How long a color at the middle of this core's queue will wait: what runs now, and half of what stands there. An
-    /// activation that has lasted longer than expected is expected to last as long again: durations have long tails.
+    /// Expected wait of a color at the middle of this core's queue: the running activation, and
+    /// half of the queue. An activation that has exceeded its expected duration is expected to last
+    /// as long again, because durations have long tails.
     pub fn wait_ns(&self, now_ns: u64) -> u64 {
         self.remaining_ns(now_ns).saturating_add(self.backlog_ns() / 2)
     }
 
-    /// Time for which what waits is expected to keep the core busy.
+    /// Time for which the waiting colors are expected to keep the core busy.
     pub fn backlog_ns(&self) -> u64 {
         self.activation_ns.saturating_mul(u64::from(self.waiting))
     }
 
-    /// How long the running activation has lasted.
+    /// Elapsed time of the running activation.
     pub fn running_ns(&self, now_ns: u64) -> u64 {
         self.running_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
     }

@@ -1,7 +1,9 @@
-//! Where a time is counted: classes that are as fine as one part in a power of two of the time, whatever its size.
+//! Histogram classes: each class is as fine as one part in a power of two of the time, at every
+//! magnitude.
 //!
-//! Each power of two is divided into equal steps, so that a class is found with two shifts and a histogram over all times
-//! has a few hundred counts. Owns the classes alone; who counts, and in what, is the caller's. Tested below.
+//! Each power of two is divided into equal steps, so a class is found with two shifts and a
+//! histogram over all times has a few hundred counts. Contains only the classes; the caller counts.
+//! Tested below.
 
 /// Classes of times in nanoseconds: `1 << STEP_BITS` in each power of two.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +13,7 @@ impl<const STEP_BITS: u32> Classes<STEP_BITS> {
     /// Steps in each power of two.
     const STEPS: usize = 1 << STEP_BITS;
 
-    /// How many classes tell all times below two to the power of `bits` apart.
+    /// The number of classes that distinguish all times below two to the power of `bits`.
     pub const fn count(bits: u32) -> usize {
         (bits - STEP_BITS + 1) as usize * Self::STEPS
     }

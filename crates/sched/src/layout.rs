@@ -1,8 +1,9 @@
-//! The runtime's cores as a policy sees them: how far apart, who is whose neighbour, which share a node.
+//! The runtime's cores from the view of a policy: distances, neighbours, and nodes.
 //!
-//! Owns [`Distance`] and [`Layout`], made once at start from a machine and the cpus in use. Leaves out the machine itself
-//! (`vermeil_topology`) and its symmetries (`layout/symmetry.rs`). Invariants: distances are symmetric, `Same` exactly
-//! from a core to itself; each core's neighbours are all others, nearest first. Tested in `layout/tests.rs`.
+//! Contains [`Distance`] and [`Layout`], made once at start from a machine and the cpus in use.
+//! Leaves out the machine (`vermeil_topology`) and the symmetries (`layout/symmetry.rs`).
+//! Invariants: distances are symmetric, and `Same` exactly from a core to itself; each core's
+//! neighbours are all other cores, nearest first. Tested in `layout/tests.rs`.
 
 use std::fmt;
 
@@ -16,13 +17,13 @@ mod tests;
 
 pub use symmetry::{PERMUTATIONS_MAX, Symmetry};
 
-/// Most cores of a layout. Distances take two bytes for each pair of them: 2 MiB at this bound.
+/// Maximum number of cores. Distances take two bytes for each pair of cores: 2 MiB at this bound.
 pub const CORES_MAX: usize = 1024;
 
-/// How far apart two cores are, nearest first.
+/// The distance between two cores, nearest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Distance {
-    /// One and the same core.
+    /// The same core.
     Same,
     /// Hardware threads of one physical core.
     Smt,
@@ -37,12 +38,14 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// How many classes [`Distance::class`] knows.
+    /// The number of classes of [`Distance::class`].
     pub const CLASSES: usize = 8;
 
-    /// An index for tables by distance: nearer is smaller, and everything from three hops on is one class.
+    /// An index for tables by distance: nearer is smaller, and everything from three hops on is one
+    /// class.
     pub fn class(self) -> usize {
-        // Two steps, since this is asked for every steal and look: one match of all of it becomes a table of jumps.
+        // Two steps, because every steal and search calls this function, and a single match
+        // compiles to a jump table.
         let hops = if let Self::Hops(hops) = self { hops.clamp(1, 3) } else { 0 };
         let near = match self {
             Self::Same => 0,
@@ -91,13 +94,13 @@ impl fmt::Display for Distance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     cores: usize,
-    /// Row by row.
+    /// In row order.
     distances: Vec<Distance>,
-    /// Per core, all others, nearest first.
+    /// By core, all other cores, nearest first.
     neighbours: Vec<Vec<CoreIndex>>,
-    /// Per core, numbered from 0 in the order of their first cores.
+    /// By core, numbered from 0 in the order of the nodes' first cores.
     nodes: Vec<u32>,
-    /// Per core; [`CAPACITY_MAX`] is the machine's fastest.
+    /// By core; [`CAPACITY_MAX`] is the machine's fastest core.
     capacities: Vec<u32>,
 }
 
@@ -105,7 +108,7 @@ impl Layout {
     /// The layout of a runtime whose core `i` is pinned to `cpus[i]`.
     ///
     /// # Errors
-    /// When there is no cpu, too many, or one is not online.
+    /// When there is no cpu, there are too many, or a cpu is not online.
     pub fn from_machine(machine: &Machine, cpus: &[CpuId]) -> Result<Self, Error> {
         if cpus.len() > CORES_MAX {
             return Err(Error::TooManyCores { cores: cpus.len(), max: CORES_MAX });
@@ -120,10 +123,10 @@ impl Layout {
         Ok(Self::from_matrix(&matrix)?.with_capacities(cpus.iter().map(capacity).collect()))
     }
 
-    /// A layout with these distances, row by row, on cores of equal speed.
+    /// A layout with these distances, in row order, on cores of equal speed.
     ///
     /// # Errors
-    /// When the matrix is empty, not square, not symmetric, or says `Same` of two cores.
+    /// When the matrix is empty, not square, not symmetric, or contains `Same` for two cores.
     pub fn from_matrix(matrix: &[Vec<Distance>]) -> Result<Self, Error> {
         let cores = matrix.len();
         check(matrix)?;
@@ -141,10 +144,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The same cores at other speeds, in the unit of [`CAPACITY_MAX`], none of them 0.
+    /// The same cores at other speeds, in the unit of [`CAPACITY_MAX`]; each speed is above 0.
     ///
     /// # Panics
-    /// When there is not one capacity per core, or one is 0: a fault of the caller.
+    /// When there is not one capacity per core, or a capacity is 0: a fault of the caller.
     #[must_use]
     pub fn with_capacities(mut self, capacities: Vec<u32>) -> Self {
         assert_eq!(capacities.len(), self.cores, "one capacity per core");
@@ -153,7 +156,7 @@ impl Layout {
         self
     }
 
-    /// How many cores there are, at least one.
+    /// The number of cores, at least one.
     pub fn cores(&self) -> usize {
         self.cores
     }
@@ -163,18 +166,19 @@ impl Layout {
         (0..self.cores as u32).map(CoreIndex)
     }
 
-    /// How far two cores are apart.
+    /// The distance between two cores.
     ///
     /// # Panics
-    /// When there is no such core: a fault of the caller. So do all questions about a core.
+    /// When there is no such core: a fault of the caller. All methods that take a core panic in
+    /// this case.
     pub fn distance(&self, a: CoreIndex, b: CoreIndex) -> Distance {
         let (a, b) = (a.0 as usize, b.0 as usize);
         assert!(b < self.cores, "core {b} of a layout with {}", self.cores);
         self.distances[a * self.cores + b]
     }
 
-    /// All other cores, nearest first. Those at one distance are rotated by the core's own index, so that thieves do not
-    /// all rob the same victim.
+    /// All other cores, nearest first. Cores at the same distance are rotated by the core's own
+    /// index, so that thieves do not all choose the same victim.
     pub fn neighbours(&self, core: CoreIndex) -> &[CoreIndex] {
         &self.neighbours[core.0 as usize]
     }
@@ -186,12 +190,13 @@ impl Layout {
             .map(move |group| (self.distance(core, group[0]), group))
     }
 
-    /// The node of a core: numbered from 0 in the order of their first cores, not the system's number.
+    /// The node of a core: numbered from 0 in the order of the nodes' first cores, not the system's
+    /// number.
     pub fn node(&self, core: CoreIndex) -> u32 {
         self.nodes[core.0 as usize]
     }
 
-    /// How many nodes the cores stand in, at least one.
+    /// The number of nodes, at least one.
     pub fn nodes(&self) -> usize {
         self.nodes.iter().max().map_or(0, |&last| last as usize + 1)
     }
@@ -201,7 +206,8 @@ impl Layout {
         self.capacities[core.0 as usize]
     }
 
-    /// The cores in groups whose members are at most `distance` apart, or linked by such: by ascending first core.
+    /// Groups of cores whose members are linked by distances of at most `distance`: by ascending
+    /// first core.
     pub fn groups_within(&self, distance: Distance) -> Vec<Vec<CoreIndex>> {
         let mut group_of = vec![usize::MAX; self.cores];
         let mut groups: Vec<Vec<CoreIndex>> = Vec::new();
@@ -216,7 +222,7 @@ impl Layout {
         groups
     }
 
-    /// `first` and everything that links of at most `distance` lead to, by ascending index.
+    /// `first` and all cores reachable by links of at most `distance`, by ascending index.
     fn linked(&self, first: CoreIndex, distance: Distance) -> Vec<CoreIndex> {
         let mut seen = vec![false; self.cores];
         seen[first.0 as usize] = true;
@@ -262,7 +268,8 @@ fn check(matrix: &[Vec<Distance>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The firmware's distances between different nodes, ascending: a distance's position is its hops less one.
+/// The firmware's distances between different nodes, ascending: the position of a distance is the
+/// number of hops less one.
 fn hop_ranks(machine: &Machine) -> Vec<u32> {
     let rows = machine.node_distances().iter().enumerate();
     let mut remote: Vec<u32> = rows
@@ -273,7 +280,8 @@ fn hop_ranks(machine: &Machine) -> Vec<u32> {
     remote
 }
 
-/// The distance of two cpus, the longer of both directions: a firmware's table need not be symmetric.
+/// The distance of two cpus, the longer of both directions, because a firmware's table need not be
+/// symmetric.
 fn measure(machine: &Machine, ranks: &[u32], from: CpuId, to: CpuId) -> Result<Distance, Error> {
     let known = |cpu| if machine.pu(cpu).is_some() { Ok(()) } else { Err(Error::UnknownCpu(cpu)) };
     known(from)?;

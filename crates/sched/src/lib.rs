@@ -1,10 +1,13 @@
-//! What a core does next and where a color goes, without threads or clocks.
+//! The scheduler's decisions without threads or clocks: what a core runs next, and where a color
+//! goes.
 //!
-//! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on pinned threads in the
-//! runtime. Owns the turn (`turn`), what waits for a core (`ready`), how its time is divided (`share`), when it is stolen (`steal`), when it comes to who calls it (`calls`), when it goes on although others wait (`stay`), what follows it (`succession`), the policies by name
-//! (`policy`), the cores as policies see them (`layout`), what handlers cost (`cost`) and post (`flow`), where they stand
-//! (`plan`) and what moves them (`control`), and the form of what was recorded of a run (`recording`). Knows no time, no I/O,
-//! no lock.
+//! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on
+//! pinned threads in the runtime. Contains the turn (`turn`), the ready queue (`ready`), the
+//! division of time between classes (`share`), stealing (`steal`), moves to a caller's core
+//! (`calls`), batch extensions (`stay`), the LIFO slot (`succession`), the policies by name
+//! (`policy`), the cores from the view of policies (`layout`), the costs (`cost`) and posts
+//! (`flow`) of handlers, their placement (`plan`) and its control (`control`), and the form of
+//! recordings (`recording`). Knows no time, no I/O, no lock.
 
 mod budget;
 mod calls;

@@ -1,24 +1,26 @@
-//! How much of what runs is observed, and which events are.
+//! The amount of observation, and the choice of observed events.
 //!
-//! Runs are chosen by `budget::Sampler`, whose budget is their time. Owns the choice of the events whose waiting is
-//! measured: as many for each stretch of time whatever the load, at drawn distances, since the first of many that are posted
-//! together would always be the one that waits least. Pure; tested below.
+//! `budget::Sampler` chooses runs, with a budget of run time. This file chooses the events whose
+//! waiting time is measured: an equal number per unit of time at every load, at random distances,
+//! because the first of many events that are posted together always waits least. Pure; tested
+//! below.
 
 use std::{fmt, str::FromStr};
 
-/// How much of what runs is observed for the histograms of a runtime. What a policy has to know, it measures besides.
+/// The amount of observation for the histograms of a runtime. Measurements that a policy needs come
+/// in addition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Observe {
-    /// Nothing.
+    /// No events.
     Off,
-    /// So many events that it costs at most one part in a hundred.
+    /// As many events as cost at most one part in a hundred.
     #[default]
     Sampled,
     /// Every event.
     All,
 }
 
-/// There is no such amount of observation.
+/// An unknown amount of observation.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("observation `{0}` is not known; it is one of off, sampled, all")]
 pub struct UnknownObserve(String);
@@ -46,30 +48,31 @@ impl fmt::Display for Observe {
     }
 }
 
-/// The time in which one event is stamped. A stamp is two readings of a clock, some 40 ns, and so two parts in a thousand of
-/// this: what remains of one in a hundred is for asking of each event whether it is one.
+/// The time per stamped event. A stamp is two readings of a clock, some 40 ns, and so two parts in
+/// a thousand of this time. The rest of one part in a hundred pays for the check of each event.
 const STAMP_EVERY_NS: u64 = 25_000;
 
-/// Most events between two stamps on the mean: at 12 ns an event, what the time above holds.
+/// Maximum mean number of events between two stamps: at 12 ns per event, the number that fits into
+/// the time above.
 const EVENTS_MAX: u32 = 1 << 11;
 
-/// Decides which of a thread's posted events are stamped with the time of their posting.
+/// Decides which of a thread's posted events get a stamp with the time of posting.
 #[derive(Clone, Debug)]
 pub struct Stamps {
     stamped_ns: u64,
-    /// Events between two stamps, on the mean.
+    /// Mean number of events between two stamps.
     events: u32,
-    /// Of a linear congruential generator.
+    /// State of a linear congruential generator.
     drawn: u32,
 }
 
 impl Stamps {
-    /// Of a thread that has posted nothing.
+    /// For a thread that has posted nothing.
     pub const fn new() -> Self {
         Self { stamped_ns: 0, events: 1, drawn: 1 }
     }
 
-    /// An event is stamped now; gives the number of events until the next one that is, at least 1.
+    /// An event is stamped now. Returns the number of events until the next stamp, at least 1.
     pub fn stamped(&mut self, now_ns: u64) -> u32 {
         let passed_ns = now_ns.saturating_sub(self.stamped_ns);
         self.stamped_ns = now_ns;
@@ -94,10 +97,10 @@ impl Default for Stamps {
 mod tests {
     use super::*;
 
-    /// Stamps among events that are posted every `gap_ns`, in a tenth of a second.
+    /// Number of stamps among events that are posted every `gap_ns`, in a tenth of a second.
     fn stamps(gap_ns: u64) -> u64 {
         let (mut stamps, mut left, mut count) = (Stamps::new(), 1, 0);
-        // No clock that is read shows nothing.
+        // A real clock never reads zero.
         for now_ns in (1_000_000_000..1_100_000_000).step_by(gap_ns as usize) {
             left -= 1;
             if left == 0 {

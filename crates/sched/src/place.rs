@@ -1,10 +1,10 @@
-//! Cores by index, sets of them, where a color may live, and whom it follows.
+//! Cores by index, sets of cores, placements of colors, and leaders that colors follow.
 //!
-//! Leaves out where a color goes among the cores it may live on: `policy.rs`. Tested below.
+//! Leaves out the choice of a core among the allowed cores: `policy.rs`. Tested below.
 
 use std::{fmt, sync::Arc};
 
-/// Index of a core of the runtime: position in its list of cores, not a cpu number.
+/// Index of a core of the runtime: position in the runtime's list of cores, not a cpu number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CoreIndex(pub u32);
 
@@ -14,16 +14,16 @@ impl fmt::Display for CoreIndex {
     }
 }
 
-/// Index of a handler of the runtime: position in its order of registration.
+/// Index of a handler of the runtime: position in the order of registration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HandlerIndex(pub u32);
 
-/// Some cores of a runtime.
+/// A set of cores of a runtime.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CoreSet(Vec<u64>);
 
 impl CoreSet {
-    /// Whether `core` is one of them.
+    /// Whether the set contains `core`.
     pub fn contains(&self, core: CoreIndex) -> bool {
         self.0.get(core.0 as usize / 64).is_some_and(|word| word >> (core.0 % 64) & 1 == 1)
     }
@@ -33,12 +33,12 @@ impl CoreSet {
         (0..self.0.len() as u32 * 64).map(CoreIndex).filter(|core| self.contains(*core))
     }
 
-    /// How many they are.
+    /// The number of cores.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -58,15 +58,15 @@ impl FromIterator<CoreIndex> for CoreSet {
     }
 }
 
-/// Where a color may live.
+/// The cores on which a color may live.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
-    /// Wherever the policy puts it.
+    /// Any core that the policy chooses.
     #[default]
     Any,
-    /// On this core and no other.
+    /// Only this core.
     Core(CoreIndex),
-    /// On one of these, for example those of a cache or a node.
+    /// Any core of this set, for example the cores of a cache or a node.
     Cores(Arc<CoreSet>),
 }
 
@@ -80,7 +80,7 @@ impl Placement {
         }
     }
 
-    /// Whether it may ever be moved.
+    /// Whether the placement allows a single core only.
     pub fn is_fixed(&self) -> bool {
         match self {
             Self::Any => false,
@@ -90,19 +90,19 @@ impl Placement {
     }
 }
 
-/// Whom a color follows: whenever it was empty and something is posted to it, it goes where its leader ran, and stays until
-/// it has run all it has.
+/// The leader that a color follows: whenever an event is posted to the empty color, the color goes
+/// to the leader's core, and stays until the color is empty again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Leader {
-    /// Whoever posts to the empty color.
+    /// The poster to the empty color.
     Producer,
-    /// The handler, wherever an event of it began last.
+    /// The handler, on the core where an event of the handler last began.
     Handler(HandlerIndex),
 }
 
 impl Leader {
-    /// Where a follower goes that was empty and is posted to by `poster`; `ran_on`: where a handler ran last. None when the
-    /// leader has been nowhere: the follower stays where it was.
+    /// The core of an empty follower that `poster` posts to; `ran_on`: the core where a handler
+    /// last ran. None if the leader has no core yet: the follower stays in place.
     #[inline]
     pub fn core(
         self,

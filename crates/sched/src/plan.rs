@@ -1,8 +1,9 @@
-//! Where handlers stand: plans, how they are written, what they would cost, and the search for a better one.
+//! Plans: the placement of handlers, its text form, its cost, and the search for a better plan.
 //!
-//! Owns [`Plan`] and the differences between two of them. The named plans stand in `plan/named.rs`, the text form in
-//! `plan/file.rs`, the cost of a plan in `plan/model.rs`, the search in `plan/search.rs` and what it may not do in
-//! `plan/rules.rs`. Leaves out when a plan is tried or kept (`control`). Tested in `plan/tests.rs`.
+//! Contains [`Plan`] and the differences between two plans. The named plans are in `plan/named.rs`,
+//! the text form in `plan/file.rs`, the cost of a plan in `plan/model.rs`, the search in
+//! `plan/search.rs` and its rules in `plan/rules.rs`. Leaves out the trial and the adoption of
+//! plans (`control`). Tested in `plan/tests.rs`.
 
 use crate::{CoreIndex, HandlerIndex, Placement};
 
@@ -19,16 +20,16 @@ pub use model::{Forecast, HandlerLoad, Model, Objective, Trust};
 pub use rules::Rules;
 pub use search::{CANDIDATES_MAX, CUTS_MAX, Found, Scored, SearchLimits, search};
 
-/// Where each handler stands: on a core, on one of several, or wherever its colors go.
+/// The placement of each handler: on a core, on a set of cores, or free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(Vec<Placement>);
 
-/// One handler goes to a core.
+/// A move of a handler to a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Who goes.
+    /// The handler that moves.
     pub handler: HandlerIndex,
-    /// Where to.
+    /// The destination.
     pub to: CoreIndex,
 }
 
@@ -43,22 +44,22 @@ impl Plan {
         Self(cores.into_iter().map(Placement::Core).collect())
     }
 
-    /// How many handlers it knows.
+    /// The number of known handlers.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it knows none.
+    /// Whether the plan has no handlers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Where a handler stands; anywhere if the plan does not know it.
+    /// The placement of a handler; `Any` for an unknown handler.
     pub fn of(&self, handler: HandlerIndex) -> &Placement {
         self.0.get(handler.0 as usize).unwrap_or(&Placement::Any)
     }
 
-    /// The core on which a handler stands, if it is one.
+    /// The core of a handler, if the placement is a single core.
     pub fn core_of(&self, handler: HandlerIndex) -> Option<CoreIndex> {
         match self.of(handler) {
             Placement::Core(core) => Some(*core),
@@ -66,7 +67,8 @@ impl Plan {
         }
     }
 
-    /// Puts a handler somewhere; handlers between the last known one and this may stand anywhere.
+    /// Sets the placement of a handler; handlers between the last known handler and this handler
+    /// become free.
     pub fn put(&mut self, handler: HandlerIndex, placement: Placement) {
         let index = handler.0 as usize;
         if self.0.len() <= index {
@@ -80,8 +82,8 @@ impl Plan {
         self.0.iter().enumerate().map(|(index, placement)| (HandlerIndex(index as u32), placement))
     }
 
-    /// What has to move so that this plan becomes `target`: the handlers that stand on one core there and not on that one
-    /// here.
+    /// The moves that turn this plan into `target`: all handlers with a single core in `target` and
+    /// a different placement here.
     pub fn moves_to(&self, target: &Self) -> Vec<Move> {
         let on_core = |(handler, placement): (HandlerIndex, &Placement)| match placement {
             Placement::Core(to) if self.core_of(handler) != Some(*to) => Some(Move { handler, to: *to }),
@@ -90,7 +92,7 @@ impl Plan {
         target.iter().filter_map(on_core).collect()
     }
 
-    /// Carries moves out.
+    /// Carries out moves.
     pub fn apply(&mut self, moves: &[Move]) {
         moves.iter().for_each(|step| self.put(step.handler, Placement::Core(step.to)));
     }

@@ -1,28 +1,33 @@
-//! The policies by name: what each steals, where it puts a new color, and whether it places handlers.
+//! The policies by name: which colors each policy steals, where the policy puts a new color, and
+//! whether the policy places handlers.
 //!
-//! One type chooses among mechanisms that live elsewhere: stealing in `steal.rs`, plans in `plan/`, their use in `control/`.
-//! Tested below.
+//! A single type chooses among mechanisms in other files: stealing in `steal.rs`, plans in `plan/`,
+//! their use in `control/`. Tested below.
 
 use crate::{CoreIndex, Placement, Stealing};
 use std::{fmt, path::PathBuf, str::FromStr};
 
-/// How colors find their cores, and what moves them.
+/// How colors get their cores, and the mechanism that moves colors.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
-    /// A color goes to the core that its number hashes to and stays there: Libasync-SMP's placement without its
-    /// stealing.
+    /// A color goes to the core that its number hashes to and stays there: Libasync-SMP's placement
+    /// without stealing.
     None,
-    /// Libasync-SMP: as `None`, and an idle core takes the first color of the busiest core's queue that does not run.
+    /// Libasync-SMP: as `None`, and an idle core steals the first color of the busiest core's queue
+    /// that does not run.
     Libasync,
-    /// Mely: colors worth their steal, by annotated costs and penalties, from near cores first.
+    /// Mely: steals colors worth a steal, by annotated costs and penalties, from near cores first.
     Mely,
-    /// Handlers stand where a plan puts them; nothing is stolen.
+    /// A plan places handlers; no stealing.
     Placed(PlanName),
-    /// Adaptive placement: the named plans in turn, then the best that was seen, watched with hysteresis.
+    /// Adaptive placement: the named plans in turn, then the best plan seen, watched with
+    /// hysteresis.
     Trial,
-    /// Nodes share nothing: a color stays on the node it was made for, and is stolen within it.
+    /// Nodes share nothing: a color stays on the node of its creation, and is stolen within the
+    /// node.
     NCopy,
-    /// Steals on learned costs and places handlers by search, within a bound on regret. The default.
+    /// Steals on learned costs and places handlers by search, within a bound on regret. The
+    /// default.
     #[default]
     Adaptive,
 }
@@ -38,7 +43,7 @@ pub enum PlanName {
     Intermediate1,
     /// As [`Self::Intermediate1`], in shorter runs that go around the caches twice.
     Intermediate2,
-    /// As a file says.
+    /// A plan from a file.
     File(PathBuf),
 }
 
@@ -51,7 +56,7 @@ pub enum PlanName {
 pub struct UnknownPolicy(String);
 
 impl Policy {
-    /// Which colors idle cores take.
+    /// The stealing rule of idle cores.
     pub fn stealing(&self) -> Stealing {
         match self {
             Self::None | Self::Placed(_) | Self::Trial => Stealing::Never,
@@ -61,16 +66,17 @@ impl Policy {
         }
     }
 
-    /// Whether colors never leave the node they are on.
+    /// Whether colors never leave their node.
     pub fn keeps_nodes_apart(&self) -> bool {
         *self == Self::NCopy
     }
 
-    /// The core for a new color among `cores` (at least one). `number`: that of the color, in sequence, asked for only where
-    /// it decides; `maker`: the core that makes it, if one does.
+    /// The core for a new color among `cores` (at least one). `number`: the color's sequence
+    /// number, requested only if the choice depends on the number; `maker`: the core that makes the
+    /// color, if a core does.
     ///
     /// # Panics
-    /// When `cores` is zero or the placement names no core that exists: a fault of the caller.
+    /// When `cores` is zero or the placement names no existing core: a fault of the caller.
     pub fn place(
         &self,
         number: impl FnOnce() -> u64,
@@ -89,7 +95,8 @@ impl Policy {
                 assert!(!exist.is_empty(), "a placement names no core of a runtime with {cores}");
                 exist[(number() % exist.len() as u64) as usize]
             }
-            // What a color is about has just been in its maker's cache, and whoever is idle takes it from there.
+            // The color's data was just in the maker's cache, and an idle core can steal the color
+            // from there.
             (Placement::Any, Some(maker)) if self.places_with_maker() => maker,
             // Color numbers are given out in sequence, so the remainder spreads them evenly.
             (Placement::Any, _) => CoreIndex((number() % cores as u64) as u32),

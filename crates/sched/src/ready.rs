@@ -1,11 +1,13 @@
-//! What waits for a core: colors in order of arrival, and among them those worth stealing, best first.
+//! The ready queue of a core: colors in order of arrival, and among them the colors worth stealing,
+//! best first.
 //!
-//! Two orders behind one interface. [`Order::Colors`] is Mely's: a core-queue links the colors, a stealing-queue links
-//! the worthy ones by class of worth; every step is O(1). Where handlers have
-//! classes ([`crate::Class`]) there is a core-queue for each, and [`Shares`] says which is next. [`Order::Events`] is Libasync-SMP's: one entry per event in one
-//! queue, and a thief that scans it from the front. Pure data: whoever shares a queue between threads locks it. A token
-//! is whatever stands for the right to run a color; at most one of a color is here. Tested in `ready/tests.rs` against a
-//! plain model.
+//! Two orders behind one interface. [`Order::Colors`] is Mely's: a core-queue links the colors, and
+//! a stealing-queue links the worthy colors by worth class. Every step is O(1). If handlers have
+//! classes ([`crate::Class`]), each class has a core-queue, and [`Shares`] selects the next.
+//! [`Order::Events`] is Libasync-SMP's: one entry per event in a single queue, and a thief scans
+//! the queue from the front. Pure data: a queue that threads share needs a lock. A token is any
+//! value that represents the right to run a color; a queue holds at most one token of a color.
+//! Tested in `ready/tests.rs` against a plain model.
 
 mod colors;
 mod events;
@@ -20,32 +22,34 @@ pub use gather::Gather;
 use gather::Gathering;
 use std::ops::ControlFlow;
 
-/// What a core's queue holds.
+/// The contents of a core's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// One entry per color: exclusion, moves and steals cost the same whatever is queued.
+    /// One entry per color: the cost of exclusion, moves and steals does not depend on the queued
+    /// events.
     #[default]
     Colors,
-    /// One entry per event, in the order of posting on this core; a steal scans it.
+    /// One entry per event, in the order of posting on this core; a steal scans the queue.
     Events,
 }
 
-/// How much a color is worth to a thief: the power of two of its queued time. Higher is better.
+/// The worth of a color to a thief: a logarithmic class of the queued time. Higher is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WorthClass(u8);
 
 impl WorthClass {
-    /// Classes told apart.
+    /// The number of classes.
     pub const COUNT: usize = 8;
 
     /// The lowest class.
     pub const LEAST: Self = Self(0);
 
-    /// Queued time of the lowest class, in nanoseconds: below a microsecond no move has ever paid.
+    /// Queued time of the lowest class, in nanoseconds, because below a microsecond no move has
+    /// ever paid.
     const LEAST_NS: u64 = 1 << 10;
 
-    /// The class of a color with events of `worth_ns` nanoseconds queued, which a penalty may have lessened. Each
-    /// class spans a factor of four; nothing below a microsecond has one.
+    /// The class of a color with `worth_ns` nanoseconds of queued events, perhaps reduced by a
+    /// penalty. Each class spans a factor of four. Less than a microsecond has no class.
     pub fn of(worth_ns: u64) -> Option<Self> {
         let times = worth_ns / Self::LEAST_NS;
         (times > 0).then(|| Self((times.ilog2() / 2).min(Self::COUNT as u32 - 1) as u8))
@@ -56,16 +60,17 @@ impl WorthClass {
     }
 }
 
-/// The place of a color in a [`Ready`] queue; stale as soon as the color leaves it.
+/// The slot of a color in a [`Ready`] queue; stale as soon as the color leaves the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub u32);
 
-/// Colors of one kin are alike to a thief, if they are of one class too: one is judged for all. Whoever queues a color says what it
-/// is like then ([`Ready::set_kin`]); what is posted to it later changes that for none but itself.
+/// The steal class of a color. Colors of equal kin and equal worth class are equivalent for a
+/// thief, so one check serves all. The thread that queues a color sets the kin
+/// ([`Ready::set_kin`]); later posts to a color change only that color.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kin(pub u16);
 
-/// What colors have in common that go together: [`Ready::steal_alike`].
+/// The common properties of colors that a thief steals together: [`Ready::steal_alike`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Like {
     class: WorthClass,
@@ -79,18 +84,19 @@ impl Like {
     }
 }
 
-/// What a thief takes.
+/// The result of a steal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stolen<T> {
     /// The token.
     pub token: T,
-    /// Entries of the victim's queue that go with it; zero in order [`Order::Colors`], where events never move.
+    /// Entries of the victim's queue that move with the token; zero in order [`Order::Colors`],
+    /// where events never move.
     pub entries: usize,
-    /// What others are like that are as good, if it has kin.
+    /// The properties of equally good colors, if the color has a kin.
     pub like: Option<Like>,
 }
 
-/// What waits for one core.
+/// The colors that wait for a core.
 #[derive(Debug)]
 pub struct Ready<T> {
     queue: Queue<T>,
@@ -109,8 +115,8 @@ impl<T> Ready<T> {
         Self::divided(order, &[])
     }
 
-    /// An empty queue of this order whose core divides its time between the default class and these. An order of events
-    /// divides nothing: they run in the order of posting.
+    /// An empty queue of this order whose core divides its time between the default class and
+    /// `classes`. [`Order::Events`] ignores classes and runs events in the order of posting.
     pub fn divided(order: Order, classes: &[Class]) -> Self {
         let queue = match order {
             Order::Colors => Queue::Colors(Colors::new((!classes.is_empty()).then(|| Shares::new(classes)))),
@@ -119,8 +125,9 @@ impl<T> Ready<T> {
         Self { queue, gathering: Gathering::default() }
     }
 
-    /// The place that the next color will have here, until it is put there: so that it can be noted with the color before its token
-    /// has gone, which would have to be read again.
+    /// The slot of the next color, until that color is queued. The caller can store the slot with
+    /// the color before giving the token away, because afterwards the caller would have to read the
+    /// color again.
     pub fn next_slot(&mut self) -> Slot {
         match &mut self.queue {
             Queue::Colors(colors) => colors.next_slot(),
@@ -128,13 +135,13 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Puts the token of color `color` at the tail. `class`: what it is worth to a thief, `None` if it must stay. Gives
-    /// the color's place here.
+    /// Puts the token of color `color` at the tail. `class`: the worth class for thieves, `None` if
+    /// the color must stay. Returns the color's slot.
     pub fn push(&mut self, color: u64, token: T, class: Option<WorthClass>) -> Slot {
         self.push_in(color, token, class, ClassIndex::default(), 0)
     }
 
-    /// As [`push`](Self::push), at the tail of its class `of`, where it waits since `now_ns`.
+    /// As [`push`](Self::push), at the tail of handler class `of`; the color waits since `now_ns`.
     pub fn push_in(
         &mut self,
         color: u64,
@@ -152,34 +159,35 @@ impl<T> Ready<T> {
         }
     }
 
-    /// One more event of `color` has been posted here; its token may be here, on its way or running. For
-    /// [`Order::Events`] only: elsewhere it does nothing.
+    /// Adds entries for events of `color` posted here; the token may be here, on the way or
+    /// running. Only for [`Order::Events`]; no effect otherwise.
     pub fn post(&mut self, color: u64, entries: usize) {
         if let Queue::Events(events) = &mut self.queue {
             events.post(color, entries);
         }
     }
 
-    /// The color in `slot` has become more or less worth. Ignored when it has left.
+    /// Changes the worth class of the color in `slot`. Ignored if the color has left.
     pub fn reclass(&mut self, slot: Slot, color: u64, class: Option<WorthClass>) {
         if let Queue::Colors(colors) = &mut self.queue {
             colors.reclass(slot, color, class);
         }
     }
 
-    /// The color in `slot`, which has just been put there, is like all others of `kin`.
+    /// Sets the kin of the color in `slot`, which was just queued.
     pub fn set_kin(&mut self, slot: Slot, kin: Kin) {
         if let Queue::Colors(colors) = &mut self.queue {
             colors.set_kin(slot, kin);
         }
     }
 
-    /// Takes what the owner runs next, where time is not divided; otherwise [`pop_at`](Self::pop_at).
+    /// Takes the owner's next color, if time is not divided; otherwise call
+    /// [`pop_at`](Self::pop_at).
     pub fn pop(&mut self) -> Option<T> {
         self.pop_at(0)
     }
 
-    /// Takes what the owner runs next: the oldest of the class that is due.
+    /// Takes the owner's next color: the oldest of the class that is due.
     pub fn pop_at(&mut self, now_ns: u64) -> Option<T> {
         match &mut self.queue {
             Queue::Colors(colors) => colors.pop(now_ns),
@@ -187,14 +195,14 @@ impl<T> Ready<T> {
         }
     }
 
-    /// What was taken last by its owner has run for so long.
+    /// Charges `ns` of run time for the color that the owner took last.
     pub fn charge(&mut self, ns: u64) {
         if let Queue::Colors(colors) = &mut self.queue {
             colors.charge(ns);
         }
     }
 
-    /// I12: a class that has kept others waiting beyond its share, if one has.
+    /// I12: a class that has delayed others beyond its share, if there is one.
     pub fn overdrawn(&self) -> Option<ClassIndex> {
         match &self.queue {
             Queue::Colors(colors) => colors.overdrawn(),
@@ -202,28 +210,30 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Keeps the token of `color` until it is taken out by its name or is due: its events gather.
+    /// Keeps the token of `color` until the token is taken by name or is due: the color gathers
+    /// events.
     pub fn gather(&mut self, color: u64, token: T, due_ns: u64) {
         self.gathering.push(color, token, due_ns);
     }
 
-    /// Takes out the token of `color` if its events gather here.
+    /// Takes the token of `color` if the color gathers events here.
     pub fn take_gathering(&mut self, color: u64) -> Option<T> {
         self.gathering.take(color)
     }
 
-    /// Takes out a token whose events have gathered for as long as they may.
+    /// Takes a token whose color has gathered events for the maximum time.
     pub fn take_gathered(&mut self, now_ns: u64) -> Option<T> {
         self.gathering.take_due(now_ns)
     }
 
-    /// When the next of them is due.
+    /// The time at which the next such token is due.
     pub fn next_gathered_ns(&self) -> Option<u64> {
         self.gathering.next_ns()
     }
 
-    /// Takes the best color that `fits`: the highest class first, the oldest first within a class. Looks at a bounded
-    /// number of candidates in order [`Order::Colors`], and at whatever is queued in order [`Order::Events`].
+    /// Takes the best color that `fits`: the highest class first, the oldest first within a class.
+    /// Examines a bounded number of candidates in order [`Order::Colors`], and all entries in order
+    /// [`Order::Events`].
     pub fn steal(&mut self, fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
         match &mut self.queue {
             Queue::Colors(colors) => colors.steal(fits),
@@ -231,15 +241,17 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Takes the next colors that are like one that has just been stolen, until `take`, which gets them, breaks; without a look at what
-    /// they stand for: that would be another line each from the victim's cache, under its lock.
+    /// Takes the next colors that are equivalent to a stolen color and passes each to `take`, until
+    /// `take` breaks. The colors are not examined, because each would cost another line from the
+    /// victim's cache, under the victim's lock.
     pub fn steal_alike(&mut self, like: Like, take: impl FnMut(T) -> ControlFlow<()>) {
         if let Queue::Colors(colors) = &mut self.queue {
             colors.steal_alike(like, take);
         }
     }
 
-    /// Takes the token in `slot` if it is that of `color`, whatever it is worth: a placement wants it elsewhere.
+    /// Takes the token in `slot` if the token belongs to `color`, regardless of worth, for a
+    /// migration.
     pub fn remove(&mut self, slot: Slot, color: u64) -> Option<Stolen<T>> {
         match &mut self.queue {
             Queue::Colors(colors) => {
@@ -249,7 +261,7 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Tokens here.
+    /// The number of tokens.
     pub fn len(&self) -> usize {
         match &self.queue {
             Queue::Colors(colors) => colors.len(),
@@ -257,12 +269,12 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Whether no token is here.
+    /// Whether there is no token.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the owner may find something to do: a token without an entry, which is on its way, counts as none.
+    /// Whether the owner may find work: an entry whose token is on the way does not count.
     pub fn has_work(&self) -> bool {
         match &self.queue {
             Queue::Colors(colors) => colors.len() > 0,
@@ -270,7 +282,8 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Takes out the entries whose tokens are elsewhere, when all tokens have been taken and the core goes away.
+    /// Takes the entries whose tokens are elsewhere, after all tokens have been taken and the core
+    /// ends.
     pub fn leave(&mut self) -> Vec<u64> {
         match &mut self.queue {
             Queue::Colors(_) => Vec::new(),
@@ -278,7 +291,7 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Tokens that a thief may take.
+    /// The number of tokens that a thief may take.
     pub fn stealable(&self) -> usize {
         match &self.queue {
             Queue::Colors(colors) => colors.stealable(),
@@ -286,7 +299,7 @@ impl<T> Ready<T> {
         }
     }
 
-    /// The best class here.
+    /// The best class in the queue.
     pub fn best(&self) -> Option<WorthClass> {
         match &self.queue {
             Queue::Colors(colors) => colors.best(),

@@ -1,8 +1,10 @@
-//! What was recorded of a run: which event ran when and where, and which one had posted it.
+//! The form of a recording: the events that ran, their cores and times, and the events that posted
+//! them.
 //!
-//! Owns the form in which a runtime writes a recording and a simulator reads it: lines of JSON, a header and then one
-//! line for each event, in the order of their starts. Leaves out where the events come from (the runtime's rings) and what
-//! is made of them. The page `docs/runtime.md` describes the form for people. Tested in `recording/tests.rs`.
+//! A runtime writes a recording and a simulator reads the recording: lines of JSON, a header and
+//! then one line for each event, in the order of start times. Leaves out the source of the events
+//! (the runtime's rings) and the use of the recording. The page `docs/runtime.md` describes the
+//! form for people. Tested in `recording/tests.rs`.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -13,15 +15,15 @@ use crate::Error;
 #[cfg(test)]
 mod tests;
 
-/// The version of the form that is written, and the only one that is read.
+/// The version of the form. Only this version is written and read.
 pub const VERSION: u32 = 1;
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// What it is a recording of.
+    /// The origin of the recording.
     pub header: Header,
-    /// In the order of their starts.
+    /// In the order of start times.
     pub events: Vec<Recorded>,
 }
 
@@ -35,41 +37,45 @@ pub struct Header {
     pub policy: String,
     /// The cpu of each core, by core index.
     pub cpus: Vec<u32>,
-    /// Events that ran and are not in the recording, because later ones took their place.
+    /// Events that ran and are not in the recording, because later events overwrote them.
     pub lost: u64,
 }
 
-/// One event that ran: a line of a recording.
+/// An event that ran: a line of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
-    /// The handler's name; polls of tasks are `task` and the function that the task's future comes from.
+    /// The handler's name; polls of tasks are `task` and the function that the task's future comes
+    /// from.
     pub handler: String,
-    /// The color's number: events with the same one never overlapped.
+    /// The color's number: events with the same number never overlapped.
     pub color: u64,
-    /// Index of the core it ran on.
+    /// Index of the core on which the event ran.
     pub core: u32,
-    /// When it was posted, in nanoseconds since a moment that all times of a recording share.
+    /// The time of posting, in nanoseconds since an origin that all times of a recording share.
     pub posted_ns: u64,
-    /// When it began to run.
+    /// The start of the run.
     pub start_ns: u64,
-    /// How long it ran.
+    /// The duration of the run.
     pub run_ns: u64,
-    /// The event that posted it, as a position in the recording, counted from 0 without the header. None for what came
-    /// from outside (a socket, a timer, a thread that is no core) and where the poster is not in the recording.
+    /// The event that posted this event, as a position in the recording, counted from 0 without the
+    /// header. None for external events (from a socket, a timer, a thread that is no core) and if
+    /// the poster is not in the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u32>,
-    /// Index of the core its color ran on before, if that was another: it was stolen from there, or moved by a plan.
+    /// Index of the core on which the color ran before, if that was another core: the color was
+    /// stolen, or moved by a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<u32>,
 }
 
-/// Names an event while a recording is put together: the core it ran on and its number there.
+/// Names an event while a recording is assembled: the event's core and number there.
 pub type EventName = (u32, u32);
 
 impl Recording {
-    /// Puts a recording together from each event's name, its poster's name and itself, in any order: sorts by start, and
-    /// settles [`Recorded::by`]. A poster that is not among them, or did not start before what it posted, is none.
+    /// Assembles a recording from the name of each event, the name of its poster and its data, in
+    /// any order: sorts by start, and resolves [`Recorded::by`]. A poster that is missing, or did
+    /// not start earlier, becomes none.
     pub fn assemble(header: Header, mut events: Vec<(EventName, Option<EventName>, Recorded)>) -> Self {
         events.sort_by_key(|(name, _, event)| (event.start_ns, *name));
         let names = events.iter().enumerate().map(|(at, (name, ..))| (*name, at as u32));
@@ -91,11 +97,11 @@ impl Recording {
         text
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote. Empty lines are passed over.
+    /// Reads the output of [`to_text`](Self::to_text). Empty lines are skipped.
     ///
     /// # Errors
-    /// [`Error::Recording`] when a line is not as described, an event starts before the one above it, or a poster does not
-    /// stand above what it posted.
+    /// [`Error::Recording`] when a line is malformed, an event starts before the previous event, or
+    /// a poster is not above its event.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let wrong = |line: usize, problem: String| Error::Recording { line: line + 1, problem };
@@ -117,7 +123,7 @@ impl Recording {
 }
 
 impl Recorded {
-    /// Whether it may stand under the events `above` it.
+    /// Whether the event may follow the events `above`.
     fn check(&self, header: &Header, above: &[Self]) -> Result<(), &'static str> {
         let is_core = |core: u32| (core as usize) < header.cpus.len();
         if !is_core(self.core) || !self.moved_from.is_none_or(is_core) {

@@ -1,23 +1,26 @@
-//! Classes of handlers, and how a core divides its time among those that wait.
+//! Classes of handlers, and the division of a core's time among waiting classes.
 //!
-//! Each class has shares: among the classes of which something waits, the one that has had the least time for its shares is
-//! next. A class with a target delay goes before its turn when its first has waited for half of that, but only as far as
-//! [`AHEAD_NS`]: so a class that always is late keeps no other from running (I12). Time is charged when it has been used; a class of
-//! which nothing waited saves nothing up. Leaves out what waits (`ready.rs`). Tested below.
+//! Each class has shares. The waiting class that has had the least time per share is next. A class
+//! with a target delay jumps ahead when its first color has waited for half of the delay, but only
+//! up to [`AHEAD_NS`], so a class that is always late cannot starve other classes (I12). Time is
+//! charged after use. An idle class saves no time. Leaves out the waiting colors (`ready.rs`).
+//! Tested below.
 
 use std::{num::NonZeroU32, time::Duration};
 
-/// Classes of a runtime, the default one included: each decision looks at all of them.
+/// Maximum number of classes, including the default class, because each decision examines all
+/// classes.
 pub const CLASSES_MAX: usize = 8;
 
-/// How far a class may be ahead of its share because its target delay asks for it: some turns, and well below what a person
-/// notices. Guess.
+/// Maximum lead of a class over its share because of the target delay: some turns, and well below
+/// human perception. Guess.
 pub const AHEAD_NS: u64 = 5_000_000;
 
-/// Of time for one share, so that short times of classes with many shares count.
+/// Resolution of time per share, so that short times of classes with many shares count.
 const FINENESS: u128 = 1 << 20;
 
-/// Position of a class among those of its runtime; 0 is the default class, to which all handlers belong that name none.
+/// Position of a class among the classes of the runtime; 0 is the default class of handlers without
+/// a class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ClassIndex(pub u8);
 
@@ -30,65 +33,67 @@ pub struct Class {
 }
 
 impl Class {
-    /// Shares of a class that is not given any, and of the default class.
+    /// Shares of the default class, and of a class without explicit shares.
     pub const SHARES: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
-    /// A class of this name with the usual shares and no target.
+    /// A class of this name with the default shares and no target.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), shares: Self::SHARES, target_delay: None }
     }
 
-    /// Its part of a core's time, against the shares of the other classes of which something waits there.
+    /// Sets the class's part of a core's time, against the shares of the other waiting classes on
+    /// the core.
     pub fn shares(mut self, shares: NonZeroU32) -> Self {
         self.shares = shares;
         self
     }
 
-    /// How long a color of it should wait for its turn at most. No promise: what runs is not interrupted, and shares bound how
-    /// much may be put off for it.
+    /// Sets the desired maximum wait of a color of the class. Not a guarantee, because running
+    /// events are not interrupted, and shares bound the delay of other classes.
     pub fn target_delay(mut self, target: Duration) -> Self {
         self.target_delay = Some(target);
         self
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// How one core's time was divided so far.
+/// The division of a core's time so far.
 #[derive(Clone, Debug)]
 pub struct Shares {
     classes: [Account; CLASSES_MAX],
     count: usize,
-    /// What the class that was chosen last as the one with the least had had by then: who comes new starts here.
+    /// Time per share of the class with the least time at the last choice: a newly waiting class
+    /// starts here.
     least: u128,
     longest_ns: u64,
 }
 
-/// What a class has had.
+/// The time that a class has had.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     shares: u32,
     /// Half of the target delay.
     late_ns: Option<u64>,
-    /// Time for each share.
+    /// Time per share.
     had: u128,
 }
 
 impl Account {
-    /// What `ns` of time are for each of its shares.
+    /// `ns` of time, divided by the shares.
     fn for_share(&self, ns: u64) -> u128 {
         u128::from(ns) * FINENESS / u128::from(self.shares.max(1))
     }
 }
 
 impl Shares {
-    /// The default class and these, none of which has run.
+    /// The default class and `classes`, none of which has run.
     ///
     /// # Panics
-    /// When they are more than [`CLASSES_MAX`]: a fault of the caller.
+    /// When there are more than [`CLASSES_MAX`] classes: a fault of the caller.
     pub fn new(classes: &[Class]) -> Self {
         assert!(
             classes.len() < CLASSES_MAX,
@@ -103,13 +108,14 @@ impl Shares {
         Self { classes: accounts, count: classes.len() + 1, least: 0, longest_ns: 0 }
     }
 
-    /// Something of `class` waits, and nothing of it did before.
+    /// Called when the first color of `class` starts to wait.
     pub fn arrives(&mut self, class: ClassIndex) {
         let account = &mut self.classes[usize::from(class.0)];
         account.had = account.had.max(self.least);
     }
 
-    /// Which of the waiting classes runs next; `since_ns`: since when the first of a class waits.
+    /// The next class among the waiting classes; `since_ns`: the time since which the first color
+    /// of a class waits.
     pub fn choose(
         &mut self,
         now_ns: u64,
@@ -130,15 +136,15 @@ impl Shares {
         Some(late.unwrap_or(least))
     }
 
-    /// Something of `class` has run for so long.
+    /// Charges `ns` of run time to `class`.
     pub fn charge(&mut self, class: ClassIndex, ns: u64) {
         self.longest_ns = self.longest_ns.max(ns);
         let account = &mut self.classes[usize::from(class.0)];
         account.had += account.for_share(ns);
     }
 
-    /// I12: a class that has had more of the time than its share, its allowance and one run, and so has kept others waiting
-    /// that had less; none if the rule holds.
+    /// I12: a class that has had more time than its share, its allowance and one run, and so has
+    /// delayed other classes with less; none if the invariant holds.
     pub fn overdrawn(&self) -> Option<ClassIndex> {
         let over = |at: &ClassIndex| {
             let account = self.account(*at);
@@ -165,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Time of each class when something of all of them always waits.
+    /// Time of each class if all classes always wait.
     fn divide(shares: &mut Shares, classes: usize, runs_ns: &[u64], until_ns: u64) -> Vec<u64> {
         let (mut now_ns, mut had) = (0, vec![0; classes]);
         (0..classes as u8).for_each(|at| shares.arrives(ClassIndex(at)));
@@ -221,7 +227,8 @@ mod tests {
     }
 
     proptest! {
-        /// I12: whoever waits all the time has its share of that time, less a bound that does not grow with it.
+        /// I12: a class that always waits gets its share of the time, less a bound that does not
+        /// grow with the time.
         #[test]
         fn no_class_is_starved(
             parts in prop::collection::vec((1u32..1_000, prop::option::of(0u64..2_000)), 1..CLASSES_MAX),
@@ -231,7 +238,7 @@ mod tests {
             let mut shares = Shares::new(&classes);
             let of = |at: usize| if at == 0 { 100 } else { u64::from(parts[at - 1].0) };
             let sum: u64 = (0..=parts.len()).map(of).sum();
-            // Class 0 waits always, the others come and go.
+            // Class 0 always waits, the others come and go.
             let mut since = vec![None; parts.len() + 1];
             since[0] = Some(0);
             shares.arrives(ClassIndex(0));

@@ -1,45 +1,49 @@
-//! Whether a color that has run what it had, and has more by now, stays on its core although others wait there.
+//! Batch extension: whether a color that has run its batch, and has more events by now, continues
+//! on its core although other colors wait.
 //!
-//! An activation runs what was queued when it began. What comes to the color meanwhile, from its own events or from elsewhere,
-//! is for its next turn, behind the others; but what its events have brought into the caches is gone by then. So each core
-//! learns for each handler what a run takes that follows others', and what one takes that follows its own color's. Where
-//! the difference is a good part of the run, the color stays for some times that difference: little of its time is lost to
-//! coming back then, and the others wait for it no longer than that, and never longer than [`STAY_MAX_NS`]. Leaves out what
-//! the runs are timed by, and everything that ends a stay besides: its batch, a plan that wants the color elsewhere, a task
-//! that yields. Tested below.
+//! An activation runs the events that were queued at its start. Events that arrive meanwhile, from
+//! the color's own events or from elsewhere, wait for the color's next turn, behind other colors.
+//! By then the caches have lost the color's data. So each core learns for each handler the time of
+//! a run that follows other colors, and of a run that follows the same color. If the difference is
+//! a good part of the run, the color stays for a multiple of that difference. Then the color loses
+//! little time to cold caches, and the others wait no longer than that, and never longer than
+//! [`STAY_MAX_NS`]. Leaves out the timing of runs, and every other reason to end a stay: the batch,
+//! a pending migration, a task that yields. Tested below.
 
 use crate::cost::Ewma;
 
-/// How many times what coming back costs a color stays: one part in so many of its time is lost to it then. Guess.
+/// The ratio of a stay to the cost of coming back: one part in this number of the color's time is
+/// lost to that cost. Guess.
 const TIMES: u32 = 16;
 
-/// Longest stay while others wait, in nanoseconds: the most that they are kept waiting for a color's warmth. A kernel's time
-/// slice is of that length.
+/// Longest stay while other colors wait, in nanoseconds: the maximum wait for the sake of a color's
+/// warm cache. A kernel's time slice has this length.
 pub const STAY_MAX_NS: u64 = 10_000_000;
 
 /// Runs of both kinds after which their difference is believed.
 const SURE: u32 = 8;
 
-/// The least part of a run that coming back must cost: for less, nobody is kept waiting. Guess.
+/// The least part of a run that coming back must cost, because less does not justify a wait. Guess.
 const WORTH: f32 = 0.25;
 
-/// How many times its mean one run may count: a thread that lost its cpu says nothing about caches.
+/// The multiple of the mean that a run may count, because a thread that lost the cpu says nothing
+/// about caches.
 const OUTLIER: f32 = 8.0;
 
-/// Of the timed runs after which a color might stay only to be measured, one in so many does, before the difference is known
+/// Intervals, in timed runs, between stays for measurement only: before the difference is known,
 /// and after. Guess.
 const TRIES: (u32, u32) = (2, 64);
 
-/// What ran on the core before an event.
+/// The predecessor of an event on the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// An event of its own color.
+    /// An event of the same color.
     Own,
-    /// Those of others.
+    /// An event of another color.
     Others,
 }
 
-/// What a handler's runs take that follow their own color's, and those that follow others', on one core.
+/// Run times of a handler after an event of the same color, and after other colors, on one core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StayCost {
     own: Ewma<16>,
@@ -48,7 +52,7 @@ pub struct StayCost {
 }
 
 impl StayCost {
-    /// Takes in a timed run of a color that has not been moved.
+    /// Adds a timed run of a color that has not moved.
     pub fn observe(&mut self, run_ns: u64, after: After) {
         let seen = match after {
             After::Own => &mut self.own,
@@ -58,8 +62,8 @@ impl StayCost {
         seen.observe((run_ns as f32).min(most));
     }
 
-    /// How long a color whose next event is of this handler stays while others wait, in nanoseconds; 0 where that would not
-    /// repay their waiting, `None` where it is not known.
+    /// The length of a stay of a color whose next event is of this handler, in nanoseconds; 0 if a
+    /// stay would not repay the wait of other colors, `None` if unknown.
     pub fn stay_ns(&self) -> Option<u64> {
         let back_ns = self.others.mean() - self.own.mean();
         let is_clear = self.others.lower() > self.own.upper();
@@ -69,7 +73,7 @@ impl StayCost {
         })
     }
 
-    /// Whether a color whose last run was timed stays for one more, so that its difference is seen.
+    /// Whether a color whose last run was timed stays for one more run, for a measurement.
     pub fn tries(&mut self) -> bool {
         let every = if self.is_sure() { TRIES.1 } else { TRIES.0 };
         self.asked = self.asked.wrapping_add(1);
@@ -114,7 +118,7 @@ mod tests {
         assert_eq!(unknown.stay_ns(), None);
     }
 
-    /// A thread that loses its cpu comes back a thousand times too late.
+    /// A thread that loses the cpu returns a thousand times too late.
     #[test]
     fn one_accident_keeps_nobody_waiting() {
         let mut cost = learned([2_000, 2_100], [2_000, 2_100]);

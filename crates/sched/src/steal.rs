@@ -1,62 +1,67 @@
-//! When a color is worth a steal, and when a sleeping core is worth waking for it.
+//! When a color is worth a steal, and when a sleeping core is worth waking for the color.
 //!
-//! [`Stealing::TimeLeft`] is Mely's rule: a color goes when the time it stands for, lessened by its handlers' penalties,
-//! exceeds the cost of a steal. [`Stealing::Learned`] asks two questions with learned numbers: does the color finish
-//! sooner elsewhere (latency), and does the time it stands for repay the move at that distance (throughput)? The
-//! same test is made before anybody is woken, so that a short event wakes no core for nothing. What is caught behind a long
-//! event fails the second question and is freed by a third: patience. Tested below on invented numbers.
+//! [`Stealing::TimeLeft`] is Mely's rule: a thief takes a color if the queued time, reduced by the
+//! handlers' penalties, exceeds the cost of a steal. [`Stealing::Learned`] asks two questions with
+//! learned numbers: does the color finish sooner elsewhere (latency), and does the queued time
+//! repay the move at that distance (throughput)? The same test precedes every wake-up, so a short
+//! event does not wake a core in vain. A color behind a long event fails the second question, and a
+//! third rule frees the color: patience. Tested below on invented numbers.
 
 use crate::{Hint, Order};
 
-/// Which colors a thief takes.
+/// The rule for thieves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stealing {
-    /// None: a color stays where it is.
+    /// No stealing: a color stays in place.
     #[default]
     Never,
-    /// Any that is not running, found by a scan: Libasync-SMP.
+    /// Any color that is not running, found by a scan: Libasync-SMP.
     Anything,
-    /// Those whose time exceeds the cost of a steal, nearest victims first: Mely.
+    /// Colors whose time exceeds the cost of a steal, nearest victims first: Mely.
     TimeLeft,
-    /// Those that finish sooner elsewhere and repay the move.
+    /// Colors that finish sooner elsewhere and repay the move.
     Learned,
 }
 
-/// A color as a thief weighs it.
+/// A color from the view of a thief.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// Time its queued events are expected to take, as [`Stealing::worth_ns`] counts it.
+    /// Expected time of the queued events, as counted by [`Stealing::worth_ns`].
     pub worth_ns: u64,
-    /// How long it will wait where it is.
+    /// Expected wait in the current place.
     pub wait_ns: u64,
-    /// What it takes longer after a move over this distance.
+    /// Extra time after a move over this distance.
     pub penalty_ns: u64,
-    /// Since it was last moved; as large as one likes if never.
+    /// Time since the last move; the maximum if never moved.
     pub since_move_ns: u64,
 }
 
-/// Most colors that a thief takes in one visit: the victim's lock is held meanwhile. Guess.
+/// Maximum number of colors in a steal batch, because the thief holds the victim's lock meanwhile.
+/// Guess.
 pub const HAUL_MAX: usize = 32;
 
-/// How many times the cost of a move the queued time must be. From Mely: 1; no bench has shown a better one.
+/// The multiple of a move's cost that the queued time must reach. From Mely: 1; no bench has shown
+/// a better value.
 const REPAID: u64 = 1;
 
-/// How many times the cost of a move a color may be kept waiting, however little it stands for. At a move of 3 us, 50 us:
-/// far above what a turn of short events takes, far below what a person or a deadline notices. Guess.
+/// The multiple of a move's cost that a color may wait, however little its queued time. At a move
+/// of 3 us, 50 us: far above a turn of short events, far below the notice of a person or a
+/// deadline. Guess.
 pub(crate) const PATIENCE: u64 = 16;
 
-/// How many times the cost of a move must pass between two moves of a color: it must not bounce. Guess.
+/// The multiple of a move's cost that must pass between two moves of a color, because the color
+/// must not bounce. Guess.
 const COOLDOWN: u64 = 4;
 
 impl Candidate {
-    /// Whether its last move, like one that costs `steal_ns` now, was long enough ago.
+    /// Whether the last move was long enough ago for another move that costs `steal_ns`.
     pub(crate) fn has_rested(&self, steal_ns: u64) -> bool {
         self.since_move_ns > COOLDOWN.saturating_mul(steal_ns.saturating_add(self.penalty_ns))
     }
 }
 
 impl Stealing {
-    /// How the queues are kept.
+    /// The order of the ready queues.
     pub fn order(self) -> Order {
         match self {
             Self::Anything => Order::Events,
@@ -64,18 +69,19 @@ impl Stealing {
         }
     }
 
-    /// Whether cores look for work elsewhere at all.
+    /// Whether cores steal at all.
     pub fn is_on(self) -> bool {
         self != Self::Never
     }
 
-    /// Whether near victims are asked before far ones; otherwise the busiest first.
+    /// Whether thieves ask near victims before far victims; otherwise the busiest victim first.
     pub fn prefers_near(self) -> bool {
         matches!(self, Self::TimeLeft | Self::Learned)
     }
 
-    /// What one event adds to its color's worth, in nanoseconds: its expected time, which Mely divides by the annotated
-    /// penalty of its handler (at least 1) so that what suffers from a move is taken last.
+    /// The worth that an event adds to its color, in nanoseconds: the expected time, which Mely
+    /// divides by the handler's annotated penalty (at least 1), so that penalized colors are stolen
+    /// last.
     pub fn worth_ns(self, cost_ns: u64, penalty_divisor: u32) -> u64 {
         match self {
             Self::TimeLeft => cost_ns / u64::from(penalty_divisor.max(1)),
@@ -83,7 +89,8 @@ impl Stealing {
         }
     }
 
-    /// Whether anything that waits on a core that looks like `owner` may pay: if not, its queue need not be asked.
+    /// Whether any color on a core with hint `owner` may pay. If not, the thief need not lock the
+    /// core's queue.
     pub fn may_pay(self, owner: &Hint, now_ns: u64, steal_ns: u64) -> bool {
         owner.stealable > 0 && (self != Self::Learned || owner.wait_ns(now_ns) > steal_ns)
     }
@@ -104,8 +111,8 @@ impl Stealing {
         }
     }
 
-    /// Whether to wake a sleeping core that would steal `color` just queued on a core that looks like `owner`: it would
-    /// be `wake_ns` late, and take more than this one.
+    /// Whether to wake a sleeping core that would steal `color`, just queued on a core with hint
+    /// `owner`. The woken core would be `wake_ns` late, and would take further colors too.
     pub fn wakes(self, color: &Candidate, owner: &Hint, steal_ns: u64, wake_ns: u64) -> bool {
         match self {
             Self::Never => false,
@@ -115,42 +122,44 @@ impl Stealing {
             }
             Self::Learned => {
                 let haul_ns = color.worth_ns.max(self.amount_ns(owner.backlog_ns(), 0));
-                // It rests from its last move as long as its next one takes, whoever has to be woken.
+                // The cooldown counts the color's next move only, not the cost of the wake-up.
                 let haul = Candidate { worth_ns: haul_ns, since_move_ns: u64::MAX, ..*color };
                 self.pays(color, steal_ns) && self.pays(&haul, steal_ns.saturating_add(wake_ns))
             }
         }
     }
 
-    /// Whether `color`, to which something was just posted and whose core sleeps, runs on the poster's core instead, where it
-    /// would wait for [`Candidate::wait_ns`]: when running it there, moved state and all, takes less than waking its own core,
-    /// and the wait is short. Two that talk come together by it.
+    /// Whether `color`, to which an event was just posted and whose core sleeps, runs on the
+    /// poster's core instead, with a wait there of [`Candidate::wait_ns`]. The answer is yes if the
+    /// run there, including the penalty, takes less than waking the color's core, and the wait is
+    /// short. Two communicating colors thus come together.
     pub fn comes_to_poster(self, color: &Candidate, wake_ns: u64) -> bool {
         self == Self::Learned
             && color.worth_ns.saturating_add(color.penalty_ns) < wake_ns
             && color.wait_ns < PATIENCE.saturating_mul(wake_ns)
     }
 
-    /// How much a thief takes beyond the first color, in nanoseconds of work: half of what it lacks against its victim, and no more than it runs
-    /// before it looks again.
+    /// Work that a thief takes beyond the first color, in nanoseconds: half of the difference to
+    /// the victim's backlog, and at most the amount that the thief runs before searching again.
     pub fn amount_ns(self, victim_backlog_ns: u64, own_backlog_ns: u64) -> u64 {
         match self {
-            // One color per steal, as the documents have it.
+            // One color per steal, as in the publications.
             Self::Never | Self::Anything | Self::TimeLeft => 0,
             Self::Learned => (victim_backlog_ns.saturating_sub(own_backlog_ns) / 2).min(AMOUNT_NS_MAX),
         }
     }
 
-    /// Whether a core that has found nothing goes on looking for [`LINGER_NS`] before it sleeps, when it has looked in vain so
-    /// many times since it last found something: only if what it has just done was stolen, since more is likely to come from
-    /// there. At most one wait in vain for each time it was woken for something.
+    /// Whether a core that found no work spins for [`LINGER_NS`] before it parks; `looked` is the
+    /// number of failed searches since the last success. Only after a steal, because more stealable
+    /// work is likely to follow. At most one failed spin for each wake-up.
     pub fn lingers(self, looked: u32) -> bool {
         self == Self::Learned && looked == 0
     }
 
-    /// When the sentinel, the one sleeping core that watches, must look at another again; `looked`: how often it has
-    /// looked in vain since it last found something. `None` if nothing runs there: whoever begins to run something there
-    /// calls a sentinel again when something comes to wait behind it.
+    /// When the watcher (the single sleeping core that watches) must look at another core again;
+    /// `looked`: failed looks since the last success. `None` if the other core runs nothing,
+    /// because a core that runs an event calls a watcher again when a color starts to wait behind
+    /// the event.
     pub fn look_again_ns(self, other: &Hint, now_ns: u64, steal_ns: u64, looked: u32) -> Option<u64> {
         if self != Self::Learned || other.running_since_ns.is_none() {
             return None;
@@ -164,15 +173,16 @@ impl Stealing {
     }
 }
 
-/// Longest time between two looks of a sentinel while anything runs, in nanoseconds: the bound on how long a short event can be
-/// caught behind a long one. A thousand looks a second are a few thousandths of a sleeping core.
+/// Longest time between two looks of the watcher while any core runs, in nanoseconds: the bound on
+/// the wait of a short event behind a long event. A thousand looks per second cost a few
+/// thousandths of a sleeping core.
 pub const WATCH_NS: u64 = 1_000_000;
 
-/// How long a core goes on looking before it sleeps, in nanoseconds: about what sleeping and being woken take both sides, so
-/// that it never loses more than twice the best it could have done.
+/// Time that a core spins before it parks, in nanoseconds: about the cost of sleeping and waking on
+/// both sides, so that the core never loses more than twice the optimum.
 pub const LINGER_NS: u64 = 10_000;
 
-/// Most work that one visit takes, in nanoseconds. Guess: a turn.
+/// Most work that a steal takes, in nanoseconds. Guess: a turn.
 const AMOUNT_NS_MAX: u64 = 1_000_000;
 
 #[cfg(test)]
@@ -200,7 +210,8 @@ mod tests {
         assert!(!Stealing::Never.pays(&COLOR, STEAL_NS));
     }
 
-    /// A thief took the lock of every core that had anything, to find each time that nothing there waits for long.
+    /// Regression: a thief took the lock of every core with queued colors, and each time found only
+    /// short waits.
     #[test]
     fn where_nothing_waits_long_no_queue_is_asked() {
         let (owner, late) = (busy(1), busy(4));
@@ -249,7 +260,7 @@ mod tests {
         assert!(!Stealing::TimeLeft.wakes(&COLOR, &Hint { waiting: 1, ..Hint::default() }, STEAL_NS, 5_000));
     }
 
-    /// A wake that takes long was never repaid by any one of a thousand short events.
+    /// Regression: no single event of a thousand short events repaid a slow wake-up.
     #[test]
     fn many_short_events_repay_a_wake_together() {
         let (steal_ns, wake_ns) = (200, 30_000);
@@ -276,7 +287,8 @@ mod tests {
         assert!(!Stealing::TimeLeft.comes_to_poster(&short, 3_000));
     }
 
-    /// A thief that emptied its victim slept at once, and was woken for each of the next few colors.
+    /// Regression: a thief that emptied its victim slept at once, and was woken for each of the
+    /// next few colors.
     #[test]
     fn only_who_has_just_stolen_lingers() {
         assert!(Stealing::Learned.lingers(0));

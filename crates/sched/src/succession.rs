@@ -1,52 +1,55 @@
-//! Which color runs next on a core: the one that the color before it has woken, if it has woken one alone.
+//! The LIFO slot: a core runs next the color that the previous activation has woken, if the
+//! activation has woken no other color.
 //!
-//! Colors that answer each other run in turns, and what one leaves in the caches is for the other. By way of the queue each turn
-//! costs a place in it and its lock, twice, and shows a thief a color that waits for next to nothing: it is taken, and the two
-//! talk from afar. So it stays out of the queue and runs when the activation that has woken it ends, within the same batch of
-//! events: nobody who waits there waits longer than for one color that has a whole batch queued. Not behind an activation that is
-//! expected to take long, and not if another is woken as well: what fans out is for all cores, in the order of its waking. If
-//! the activation takes long nevertheless, a thief that comes by puts the color into the queue. Leaves out where it is kept
-//! meanwhile: the holder is the core's. Tested below.
+//! Two colors that answer each other run in turns, and use each other's cached data. Through the
+//! queue each turn costs a queue entry and the lock, twice, and shows thieves a color that waits
+//! for almost nothing. A thief would take the color, and the two would communicate across cores. So
+//! the color stays out of the queue and runs when the waking activation ends, within the same batch
+//! of events. A waiting color waits no longer than for one color with a whole batch. The slot is
+//! not used if the activation is expected to take long, and not if the activation wakes a second
+//! color: fanned-out work is for all cores, in the order of waking. If the activation takes long
+//! nevertheless, a thief puts the color into the queue. Leaves out the storage of the token, which
+//! belongs to the core. Tested below.
 
 use crate::{Hint, Stealing};
 
-/// The longest that an activation may be expected to take if what it wakes is to follow it, in nanoseconds; if it has lasted
-/// longer, what is kept is for everybody. Nobody would have come for it sooner: a core that sleeps takes longer to wake
-/// up. Guess.
+/// The longest expected duration of an activation whose woken color may use the slot, in
+/// nanoseconds. After this time the slot is open to thieves. Before this time no thief would have
+/// come, because waking a sleeping core takes longer. Guess.
 pub const SUCCESSION_NS: u64 = 10_000;
 
-/// What the activation that runs has woken on its own core.
+/// The state of the slot during an activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Succession {
-    /// What is woken is queued.
+    /// A woken color is queued.
     #[default]
     Closed,
-    /// The first that is woken will be kept.
+    /// The first woken color will be kept.
     Open,
-    /// One is kept, and has been woken alone by now.
+    /// A color is kept, and is the only color woken so far.
     Kept,
 }
 
-/// Where a color goes that has been woken.
+/// The destination of a woken color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// It is kept out of the queue.
+    /// The LIFO slot, outside the queue.
     Keep,
-    /// To the queue.
+    /// The queue.
     Queue,
-    /// To the queue, behind the one that has been kept.
+    /// The queue, behind the kept color.
     QueueBoth,
 }
 
 impl Succession {
-    /// An activation begins that is expected to take so long.
+    /// An activation with this expected duration begins.
     #[inline]
     pub fn begin(stealing: Stealing, expected_ns: u64) -> Self {
         let opens = stealing == Stealing::Learned && expected_ns <= SUCCESSION_NS;
         if opens { Self::Open } else { Self::Closed }
     }
 
-    /// A color of this core has been woken.
+    /// The activation has woken a color of this core.
     #[inline]
     pub fn woken(&mut self) -> Woken {
         match std::mem::take(self) {
@@ -59,13 +62,14 @@ impl Succession {
         }
     }
 
-    /// The activation wakes nobody any more; whether one is kept.
+    /// The activation will wake no more colors. Returns whether a color is kept.
     #[inline]
     pub fn end(&mut self) -> bool {
         std::mem::take(self) == Self::Kept
     }
 
-    /// Whether what a core keeps that looks like `owner` is caught there, behind an activation that was expected to be short.
+    /// Whether the kept color of a core with hint `owner` is stuck behind an activation that was
+    /// expected to be short.
     #[inline]
     pub fn is_caught(owner: &Hint, now_ns: u64) -> bool {
         owner.running_ns(now_ns) > SUCCESSION_NS

@@ -1,22 +1,23 @@
-//! One core's turn: run events, look at I/O, fire timers, sleep; in which order and for how long.
+//! A core's turn: run events, poll I/O, fire timers, sleep; the order and the duration of these
+//! steps.
 //!
-//! Owns the bounds that keep any one of them from starving the others. Leaves out how each is done. Tested below on
-//! invented observations.
+//! Contains the bounds that keep any step from starving the others. Leaves out the execution of the
+//! steps. Tested below on invented observations.
 
 use crate::Stealing;
 
-/// How long a turn may last, in nanoseconds, to the end of the activation that runs. Longer ones hold back everybody else's
-/// I/O.
+/// Maximum duration of a turn, in nanoseconds, to the end of the running activation, because longer
+/// turns delay the I/O of all connections.
 pub const TURN_NS: u64 = 1_000_000;
 
 /// Bounds of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {
-    /// Events one color, and what follows it, may run before the next color's turn. Higher keeps caches warm, lower is fairer.
-    /// Default 32, a guess between Mely's 10 and Verona's 100.
+    /// Events that a color and its successors may run before the next color's turn. Higher keeps
+    /// caches warm, lower is fairer. Default 32, a guess between Mely's 10 and Verona's 100.
     pub batch_events: usize,
-    /// Events a core may run before it looks at I/O and timers again. Default 256: at a few microseconds per event,
-    /// under a millisecond.
+    /// Events that a core may run before polling I/O and timers again. Default 256: at a few
+    /// microseconds per event, under a millisecond.
     pub turn_events: usize,
 }
 
@@ -26,36 +27,37 @@ impl Default for TurnLimits {
     }
 }
 
-/// What a core sees when it asks what to do.
+/// A core's observation at the choice of the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Colors that wait in its ready queue.
+    /// Colors in the core's ready queue.
     pub ready: usize,
     /// Whether the runtime is stopping.
     pub stopping: bool,
 }
 
-/// What a core does next.
+/// The next step of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Run the oldest ready color.
     Run {
-        /// Most events of this activation, unless its handler says otherwise.
+        /// Maximum number of events in this activation, unless the handler has another limit.
         batch: usize,
-        /// Most events in any case: what is left of the turn.
+        /// Maximum number of events in any case: the rest of the turn.
         left: usize,
     },
-    /// Hand over and take in I/O without waiting, fire timers, then ask again.
+    /// Submit and complete I/O without waiting, fire timers, then ask again.
     Poll,
-    /// Nothing to run here: look for something to steal, then ask again.
+    /// No work on this core: search for work to steal, then ask again.
     Search,
-    /// Nothing to run: hand over I/O and sleep until a completion, a timer or a wake-up.
+    /// No work: submit I/O and sleep until a completion, a timer or a wake-up.
     Park,
-    /// The runtime stops, and nothing is queued or a whole turn of it was run: what goes on for ever must not keep it.
+    /// The runtime stops, and no color is queued or a whole turn has run, because an endless color
+    /// must not prevent the stop.
     Stop,
 }
 
-/// How far a core is in its turn.
+/// The progress of a core in its turn.
 #[derive(Debug)]
 pub struct Turn {
     limits: TurnLimits,
@@ -65,9 +67,9 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A core that has just looked at its I/O.
+    /// A core that has just polled I/O.
     pub fn new(limits: TurnLimits, stealing: Stealing) -> Self {
-        // A turn without events would never run any.
+        // A turn of zero events would never run any.
         let limits = TurnLimits { turn_events: limits.turn_events.max(1), ..limits };
         Self { limits, steals: stealing.is_on(), ran: 0, searched: false }
     }
@@ -85,23 +87,23 @@ impl Turn {
         }
     }
 
-    /// Events ran.
+    /// Counts events that ran.
     pub fn ran(&mut self, events: usize) {
         self.ran += events;
         self.searched = false;
     }
 
-    /// The core has looked around; what it found is in its ready queue.
+    /// The core has searched; any stolen colors are in its ready queue.
     pub fn searched(&mut self) {
         self.searched = true;
     }
 
-    /// The turn has lasted long enough, however little ran.
+    /// The turn has lasted long enough, however few events ran.
     pub fn expire(&mut self) {
         self.ran = self.ran.max(self.limits.turn_events);
     }
 
-    /// I/O and timers were looked at: the next turn begins.
+    /// The core has polled I/O and timers: the next turn begins.
     pub fn polled(&mut self) {
         self.ran = 0;
         self.searched = false;
@@ -128,7 +130,8 @@ mod tests {
         assert_eq!(turn.next(Seen { ready: 1, stopping: false }), Step::Run { batch: 4, left: 10 });
     }
 
-    /// One color with long events kept its core from its I/O for as many of them as a turn has.
+    /// Regression: a single color with long events kept its core from polling I/O for a whole turn
+    /// of events.
     #[test]
     fn an_expired_turn_looks_at_its_io() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);
@@ -144,7 +147,7 @@ mod tests {
         assert!(matches!(turn.next(Seen { ready: 3, stopping: true }), Step::Run { .. }));
     }
 
-    /// A color that requeues itself kept its core from ever stopping.
+    /// Regression: a color that requeues itself kept its core from ever stopping.
     #[test]
     fn a_stopping_core_runs_one_turn_of_what_is_queued() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);

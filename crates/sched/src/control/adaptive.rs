@@ -1,11 +1,13 @@
-//! The default: predict, try what pays, keep what was proven, and never lose more than was earned.
+//! The default controller: predicts, tries plans that should pay, keeps plans that were proven, and
+//! never loses more than the budget.
 //!
-//! After two short windows of learning, a search over the measured flow graph proposes a plan (`propose.rs`). If it promises
-//! enough, it and the plan that is take turns (`contest.rs`) and are compared in pairs (`paired.rs`); the winner stays.
-//! Time lost to challengers is taken from an account that earns two percent of the time and is never overdrawn: the
-//! bound on regret. While the load stays the same it is watched (`watch.rs`), and searched again at growing intervals; when it
-//! changes, learning begins again. A steady load is settled in well under 200 ms. Tested in `control/tests.rs` and
-//! `control/adaptive/tests.rs`.
+//! After two short windows of learning, a search over the measured flow graph proposes a plan
+//! (`propose.rs`). If the promise is large enough, the current plan and the challenger alternate
+//! (`contest.rs`) and are compared in pairs (`paired.rs`); the winner stays. Time lost to
+//! challengers comes from a budget that earns two percent of the time and is never overdrawn: the
+//! bound on regret. The controller watches a steady load (`watch.rs`) and searches again at growing
+//! intervals. When the load changes, learning begins again. A steady load is settled in well under
+//! 200 ms. Tested in `control/tests.rs` and `control/adaptive/tests.rs`.
 
 use super::{Controller, DecisionLog, Event, Observation, Why};
 use crate::plan::{Move, Plan, Rules};
@@ -23,20 +25,23 @@ mod propose;
 mod tests;
 mod watch;
 
-/// A window of learning, in nanoseconds. The first after a change is thrown away, the second decides: 20 of 200 ms.
+/// A window of learning, in nanoseconds. The first window after a change is discarded, the second
+/// decides: 20 of 200 ms.
 const LEARN_NS: u64 = 10_000_000;
 
-/// Events that must have been seen before a search: with fewer, rates are off by more than a tenth.
+/// Events that a search needs, because with fewer events the rates are off by more than a tenth.
 const LEARN_EVENTS: u64 = 100;
 
-/// When a settled load is searched again, at first and at last, in nanoseconds; doubled in between. Costs change slowly.
+/// First and last interval between searches under a settled load, in nanoseconds; doubled in
+/// between, because costs change slowly.
 const RETRY_NS: (u64, u64) = (1_000_000_000, 64_000_000_000);
 
-/// The account of regret: two percent of the time, and 20 ms at once, or two turns of a challenger where these take longer.
+/// The budget of regret: two percent of the time, and 20 ms at once, or two turns of a challenger
+/// if two turns take longer.
 const REGRET: (u32, u64) = (20, 20_000_000);
 
-/// Turns of a challenger that the account must be able to hold: where events are so slow that these take longer than 20 ms,
-/// no contest could ever be held otherwise.
+/// Turns of a challenger that the budget must be able to hold. Without this minimum no contest
+/// could start if events are so slow that two turns take longer than 20 ms.
 const TURNS_AT_ONCE: u64 = 2;
 
 /// The controller.
@@ -52,7 +57,7 @@ pub struct Adaptive {
     refuted: Vec<Plan>,
     wins: Wins,
     last_round_ns: Option<u64>,
-    /// How long to rest if there is nothing to do, in nanoseconds.
+    /// Time to rest if there is nothing to do, in nanoseconds.
     backoff_ns: u64,
     log: DecisionLog,
 }
@@ -66,7 +71,7 @@ enum Phase {
 }
 
 impl Adaptive {
-    /// A controller that has learned nothing.
+    /// A controller without knowledge.
     pub fn new(layout: Layout, rules: Rules) -> Self {
         Self {
             symmetry: Symmetry::of(&layout),
@@ -83,14 +88,14 @@ impl Adaptive {
         }
     }
 
-    /// Whether the plan that is has been kept and is only watched.
+    /// Whether the current plan has been kept and is only watched.
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Watching(_))
     }
 
     fn learn(&mut self, windows: u32, now_ns: u64, seen: &Observation) -> Vec<Move> {
         if windows <= 1 {
-            // The first window belongs in part to whatever was before.
+            // A part of the first window belongs to the time before.
             self.load = Load::default();
         }
         self.load.absorb(seen);
@@ -123,7 +128,7 @@ impl Adaptive {
     fn contest(&mut self, mut contest: Box<Contest>, now_ns: u64, seen: &Observation) -> Vec<Move> {
         let next = match self.rules.permits(&contest.challenger) {
             true => contest.step(seen, &mut self.regret),
-            // What it would move must stay by now.
+            // A handler of the contest must now stay in place.
             false => Next::Off(Why::PlacementChanged),
         };
         let predicted = contest.predicted;

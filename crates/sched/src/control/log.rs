@@ -1,6 +1,6 @@
-//! What a controller decided, when, and why: for people who ask why a handler moved.
+//! The decisions of a controller, with time and reason, for operators who ask why a handler moved.
 //!
-//! Owns a bounded log. Tested in `control/tests.rs`.
+//! A bounded log. Tested in `control/tests.rs`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,61 +8,62 @@ use std::fmt;
 use crate::HandlerIndex;
 use crate::plan::Move;
 
-/// Most decisions that are kept; the oldest go first. A settled controller makes a few a minute.
+/// Maximum number of kept decisions; the oldest are dropped first. A settled controller makes a few
+/// per minute.
 pub const DECISIONS_MAX: usize = 256;
 
-/// What was decided. Gains are shares: 0.2 is a fifth better.
+/// A decision. Gains are shares: 0.2 is a fifth better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// A plan was put in force that needs no reason: a fixed one.
+    /// A fixed plan was put in force, without a reason.
     Applied,
     /// The candidate with this number is tried next.
     Tried {
-        /// Its position among the candidates, from 0.
+        /// Position among the candidates, from 0.
         candidate: usize,
     },
-    /// After trying all candidates, this one stays.
+    /// After a trial of all candidates, this candidate stays.
     Chosen {
-        /// Its position among the candidates, from 0.
+        /// Position among the candidates, from 0.
         candidate: usize,
-        /// The share of run time that caches cost under it.
+        /// The share of run time that caches cost under this candidate.
         activity: f64,
     },
-    /// A search looked at so many plans and found none that pays a trial; `predicted` is the best one's gain.
+    /// A search found no plan that pays for a trial.
     Nothing {
-        /// Plans looked at.
+        /// Number of plans examined.
         candidates: usize,
-        /// What the best promised.
+        /// The best promised gain.
         predicted: f64,
     },
-    /// A contest with a predicted better plan began.
+    /// A contest with a challenger that promises more began.
     Challenged {
-        /// Plans looked at.
+        /// Number of plans examined.
         candidates: usize,
-        /// What it promises.
+        /// The promised gain.
         predicted: f64,
     },
-    /// The challenger was measured to be better and stays.
+    /// The challenger measured better and stays.
     Committed {
-        /// What it promised.
+        /// The promised gain.
         predicted: f64,
-        /// What it was measured to bring.
+        /// The measured gain.
         measured: f64,
-        /// Paired comparisons that it took.
+        /// Number of paired comparisons.
         pairs: usize,
     },
     /// The challenger was not better, or not by enough.
     Refuted {
-        /// What it promised.
+        /// The promised gain.
         predicted: f64,
-        /// What it was measured to bring.
+        /// The measured gain.
         measured: f64,
-        /// Paired comparisons that it took.
+        /// Number of paired comparisons.
         pairs: usize,
     },
     /// A contest or a trial ended without a verdict.
     Abandoned(Why),
-    /// The load is no longer the one that the plan was chosen for.
+    /// The load differs from the load that the plan was chosen for.
     Shifted,
 }
 
@@ -71,22 +72,22 @@ pub enum Event {
 pub enum Why {
     /// The load changed meanwhile.
     LoadShifted,
-    /// Handlers came, went or were moved by others.
+    /// Handlers came, went or were moved by another actor.
     PlacementChanged,
-    /// Trials have cost what they may cost.
+    /// The regret budget is spent.
     RegretSpent,
-    /// Too little ran to compare anything.
+    /// Too few events ran for a comparison.
     Idle,
 }
 
-/// One decision.
+/// A decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When, on the controller's clock.
+    /// The time, on the controller's clock.
     pub at_ns: u64,
-    /// What and why.
+    /// The decision and the reason.
     pub event: Event,
-    /// What was moved for it.
+    /// The moves that carry out the decision.
     pub moves: Vec<Move>,
 }
 
@@ -106,19 +107,19 @@ impl DecisionLog {
         self.total += 1;
     }
 
-    /// The decisions that are kept, oldest first.
+    /// The kept decisions, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Decision> {
         self.kept.iter()
     }
 
-    /// How many were ever made.
+    /// The number of decisions ever made.
     pub fn total(&self) -> u64 {
         self.total
     }
 }
 
 impl Decision {
-    /// In words: when, what, and which handlers moved where, by their names.
+    /// The decision in words: time, decision, and the handlers that moved, by name.
     pub fn told(&self, name: impl Fn(HandlerIndex) -> String) -> String {
         let moved = |&Move { handler, to }: &Move| format!("; {} to {to}", name(handler));
         let moves: String = self.moves.iter().map(moved).collect();

@@ -1,10 +1,12 @@
-//! The monitor's role: who asks, who has answered, and to whom the role goes next.
+//! The monitor's role: which core asks, which cores have answered, and the core that gets the role
+//! next.
 //!
-//! A round asks every core for its counters, by a control event that is served before all others. When all have answered, the
-//! observation is complete and the role passes to the next core, so that no core pays for it more than its share and no thread
-//! of its own is needed (Genevès tried one and found its context switches too dear). A core in a long event answers when
-//! that ends; no core is given up, since a plan without it could not be carried out either. Leaves out the messages'
-//! transport. Tested in `control/monitor/tests.rs`.
+//! A round asks every core for the core's counters, by a control event that runs before all others.
+//! When all cores have answered, the observation is complete and the role passes to the next core.
+//! So each core pays an equal share of the cost and no thread is needed (Genevès tried a thread and
+//! found the context switches too expensive). A core in a long event answers after the event. The
+//! round waits for every core, because a plan could not be carried out without that core either.
+//! Leaves out the transport of messages. Tested in `control/monitor/tests.rs`.
 
 use super::{CoreWindow, HandlerWindow, Observation};
 use crate::CoreIndex;
@@ -15,39 +17,39 @@ use crate::plan::Plan;
 #[cfg(test)]
 mod tests;
 
-/// What one core answers: its counters since its last answer, which it then sets back. Its cost table goes on, faded by
-/// [`CostTable::fade`].
+/// The answer of a core: the counters since the core's last answer. The core then resets the
+/// counters. The cost table continues, faded by [`CostTable::fade`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The core's own counters.
     pub core: CoreWindow,
-    /// By handler, what ran on this core.
+    /// By handler, the events that ran on this core.
     pub handlers: Vec<HandlerWindow>,
-    /// Who posted to whom, from this core.
+    /// The posts from this core, by poster and handler.
     pub flows: FlowCounts,
-    /// What this core has learned.
+    /// The costs that this core has learned.
     pub costs: CostTable,
 }
 
 /// The monitor's role and its round.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    /// Which core has the role.
+    /// The core that has the role.
     at: CoreIndex,
     /// Rounds begun.
     round: u64,
-    /// By core; none are there between rounds.
+    /// By core; all `None` between rounds.
     answers: Vec<Option<Answer>>,
     open: bool,
 }
 
 impl Monitor {
-    /// The role stands with the first of so many cores, at least one.
+    /// The role starts at the first of `cores` cores (at least one).
     pub fn new(cores: usize) -> Self {
         Self { at: CoreIndex(0), round: 0, answers: vec![None; cores], open: false }
     }
 
-    /// The core that has the role now.
+    /// The core that has the role.
     pub fn at(&self) -> CoreIndex {
         self.at
     }
@@ -57,7 +59,8 @@ impl Monitor {
         self.open
     }
 
-    /// Begins a round: the number to ask every core with. `None` while one is open.
+    /// Begins a round and returns the round's number, to ask every core with. `None` while a round
+    /// is open.
     pub fn begin(&mut self) -> Option<u64> {
         if self.open {
             return None;
@@ -67,8 +70,9 @@ impl Monitor {
         Some(self.round)
     }
 
-    /// A core has answered. The last answer completes the round: the observation, apart from [`Observation::placed`], which is
-    /// `placed`; and the role passes on. Answers to other rounds and second answers are ignored.
+    /// Adds a core's answer. The last answer completes the round: the result is the observation,
+    /// with [`Observation::placed`] set to `placed`, and the role passes on. Answers to other
+    /// rounds and second answers are ignored.
     pub fn answer(
         &mut self,
         core: CoreIndex,
@@ -94,7 +98,7 @@ impl Monitor {
 }
 
 impl Observation {
-    /// Takes in the answer of the next core.
+    /// Adds the answer of the next core.
     fn add(&mut self, answer: Answer) {
         self.cores.push(answer.core);
         let handlers = self.handlers.len().max(answer.handlers.len());

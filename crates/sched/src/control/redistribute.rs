@@ -1,25 +1,32 @@
-//! How moves are carried out: who tells whom, and who holds a handler meanwhile.
+//! The execution of moves: the messages between cores, and the core that holds a handler meanwhile.
 //!
-//! The machine is taken as a distributed system: cores hold handlers and talk by control messages, which a core serves between two
-//! events. Four strategies, as in the publication (Genevès, 2008), each a pure state machine:
+//! The machine is modelled as a distributed system. Cores hold handlers and exchange control
+//! messages, which a core serves between two events. Four strategies, as in the publication
+//! (Genevès, 2008), each a pure state machine:
 //!
-//! | strategy | messages | safe |
-//! | --- | --- | --- |
-//! | broadcast | the monitor tells every core; each changes its own state | no: on two cores or on none, for a while |
-//! | receiver pulls | the monitor tells the receiver, which takes the handler out of the donor's hands | no: it may be running there |
-//! | donor pushes | the monitor tells the donor, which puts the handler into the receiver's hands | yes, but writes another's state |
-//! | mixed | the monitor tells the donor, the donor lets go and tells the receiver | yes, and each writes its own state only |
+//! - Broadcast: the monitor tells every core, and each core changes its own state. Unsafe, because
+//!   for a while a handler is on two cores or on none.
+//! - Receiver pulls: the monitor tells the receiver, which takes the handler from the donor.
+//!   Unsafe, because the handler may be running there.
+//! - Donor pushes: the monitor tells the donor, which gives the handler to the receiver. Safe, but
+//!   the donor writes the receiver's state.
+//! - Mixed: the monitor tells the donor, and the donor releases the handler and tells the receiver.
+//!   Safe, and each core writes only its own state.
 //!
-//! Messages are grouped: one for each pair of cores at most. Leaves out the transport, which keeps the order of messages
-//! between two cores. All interleavings are explored in `control/redistribute/tests.rs`, where the unsafe two are found
-//! unsafe; what each costs stands in `docs/runtime.md`, and a test compares.
+//! Messages are grouped: at most one for each pair of cores. Leaves out the transport, which keeps
+//! the order of messages between two cores. `control/redistribute/tests.rs` explores all
+//! interleavings and finds the two unsafe strategies unsafe. `docs/runtime.md` gives the cost of
+//! each strategy, and a test compares the table.
 //!
-//! The runtime moves as `Mixed` does, but for the wait until an event ends: there a core holds a handler while its token stands in
-//! the core's ready queue, which has a lock that posters and thieves take anyway, and what runs is in no queue. So whoever sends
-//! a message carries it out in the receiver's place, at once, and the explorations cover that too. Waiting for the
-//! core would keep what stands behind a long event there: of 64 handlers behind one of 20 ms the last had run after 0.15 ms at
-//! once (median of 40), and after 1 to 12 ms with a message served by the donor, at most 22 to 34. The sender spends 60 µs instead of
-//! 15; one by one, with a lock for each handler and core, 40 (two cores, not optimized fully, others at work).
+//! The runtime moves handlers as `Mixed` does, but does not wait for the end of an event. A core of
+//! the runtime holds a handler while the handler's token is in the core's ready queue, which has a
+//! lock for posters and thieves anyway. A running color is in no queue. So the sender of a message
+//! executes the message in place of the receiver, at once, and the explorations cover that case
+//! too. Waiting for the core would delay handlers behind a long event. Of 64 handlers behind an
+//! event of 20 ms the last had run after 0.15 ms at once (median of 40). With a message served by
+//! the donor that took 1 to 12 ms, at most 22 to 34. The sender spends 60 µs instead of 15; singly,
+//! with a lock for each handler and core, 40 (two cores, not optimized fully, other load on the
+//! machine).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,78 +37,82 @@ use crate::{CoreIndex, HandlerIndex};
 #[cfg(test)]
 mod tests;
 
-/// How a new placement is put in force.
+/// The strategy that puts a new placement in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redistribution {
-    /// Every core is told everything. Unsafe; to compare.
+    /// The monitor tells every core all moves. Unsafe; for comparison.
     Broadcast,
-    /// Receivers take. Unsafe; to compare.
+    /// Receivers take handlers. Unsafe; for comparison.
     ReceiverPulls,
-    /// Donors give, and write the receiver's state.
+    /// Donors give handlers, and write the receiver's state.
     DonorPushes,
-    /// Donors give, receivers take.
+    /// Donors release handlers, and receivers take them.
     #[default]
     Mixed,
 }
 
-/// What cores tell each other. Handlers come with the other core that is concerned.
+/// A message between cores. Each handler is listed with the other core concerned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Message {
-    /// To every core: drop what leaves you and hold what comes to you.
+    /// To every core: drop the leaving handlers and hold the arriving handlers.
     Update(Vec<Order>),
-    /// To a receiver: take these from the cores that hold them.
+    /// To a receiver: take these handlers from the cores that hold them.
     Pull(Vec<(HandlerIndex, CoreIndex)>),
-    /// To a donor: put these into the hands of those cores.
+    /// To a donor: give these handlers to the listed cores.
     Push(Vec<(HandlerIndex, CoreIndex)>),
-    /// To a donor: let go of these and tell those cores.
+    /// To a donor: release these handlers and tell the listed cores.
     Give(Vec<(HandlerIndex, CoreIndex)>),
-    /// To a receiver: these are yours.
+    /// To a receiver: hold these handlers.
     Take(Vec<HandlerIndex>),
 }
 
-/// A move with its beginning; nobody holds a handler that comes from nowhere.
+/// A move with its origin; no core holds a handler without an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Order {
-    /// Who goes.
+    /// The handler that moves.
     pub handler: HandlerIndex,
-    /// Where from.
+    /// The origin.
     pub from: Option<CoreIndex>,
-    /// Where to.
+    /// The destination.
     pub to: CoreIndex,
 }
 
 /// A message to a core.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Envelope {
-    /// To whom.
+    /// The recipient.
     pub to: CoreIndex,
-    /// What.
+    /// The message.
     pub message: Message,
 }
 
-/// What a core must do after a message.
+/// An action of a core after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Send this.
+    /// Send this message.
     Send(Envelope),
-    /// Take these out of that core's hands, with [`Custody::strip`], and put what it held into this core's, with
-    /// [`Custody::receive`] of a [`Message::Take`]. That needs a lock on both, and is still unsafe.
+    /// Take these handlers from that core with [`Custody::strip`], and give the result to this core
+    /// with [`Custody::receive`] of a [`Message::Take`]. That needs a lock on both cores, and is
+    /// still unsafe.
     Strip(CoreIndex, Vec<HandlerIndex>),
-    /// Put these into that core's hands, with [`Custody::receive`] of a [`Message::Take`]. That needs a lock on it.
+    /// Give these handlers to that core with [`Custody::receive`] of a [`Message::Take`]. That
+    /// needs a lock on the core.
     Impose(CoreIndex, Vec<HandlerIndex>),
 }
 
-/// The handlers that one core holds and may run.
+/// The handlers that a core holds and may run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Custody {
     core: CoreIndex,
     held: BTreeSet<HandlerIndex>,
-    /// To be given on as soon as they come, oldest first: the order to give has overtaken the handler.
+    /// Handlers to pass on as soon as they arrive, oldest first: the order to give has overtaken
+    /// the handler.
     owed: Vec<(HandlerIndex, CoreIndex)>,
 }
 
 impl Redistribution {
-    /// What the monitor sends so that `placed` becomes what `moves` ask for: at most one message to each core.
+    /// The monitor's messages that turn `placed` into the placement that `moves` ask for: at most
+    /// one message to each core.
     pub fn messages(self, placed: &Plan, moves: &[Move], cores: usize) -> Vec<Envelope> {
         let order =
             |step: &Move| Order { handler: step.handler, from: placed.core_of(step.handler), to: step.to };
@@ -131,12 +142,12 @@ fn grouped<T>(pairs: impl Iterator<Item = (CoreIndex, T)>) -> Grouped<T> {
     groups
 }
 
-/// By donor, what it gives and to whom.
+/// By donor: the handlers to give, with their receivers.
 fn given(orders: &[Order]) -> Grouped<(HandlerIndex, CoreIndex)> {
     grouped(orders.iter().filter_map(|order| Some((order.from?, (order.handler, order.to)))))
 }
 
-/// These messages, and to the receivers of handlers that nobody holds, that they take them.
+/// These messages, and messages to the receivers of handlers that no core holds.
 fn with_newcomers<T>(orders: &[Order], groups: Grouped<T>, message: fn(Vec<T>) -> Message) -> Vec<Envelope> {
     let known = groups.into_iter().map(|(to, items)| Envelope { to, message: message(items) });
     let newcomers = orders.iter().filter(|order| order.from.is_none()).map(|order| (order.to, order.handler));
@@ -147,22 +158,22 @@ fn with_newcomers<T>(orders: &[Order], groups: Grouped<T>, message: fn(Vec<T>) -
 }
 
 impl Custody {
-    /// A core that holds nothing.
+    /// A core that holds no handler.
     pub fn new(core: CoreIndex) -> Self {
         Self { core, held: BTreeSet::new(), owed: Vec::new() }
     }
 
-    /// Whether it holds a handler, and so may run its events.
+    /// Whether the core holds a handler, and so may run the handler's events.
     pub fn holds(&self, handler: HandlerIndex) -> bool {
         self.held.contains(&handler)
     }
 
-    /// What it holds.
+    /// The handlers that the core holds.
     pub fn held(&self) -> impl Iterator<Item = HandlerIndex> {
         self.held.iter().copied()
     }
 
-    /// A message, between two events.
+    /// Serves a message, between two events.
     pub fn receive(&mut self, message: Message) -> Vec<Effect> {
         match message {
             Message::Update(orders) => self.update(&orders),
@@ -178,7 +189,7 @@ impl Custody {
         }
     }
 
-    /// Another core takes these away, under a lock; which of them were there.
+    /// Another core takes these handlers away, under a lock. Returns the handlers that were there.
     pub fn strip(&mut self, handlers: &[HandlerIndex]) -> Vec<HandlerIndex> {
         handlers.iter().copied().filter(|handler| self.held.remove(handler)).collect()
     }
@@ -194,7 +205,7 @@ impl Custody {
         Vec::new()
     }
 
-    /// Lets go of what is there, and notes what is still to come.
+    /// Releases the handlers that are there, and records the handlers still to come.
     fn let_go(&mut self, handlers: Vec<(HandlerIndex, CoreIndex)>) -> Grouped<HandlerIndex> {
         let (here, coming): (Vec<_>, Vec<_>) =
             handlers.into_iter().partition(|(handler, _)| self.held.remove(handler));
@@ -202,7 +213,7 @@ impl Custody {
         grouped(here.into_iter().map(|(handler, to)| (to, handler)))
     }
 
-    /// Holds these, but for what is owed to others.
+    /// Holds these handlers, except handlers owed to other cores.
     fn take(&mut self, handlers: Vec<HandlerIndex>) -> Grouped<HandlerIndex> {
         let mut onward = Grouped::new();
         for handler in handlers {

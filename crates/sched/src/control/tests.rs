@@ -1,4 +1,5 @@
-//! Controllers on invented worlds and invented time: what they settle on, how fast, what they lose, and that they rest.
+//! Controllers on invented worlds and invented time: the plan they settle on, the time, the losses,
+//! and that they rest.
 
 use super::*;
 use crate::plan::Rules;
@@ -25,8 +26,8 @@ fn named(name: PlanName) -> Plan {
     Plan::named(&name, 16, &two_by_two()).expect("a plan")
 }
 
-/// The pipeline of the first experiments: 16 handlers of 100 us, whose events cost so much more of it for each step of
-/// distance they have come.
+/// The pipeline of the first experiments: 16 handlers of 100 us. The penalty of an event grows by a
+/// fraction of that cost with each class of distance.
 fn pipeline(penalty: f64, begin: PlanName, seed: u64) -> World {
     World::pipeline(two_by_two(), &[100_000.0; 16], penalty, named(begin), seed)
 }
@@ -36,7 +37,7 @@ fn images(begin: PlanName, seed: u64) -> World {
     pipeline(0.1, begin, seed)
 }
 
-/// The square roots, bound by nothing but the cores.
+/// The square roots, bound only by the cores.
 fn roots(begin: PlanName, seed: u64) -> World {
     pipeline(0.0, begin, seed)
 }
@@ -93,7 +94,8 @@ fn shares_of_busy_time() {
     assert_eq!((seen.busiest(), seen.busy_cores(), seen.window_ns()), (0.75, 0.75, 666));
 }
 
-/// With the noise of the publication's spread, and with twice that; with counters and without.
+/// With the noise of the publication's spread, and with twice that noise; with counters and
+/// without.
 #[test]
 fn the_trial_settles_on_the_best_of_its_plans() {
     for (seed, noise_percent, counts_misses) in [(1, 2, false), (2, 4, false), (3, 2, true), (4, 4, true)] {
@@ -142,8 +144,8 @@ fn the_trial_begins_again_when_the_load_is_another() {
     assert_eq!((controller.chosen(), &world.placed), (Some(0), &named(PlanName::RoundRobin)));
 }
 
-/// The trial takes ten seconds; the adaptive controller must have settled within 200 ms, on a plan at least as good, from
-/// whatever plan it starts.
+/// The trial takes ten seconds. The adaptive controller must settle within 200 ms on a plan at
+/// least as good, from any starting plan.
 #[test]
 fn adaptive_settles_in_200_ms_on_no_worse_a_plan_than_the_trial() {
     for seed in 1..=8 {
@@ -178,7 +180,8 @@ fn adaptive_spreads_what_stands_on_one_core() {
     }
 }
 
-/// Events of a millisecond, 3,000 a second: a turn must see some of them, so that settling takes half as long again.
+/// Events of a millisecond, 3,000 per second: a turn must see some events, so settling takes half
+/// as long again.
 #[test]
 fn adaptive_settles_slow_events_too() {
     for seed in 1..=8 {
@@ -221,8 +224,8 @@ fn adaptive_keeps_exclusion_groups_together() {
     assert!(commits(&controller) > 0 && rules.permits(&world.placed));
 }
 
-/// A third of the handlers stay on one core and a third on two: they are where they may be under every plan that is tried, and
-/// the others go where it pays.
+/// A third of the handlers are bound to one core and a third to two cores. Every plan that is tried
+/// respects these rules, and the other handlers move where a move pays.
 #[test]
 fn controllers_keep_what_is_placed_and_move_the_others() {
     for trial_first in [false, true] {
@@ -252,7 +255,8 @@ fn controllers_keep_what_is_placed_and_move_the_others() {
     }
 }
 
-/// A handler opens a socket while a contest would move it: the contest is over, and it stays.
+/// A handler opens a socket during a contest that would move the handler: the contest ends, and the
+/// handler stays.
 #[test]
 fn a_rule_that_comes_during_a_contest_ends_it() {
     let mut world = images(PlanName::RoundRobin, 3);
@@ -270,7 +274,7 @@ fn a_rule_that_comes_during_a_contest_ends_it() {
     assert!(controller.is_settled());
 }
 
-/// Equal plans, noise of five percent, two minutes: nothing to gain, and nothing is moved.
+/// Equal plans, noise of five percent, two minutes: no gain is possible, and no handler moves.
 #[test]
 fn adaptive_does_not_flap() {
     for seed in 1..=5 {
@@ -287,8 +291,9 @@ fn adaptive_does_not_flap() {
     }
 }
 
-/// A world in which every plan but the first is bad for reasons that no model knows: promises are tried and refuted, at growing
-/// intervals, and what they cost stays within the account: 20 ms and two percent of the time.
+/// A world in which every plan but the first is bad for reasons that no model knows. The controller
+/// tries and refutes promises at growing intervals, and the cost stays within the budget: 20 ms and
+/// two percent of the time.
 #[test]
 fn regret_is_bounded_in_a_world_that_lies() {
     for (seed, hidden) in [(1, 0.3), (2, 0.7), (3, 0.72), (4, 0.01)] {
@@ -304,7 +309,8 @@ fn regret_is_bounded_in_a_world_that_lies() {
             let regret_ns = controller.regret_ns().expect("it is bounded");
             assert!(regret_ns as f64 <= account_ns);
             assert!(lost_ns <= 1.05 * account_ns, "lost {lost_ns} of {account_ns} after {second} s");
-            // Losses that end a contest at once are noticed to the measure of the disturbance by moves.
+            // Losses that end a contest at once are measured only as exactly as the disturbance by
+            // moves allows.
             assert!(lost_ns <= 1.5 * regret_ns as f64 + 2e6, "{lost_ns} {}", regret_ns);
         }
         assert_eq!((&world.placed, commits(&controller)), (&first, 0));
@@ -332,7 +338,8 @@ fn a_contest_is_abandoned_when_the_load_shifts_and_learning_begins_again() {
     );
 }
 
-/// The same handlers post to each other in another order: rates and costs are as before, the graph is not.
+/// The same handlers post to each other in another order: rates and costs stay the same, the graph
+/// changes.
 #[test]
 fn another_graph_is_noticed_and_placed_anew() {
     let mut world = images(PlanName::RoundRobin, 6);
@@ -346,8 +353,9 @@ fn another_graph_is_noticed_and_placed_anew() {
     assert!(world.capacity(&world.placed) > 1.1 * before);
 }
 
-/// By its plan one core has everything to do, and the other would double what is served; but that steals half of it. Trials were held all
-/// the time, for a promise that nothing could keep.
+/// Regression: the plan gave all work to one core, and a second core would double the throughput,
+/// but the second core stole half of the work. The controller ran trials all the time for a promise
+/// that no plan could keep.
 #[test]
 fn what_stealing_divides_already_is_no_promise() {
     let (window_ns, handlers) = (10 * MS, 4);

@@ -1,54 +1,60 @@
-//! Adaptive placement's own loop (Genevès, 2008): every candidate plan in turn, then the best of them, watched.
+//! The original control loop of adaptive placement (Genevès, 2008): every candidate plan in turn,
+//! then the best plan, watched.
 //!
-//! Each plan stands for one period, two seconds as published. What caches cost is counted misses where every core has them counted, and
-//! otherwise the time that cold runs took beyond warm ones. If it is too much under any plan, the one under which
-//! it is least stays; otherwise the most parallel one. The threshold has hysteresis: what was too much is too
-//! much until it is clearly less. Afterwards the plan is watched, and the trial begins again when it no longer does what it
-//! was chosen for. Faithful on purpose where [`super::Adaptive`] differs: no prediction, no pairing, no abort. Tested in
-//! `control/tests.rs`; which witness it goes by, below.
+//! Each plan stands for one period, two seconds as published. The cost of caches is the number of
+//! counted misses if every core has a counter, and otherwise the time of cold runs beyond warm
+//! runs. If the cost is too high under any plan, the plan with the lowest cost stays; otherwise the
+//! most parallel plan. The threshold has hysteresis: a cost that was too high counts as too high
+//! until the cost is clearly lower. Afterwards the plan is watched, and the trial begins again when
+//! the plan's figures change. Faithful on purpose where [`super::Adaptive`] differs: no prediction,
+//! no pairing, no abort. Tested in `control/tests.rs`; the choice of the cost measure, below.
 
 use super::{Controller, DecisionLog, Event, Observation};
 use crate::plan::{Move, Plan, Rules};
 use crate::{CoreIndex, Error, HandlerIndex, Layout};
 
-/// What a miss of the caches that are watched costs, in nanoseconds, to compare counted misses with timed cold runs: a
-/// line from another core's cache or from memory. 60 to 120 are usual; the lower end, since misses overlap.
+/// Cost of a miss in the watched caches, in nanoseconds, to compare counted misses with timed cold
+/// runs: a line from another core's cache or from memory. 60 to 120 are usual; the lower end,
+/// because misses overlap.
 const MISS_NS: f64 = 60.0;
 
-/// Plans whose activity differs by less than this share of the run time count as equal, and the faster one stays: half of
-/// the spread of two percent that the publication saw, and more would hide a real difference.
+/// Plans whose activity differs by less than this share of the run time count as equal, and the
+/// faster plan stays. The value is half of the spread of two percent in the publication. A larger
+/// value would hide a real difference.
 const ACTIVITY_EQUAL: f64 = 0.01;
 
-/// Plans whose parallelism differs by less than this share count as equally parallel, and the first in the list stays. Guess:
-/// above what a window's ends add or cut.
+/// Plans whose parallelism differs by less than this share count as equally parallel, and the first
+/// in the list stays. Guess: above the error at a window's ends.
 const PARALLELISM_EQUAL: f64 = 0.05;
 
-/// By what factor activity or time per event must change before a settled plan is doubted. Guess.
+/// The factor by which activity or time per event must change before a settled plan is doubted.
+/// Guess.
 const DOUBT: f64 = 1.5;
 
-/// Rounds in a row that must doubt a settled plan: one may be an accident.
+/// Consecutive rounds that must doubt a settled plan, because a single round may be an accident.
 const DOUBTS: u32 = 2;
 
 /// Bounds of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialOptions {
-    /// How long each plan stands before it is judged, in nanoseconds. Default 2 s, as published.
+    /// Time that each plan stands before the judgement, in nanoseconds. Default 2 s, as published.
     pub dwell_ns: u64,
-    /// The share of run time that caches may cost before that is too much. Default 0.05, a guess: below it no plan can bring
-    /// more than a twentieth.
+    /// The share of run time from which the cost of caches is too high. Default 0.05, a guess:
+    /// below that share no plan can gain more than a twentieth.
     pub activity_up: f64,
-    /// The share below which it is no longer too much. Default 0.03, a guess.
+    /// The share below which the cost is no longer too high. Default 0.03, a guess.
     pub activity_down: f64,
 }
 
 impl TrialOptions {
-    /// The shortest time a plan may stand: with a shorter one the cores would answer rounds and do little else. Guess.
+    /// The shortest time that a plan may stand, because with a shorter time the cores would do
+    /// little but answer rounds. Guess.
     pub const DWELL_NS_MIN: u64 = 1_000_000;
 
-    /// Whether a trial with these can come to anything.
+    /// Whether a trial with these options is possible.
     ///
     /// # Errors
-    /// With the option that cannot be so.
+    /// With the invalid option.
     pub fn check(&self) -> Result<(), Error> {
         let refused = |option, problem| Err(Error::TrialOption { option, problem });
         if self.dwell_ns < Self::DWELL_NS_MIN {
@@ -70,12 +76,12 @@ impl Default for TrialOptions {
     }
 }
 
-/// Which plans are tried.
+/// The plans to try.
 #[derive(Clone, Debug)]
 pub enum Candidates {
-    /// The four named ones, for as many handlers as there are and as far as the rules allow.
+    /// The four named plans, for all handlers and as far as the rules allow.
     Named(Layout),
-    /// These, at least one, the most parallel first; they obey the rules.
+    /// These plans, at least one, the most parallel first. The plans must obey the rules.
     Given(Vec<Plan>),
 }
 
@@ -94,28 +100,29 @@ pub struct Trial {
 
 #[derive(Debug)]
 enum Phase {
-    /// The plans so far, judged; the next one stands.
+    /// The judged plans so far; the next plan is in force.
     Trying(Vec<Score>),
-    /// This plan stays; so many rounds in a row have doubted it.
+    /// This plan stays; the number is the consecutive rounds that doubted the plan.
     Settled(Score, u32),
-    /// Nothing was tried yet.
+    /// No plan was tried yet.
     New,
 }
 
-/// How a plan did.
+/// The figures of a plan.
 #[derive(Clone, Copy, Debug, Default)]
 struct Score {
     candidate: usize,
     /// The share of run time that caches cost.
     activity: f64,
-    /// Cores that worked, counted by how evenly they did: from 1 to their number.
+    /// The effective number of working cores, by evenness of the load: from 1 to the number of
+    /// cores.
     parallelism: f64,
     events_per_s: f64,
     event_ns: f64,
 }
 
 impl Trial {
-    /// A controller that has not seen anything.
+    /// A controller without observations.
     ///
     /// # Panics
     /// When no candidates are given: a fault of the caller.
@@ -132,7 +139,7 @@ impl Trial {
         }
     }
 
-    /// The plan that stays, by its position among the candidates; `None` while plans are tried.
+    /// The chosen plan, by its position among the candidates; `None` while plans are tried.
     pub fn chosen(&self) -> Option<usize> {
         match &self.phase {
             Phase::Settled(score, _) => Some(score.candidate),
@@ -196,7 +203,7 @@ impl Score {
         let sum = |part: fn(&super::CoreWindow) -> u64| seen.cores.iter().map(part).sum::<u64>() as f64;
         let run_ns = sum(|core| core.run_ns).max(1.0);
         let squares: f64 = seen.cores.iter().map(|core| (core.run_ns as f64).powi(2)).sum();
-        // What not every core counts that has run something would make plans look good.
+        // A count that misses cores with run time would make plans look good.
         let counted = seen.cores.iter().all(|core| core.misses.is_some() || core.events == 0);
         let caches_ns =
             if counted { MISS_NS * sum(|core| core.misses.unwrap_or(0)) } else { sum(|core| core.cold_ns) };
@@ -226,7 +233,7 @@ impl Controller for Trial {
             Phase::Settled(score, doubts) if self.plans[0].len() >= seen.placed.len() => {
                 self.watch(now_ns, seen, score, doubts)
             }
-            // Nothing was tried, or handlers have come since.
+            // No plan was tried, or handlers were registered since.
             Phase::New | Phase::Trying(_) | Phase::Settled(..) => self.start(now_ns, seen),
         }
     }
@@ -262,7 +269,7 @@ mod tests {
     use super::*;
     use crate::control::CoreWindow;
 
-    /// A core without a counter would have looked like one without misses.
+    /// Regression: a core without a counter looked like a core without misses.
     #[test]
     fn the_trial_counts_misses_only_where_every_core_does() {
         let window = CoreWindow { events: 9, run_ns: 9_000, cold_ns: 900, ..CoreWindow::default() };

@@ -1,13 +1,15 @@
-//! What one core counts between two answers to the monitor, as far as it is the same for threads and simulated cores.
+//! The counters of a core between two answers to the monitor, shared by threads and simulated
+//! cores.
 //!
-//! Owns the sums and the costs learned from them. Leaves out when a core answers, and to whom (`control/monitor.rs`). Tested below.
+//! Contains the sums and the costs learned from them. Leaves out the time and the recipient of an
+//! answer (`control/monitor.rs`). Tested below.
 
 use super::{Answer, CoreWindow, HandlerWindow};
 use crate::cost::CostTable;
 use crate::flow::FlowCounts;
 use crate::{Distance, HandlerIndex, Prior, Sample};
 
-/// What one core has counted since it last answered.
+/// The counters of a core since the core's last answer.
 #[derive(Debug, Default)]
 pub struct Window {
     answered: u64,
@@ -19,7 +21,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A unit's event has run; `sample` if it was timed.
+    /// Counts an event of a unit that has run; `sample` if the run was timed.
     pub fn ran(&mut self, unit: HandlerIndex, sample: Option<Sample>) {
         let at = unit.0 as usize;
         while self.costs.len() <= at {
@@ -43,32 +45,33 @@ impl Window {
         self.core.cold_ns += cold_ns;
     }
 
-    /// A unit's event was posted, by a unit that runs here or by somebody else.
+    /// Counts a post to a unit, from a unit on this core or from outside.
     pub fn posted(&mut self, from: Option<HandlerIndex>, unit: HandlerIndex) {
         self.flows.record(from, unit, 0);
     }
 
-    /// The core had nothing to run for so long.
+    /// Counts idle time.
     pub fn idled(&mut self, ns: u64) {
         self.core.idle_ns += ns;
     }
 
-    /// A run of a unit that [`Window::ran`] was told of has missed so many cache lines; `cold` as in [`Sample`].
+    /// Counts the cache misses of a run that [`Window::ran`] has counted; `cold` as in [`Sample`].
     pub fn run_missed(&mut self, unit: HandlerIndex, cold: Option<Distance>, lines: u64) {
         self.costs.observe_misses(unit, cold, lines);
     }
 
-    /// The core has missed so many cache lines in all, where somebody counts them.
+    /// Counts the cache misses of the core, if there is a counter.
     pub fn missed(&mut self, lines: u64) {
         *self.core.misses.get_or_insert(0) += lines;
     }
 
-    /// The round that was answered last; 0 before any.
+    /// The last answered round; 0 before the first.
     pub fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// The answer to `round`: what was counted since the last, with so many events waiting. Counting begins anew.
+    /// The answer to `round`: all counts since the last answer, with `queued` waiting events.
+    /// Resets the counters.
     pub fn answer(&mut self, round: u64, now_ns: u64, queued: u64) -> Answer {
         self.answered = round;
         let window_ns = now_ns.saturating_sub(std::mem::replace(&mut self.since_ns, now_ns));

@@ -1,12 +1,13 @@
-//! A moving mean with its spread: what every learned number here is made of.
+//! A moving mean with its spread, used for every learned number here.
 //!
-//! Owns the arithmetic: a plain mean until it has seen a window's samples, then one that forgets. Tested in `cost/tests.rs`.
+//! The mean is a plain mean during the first window of samples, and then an exponentially weighted
+//! mean. Tested in `cost/tests.rs`.
 
-/// How many standard errors a bound lies from the mean: 2 is about 97 percent on one side.
+/// Standard errors between a bound and the mean: 2 is about 97 percent on one side.
 const SIGMAS: f32 = 2.0;
 
-/// An exponentially weighted mean and variance in 12 bytes. Once it has seen `WINDOW` samples, each new one weighs
-/// `1 / WINDOW` (Welford's update until then, West's after).
+/// An exponentially weighted mean and variance in 12 bytes. After `WINDOW` samples, each new sample
+/// weighs `1 / WINDOW` (Welford's update until then, West's after).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ewma<const WINDOW: u32> {
     mean: f32,
@@ -15,7 +16,7 @@ pub struct Ewma<const WINDOW: u32> {
 }
 
 impl<const WINDOW: u32> Ewma<WINDOW> {
-    /// Takes a sample in.
+    /// Adds a sample.
     pub fn observe(&mut self, sample: f32) {
         self.samples = self.samples.saturating_add(1);
         let weight = 1.0 / self.samples.min(WINDOW) as f32;
@@ -35,17 +36,17 @@ impl<const WINDOW: u32> Ewma<WINDOW> {
         self.variance.sqrt()
     }
 
-    /// How many samples it stands on.
+    /// The number of samples.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// What the true mean is hardly above: no bound, infinite, before the second sample.
+    /// Upper confidence bound of the true mean: infinite before the second sample.
     pub fn upper(&self) -> f32 {
         self.mean + self.margin()
     }
 
-    /// What the true mean is hardly below: minus infinity before the second sample.
+    /// Lower confidence bound of the true mean: minus infinity before the second sample.
     pub fn lower(&self) -> f32 {
         self.mean - self.margin()
     }
@@ -53,22 +54,23 @@ impl<const WINDOW: u32> Ewma<WINDOW> {
     fn margin(&self) -> f32 {
         match self.samples {
             0 | 1 => f32::INFINITY,
-            // The variance of the samples underestimates by (n - 1) / n; a moving mean of weight 1/W stands on 2W - 1.
+            // The variance of the samples underestimates by (n - 1) / n; a moving mean of weight
+            // 1/W has 2W - 1 effective samples.
             samples => SIGMAS * (self.variance / (samples - 1).min(2 * WINDOW - 1) as f32).sqrt(),
         }
     }
 
-    /// Starts again at `sample`, as if it were the only one seen.
+    /// Restarts at `sample`, as the only sample.
     pub(crate) fn restart(&mut self, sample: f32) {
         *self = Self { mean: sample, variance: 0.0, samples: 1 };
     }
 
-    /// Keeps the mean but trusts it no more than `samples` samples would allow.
+    /// Keeps the mean and lowers its confidence to `samples` samples.
     pub(crate) fn doubt(&mut self, samples: u32) {
         self.samples = self.samples.min(samples);
     }
 
-    /// Takes in what another has seen, each by its weight.
+    /// Merges another mean, each by its weight.
     pub(crate) fn merge(&mut self, other: &Self, own_weight: f32, other_weight: f32) {
         if other.samples == 0 {
             return;
@@ -86,7 +88,7 @@ impl<const WINDOW: u32> Ewma<WINDOW> {
         self.samples = self.samples.saturating_add(other.samples);
     }
 
-    /// How much it says about the present: samples, up to those its mean stands on.
+    /// The weight of the mean for the present: the number of samples, up to the effective number.
     pub(crate) fn weight(&self) -> f32 {
         self.samples.min(2 * WINDOW - 1) as f32
     }

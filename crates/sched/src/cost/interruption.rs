@@ -1,20 +1,24 @@
-//! Whether a timed run lost its cpu on the way, from a count of preemptions that is read as seldom as can be.
+//! Detects whether a timed run lost the cpu, from a count of preemptions that is read as seldom as
+//! possible.
 //!
-//! Reading the count is a system call, so it is read when an activation with timed runs begins and the last reading is old, and when a
-//! run has taken so much longer than expected that a switch may be the reason. What is blamed on a switch then is one between the two. A perf event's
-//! page changes with every switch and would tell at the price of a load (it agreed with the count 6,000 times in 6,000), but having
-//! one makes each switch dearer: 6.4 us instead of 4.2 on a virtual machine. Leaves out who counts, and the clock. Tested below.
+//! Reading the count is a system call. So the count is read when an activation with timed runs
+//! begins and the last reading is old, and when a run took so much longer than expected that a
+//! switch may be the reason. A switch between the two readings is then blamed. A perf event's page
+//! changes with every switch and would answer at the cost of a load (6,000 of 6,000 answers agreed
+//! with the count). But a perf event makes each switch more expensive: 6.4 us instead of 4.2 on a
+//! virtual machine. Leaves out the source of the count, and the clock. Tested below.
 
-/// How old the count may be when an activation with timed runs begins, in nanoseconds. Reading it takes 0.2 to 0.5 us: a thousandth of
-/// this at most. What a long run is blamed for wrongly is a switch in so much time before its activation, or in an earlier run of
-/// that, since the count was read last.
+/// Maximum age of the count when an activation with timed runs begins, in nanoseconds. Reading the
+/// count takes 0.2 to 0.5 us: at most a thousandth of this age. A long run may be wrongly blamed
+/// for a switch that happened within this time before the activation, or in an earlier run of the
+/// activation.
 const FRESH_NS: u64 = 500_000;
 
-/// A switch takes at least so long, in nanoseconds, there and back with something run between. From 2 to 5 us were measured
-/// between two threads.
+/// Minimum duration of a switch, in nanoseconds, there and back with another thread run in between.
+/// Measurements between two threads gave from 2 to 5 us.
 const SWITCH_NS: u64 = 4_000;
 
-/// The count of a thread's preemptions, as far as it is known.
+/// The last known count of a thread's preemptions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interruptions {
     preemptions: u64,
@@ -22,15 +26,16 @@ pub struct Interruptions {
 }
 
 impl Interruptions {
-    /// An activation with timed runs begins: reads the count if it is not known well enough.
+    /// An activation with timed runs begins: reads the count if the last reading is too old.
     pub fn begin(&mut self, now_ns: u64, preemptions: impl FnOnce() -> u64) {
         if now_ns.saturating_sub(self.as_of_ns) > FRESH_NS {
             *self = Self { preemptions: preemptions(), as_of_ns: now_ns };
         }
     }
 
-    /// Whether a run that has just ended was interrupted: it took more than twice what was expected, and enough for a switch
-    /// beyond, and there was one since the count was read last. Less than that moves no mean by much.
+    /// Whether a run that has just ended was interrupted: the run took more than twice the expected
+    /// time plus a switch, and a switch happened since the last reading. A shorter delay moves no
+    /// mean by much.
     pub fn spoiled(
         &mut self,
         now_ns: u64,

@@ -1,7 +1,7 @@
-//! What one core knows about all handlers, and what all cores know together.
+//! The learned costs of all handlers, by one core or by all cores together.
 //!
-//! Owns the table by handler and its merge. A core writes its own table and nobody else's; the monitor merges copies. Tested in
-//! `cost/tests.rs`.
+//! Contains the table by handler and the merge. A core writes only its own table; the monitor
+//! merges copies. Tested in `cost/tests.rs`.
 
 use super::{HandlerCost, MissCost, Prior, Sample};
 use crate::{Distance, HandlerIndex};
@@ -10,7 +10,7 @@ use crate::{Distance, HandlerIndex};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CostTable {
     handlers: Vec<HandlerCost>,
-    /// As long as `handlers` from the first counted miss on, empty where nothing counts them.
+    /// As long as `handlers` from the first counted miss on, empty if the machine counts no misses.
     misses: Vec<MissCost>,
 }
 
@@ -20,41 +20,42 @@ impl CostTable {
         Self::default()
     }
 
-    /// Adds the next handler, with what its author says about it.
+    /// Adds the next handler, with the author's annotations.
     pub fn register(&mut self, prior: Prior) -> HandlerIndex {
         self.handlers.push(HandlerCost::new(prior));
         HandlerIndex(self.handlers.len() as u32 - 1)
     }
 
-    /// How many handlers there are.
+    /// The number of handlers.
     pub fn len(&self) -> usize {
         self.handlers.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no handler.
     pub fn is_empty(&self) -> bool {
         self.handlers.is_empty()
     }
 
-    /// What is known about a handler.
+    /// The learned costs of a handler.
     ///
     /// # Panics
-    /// When it was not registered: a fault of the caller. So do all questions about a handler.
+    /// When the handler was not registered: a fault of the caller. All methods that take a handler
+    /// panic in this case.
     pub fn handler(&self, handler: HandlerIndex) -> &HandlerCost {
         &self.handlers[handler.0 as usize]
     }
 
-    /// What is known of a handler's cache misses, where they are counted.
+    /// The learned cache misses of a handler, if misses are counted.
     pub fn misses(&self, handler: HandlerIndex) -> Option<&MissCost> {
         self.misses.get(handler.0 as usize)
     }
 
-    /// Takes in a timed run.
+    /// Adds a timed run.
     pub fn observe(&mut self, handler: HandlerIndex, sample: Sample) {
         self.handlers[handler.0 as usize].observe(sample);
     }
 
-    /// Takes in the misses of a run, where the machine counts them.
+    /// Adds the misses of a run, if the machine counts misses.
     pub fn observe_misses(&mut self, handler: HandlerIndex, cold: Option<Distance>, misses: u64) {
         self.misses.resize(self.handlers.len(), MissCost::default());
         self.misses[handler.0 as usize].observe(cold, misses);
@@ -65,8 +66,8 @@ impl CostTable {
         self.handler(handler).estimate_ns()
     }
 
-    /// What a run takes longer after a move, in nanoseconds: the learned mean, or until that is sure the lower of the bounds
-    /// that time and misses give.
+    /// Extra time of a run after a move, in nanoseconds: the learned mean, or until that is sure
+    /// the lower of the bounds by time and by misses.
     pub fn penalty_ns(&self, handler: HandlerIndex, distance: Distance) -> u64 {
         let cost = self.handler(handler);
         let by_time = cost.penalty_ns(distance);
@@ -77,17 +78,18 @@ impl CostTable {
         witness.and_then(|misses| misses.penalty_upper_ns(distance)).map_or(by_time, |most| most.min(by_time))
     }
 
-    /// The least that a move may cost, in nanoseconds: what was learned, or nothing.
+    /// Lower bound of the cost of a move, in nanoseconds: the learned bound, or zero.
     pub fn penalty_lower_ns(&self, handler: HandlerIndex, distance: Distance) -> u64 {
         self.handler(handler).penalty_lower_ns(distance)
     }
 
-    /// A round of control went by.
+    /// Called once per round of control.
     pub fn fade(&mut self) {
         self.handlers.iter_mut().for_each(HandlerCost::fade);
     }
 
-    /// Takes in another core's table; what only one of them has is kept. Merge into a fresh copy.
+    /// Merges another core's table; handlers that only one table has are kept. Merge into a fresh
+    /// copy.
     pub fn merge(&mut self, other: &Self) {
         self.handlers.resize(self.handlers.len().max(other.handlers.len()), HandlerCost::default());
         for (own, other) in self.handlers.iter_mut().zip(&other.handlers) {

@@ -1,4 +1,4 @@
-//! Learned costs against made-up runs: what is learned, how fast, and what must not be learned.
+//! Learned costs against invented runs: correct learning, speed, and data that must not be learned.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ fn cold(run_ns: u64, distance: Distance) -> Sample {
     Sample { run_ns, cold: Some(distance), interrupted: false }
 }
 
-/// Numbers that look random: a linear congruential generator's upper bits, below `bound`.
+/// Pseudo-random numbers below `bound`: a linear congruential generator's upper bits.
 fn noise(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |bound| {
@@ -104,7 +104,8 @@ fn a_preempted_run_teaches_nothing() {
     assert_eq!(cost.changes(), 0);
 }
 
-/// A handler of 30 ms beside a busy neighbour is never left alone: it would be taken for a short one for ever.
+/// Regression: a handler of 30 ms beside a busy neighbour is interrupted every time, and counted as
+/// a short handler for ever.
 #[test]
 fn what_is_interrupted_every_time_is_learned_all_the_same() {
     let mut cost = HandlerCost::default();
@@ -162,7 +163,7 @@ fn fresh_knowledge_outweighs_stale_in_a_merge() {
     near(merged.estimate_ns(), 4_000, 5);
 }
 
-/// Of the same runs: misses bound the penalty while its mean is not sure, and no longer.
+/// For the same runs: misses bound the penalty while the mean is not sure, and no longer.
 #[test]
 fn misses_shorten_the_doubt() {
     let mut table = CostTable::new();
@@ -214,7 +215,8 @@ fn steals_correct_the_guess() {
     assert!(steals.wake_ns() < 4_000, "{} ns", steals.wake_ns());
 }
 
-/// Prints what an observation costs; the constant in `budget.rs` comes from here. No limit: machines differ.
+/// Prints the cost of an observation, the source of the constant in `budget.rs`. No limit, because
+/// machines differ.
 #[test]
 fn observing_is_cheap() {
     let mut table = CostTable::new();
@@ -228,7 +230,7 @@ fn observing_is_cheap() {
 }
 
 proptest! {
-    /// Against the plain mean, as long as the moving one forgets nothing.
+    /// Against the plain mean, within the first window.
     #[test]
     fn the_first_window_is_a_plain_mean(samples in prop::collection::vec(1u32..1_000_000, 1..32)) {
         let mut ewma = Ewma::<32>::default();
@@ -240,7 +242,7 @@ proptest! {
         prop_assert!((f64::from(ewma.deviation()) - deviation).abs() <= 2.0 + mean * 1e-2);
     }
 
-    /// A merge in any order comes to the same, up to rounding, and lies between its parts.
+    /// A merge in any order gives the same result, up to rounding, between the parts.
     #[test]
     fn merges_commute(a in prop::collection::vec(1u64..100_000, 0..40), b in prop::collection::vec(1u64..100_000, 0..40)) {
         let learn = |runs: &[u64]| {
@@ -259,7 +261,7 @@ proptest! {
         }
     }
 
-    /// Whatever happens, bounds are in order and nothing overflows.
+    /// For any runs, bounds are in order and nothing overflows.
     #[test]
     fn bounds_hold_for_any_runs(runs in prop::collection::vec((any::<u64>(), 0usize..8), 0..100)) {
         let mut cost = HandlerCost::default();
@@ -275,7 +277,8 @@ proptest! {
     }
 }
 
-/// It was the first steal of a run: the estimate stood at 100 us, and nothing was stolen for as long as the run took.
+/// Regression: an interrupted first steal set the estimate to 100 us, and the runtime stole nothing
+/// for the rest of the run.
 #[test]
 fn a_thief_that_lost_its_cpu_in_its_first_steal_steals_again_soon() {
     let near = Distance::L3;

@@ -1,22 +1,23 @@
-//! Cache misses per run, where the machine counts them: the second witness of a penalty.
+//! Cache misses per run, if the machine counts misses: a second measure of a penalty.
 //!
-//! Time says what a move costs but is noisy; misses say how much of it can be the caches' fault. They are those of the caches that
-//! cores have to themselves, of levels 1 and 2, so they say nothing of moves between cores that share these. Leaves out how they
-//! are counted. Tested in `cost/tests.rs`.
+//! Time gives the cost of a move but is noisy; misses bound the part that caches may cause. The
+//! counted caches are the private caches of levels 1 and 2, so misses say nothing about moves
+//! between cores that share these caches. Leaves out the counting. Tested in `cost/tests.rs`.
 
 use super::Ewma;
 use crate::Distance;
 
-/// What one more miss takes, in nanoseconds, by class of distance: the latency of where the line comes from. Upper ends of
-/// what is usual, since they make an upper bound: another core's L2 through L3 40 to 60 ns, memory 90 to 120, another
-/// node's 130 to 250.
+/// Time of an extra miss, in nanoseconds, by class of distance: the latency of the line's origin.
+/// The upper ends of the usual ranges, because the values make an upper bound: another core's L2
+/// through L3 40 to 60 ns, memory 90 to 120, another node's memory 130 to 250.
 const MISS_NS: [f32; Distance::CLASSES] = [0.0, 10.0, 20.0, 60.0, 120.0, 180.0, 250.0, 300.0];
 
-/// Runs of each kind after which misses are believed: fewer than times take ([`super::PENALTY_SURE`]), since a clock and other
-/// threads add to times only, and a bound is all that comes of them. Guess.
+/// Runs of each kind after which misses are believed. Fewer than for times
+/// ([`super::PENALTY_SURE`]), because the clock and other threads disturb only times, and misses
+/// only give a bound. Guess.
 const MISSES_SURE: u32 = 4;
 
-/// Misses of one handler per run.
+/// Misses of a handler per run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MissCost {
     warm: Ewma<32>,
@@ -24,7 +25,7 @@ pub struct MissCost {
 }
 
 impl MissCost {
-    /// A run missed the cache this often; `cold` as in [`super::Sample`].
+    /// Adds the misses of a run; `cold` as in [`super::Sample`].
     pub fn observe(&mut self, cold: Option<Distance>, misses: u64) {
         match cold.and_then(|distance| distance.class().checked_sub(1)) {
             None => self.warm.observe(misses as f32),
@@ -32,8 +33,8 @@ impl MissCost {
         }
     }
 
-    /// What the misses of a move over this distance explain at most, in nanoseconds; `None` until four runs of
-    /// both kinds were seen, and where they say nothing.
+    /// The time that the extra misses of a move over this distance explain at most, in nanoseconds.
+    /// `None` until four runs of both kinds were seen, and where misses say nothing.
     pub fn penalty_upper_ns(&self, distance: Distance) -> Option<u64> {
         let class = distance.class();
         let cold = self.cold.get(class.checked_sub(1)?)?;
@@ -49,7 +50,7 @@ impl MissCost {
         (self.warm.samples() > 0).then(|| self.warm.mean())
     }
 
-    /// Takes in what another core has counted. Merge into a fresh copy.
+    /// Merges another core's counts. Merge into a fresh copy.
     pub fn merge(&mut self, other: &Self) {
         self.warm.merge(&other.warm, self.warm.weight(), other.warm.weight());
         for (own, other) in self.cold.iter_mut().zip(&other.cold) {

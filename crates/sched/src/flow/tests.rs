@@ -1,4 +1,4 @@
-//! The flow graph against a plain map, and the orders it gives.
+//! The flow graph against a plain map, and the resulting orders.
 
 use std::collections::BTreeMap;
 
@@ -81,13 +81,13 @@ proptest! {
         prop_assert_eq!(all.flows().count(), 0);
     }
 
-    /// Every handler once; without loops, posters before those they post to.
+    /// Every handler once; without loops, posters before their targets.
     #[test]
     fn an_order_is_a_permutation_and_topological(edges in prop::collection::vec((0u32..9, 0u32..9), 0..30), acyclic: bool) {
         let edges: Vec<_> = edges
             .into_iter()
             .filter(|(from, to)| !acyclic || from < to)
-            // Renamed, so that the order of the indices is no help.
+            // Renamed, so that the order of the indices does not help.
             .map(|(from, to)| (i64::from(from * 4 % 9), to * 4 % 9, 1))
             .collect();
         let graph = graph(&edges);

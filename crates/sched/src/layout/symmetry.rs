@@ -1,9 +1,10 @@
-//! Which cores may change places without a difference: what makes two plans one.
+//! The interchangeable cores of a layout: plans that differ only by such an exchange are one plan.
 //!
-//! Owns the tree of a layout and its automorphisms. In a tree of caches, alike subtrees may change places; where distances are
-//! no tree, as between the nodes of a square of links, the permutations are listed up to [`PERMUTATIONS_MAX`]. Beyond
-//! that some symmetric plans are not recognised, which costs time and nothing else. Leaves out plans
-//! (`plan/search.rs`). Counted against all permutations in `layout/symmetry/tests.rs`.
+//! Contains the tree of a layout and the automorphisms of the tree. In a tree of caches, equal
+//! subtrees are interchangeable. If distances form no tree, as between the nodes of a square of
+//! links, the permutations are listed up to [`PERMUTATIONS_MAX`]. Beyond that bound some symmetric
+//! plans are not recognised, which costs only time. Leaves out plans (`plan/search.rs`). Counted
+//! against all permutations in `layout/symmetry/tests.rs`.
 
 use super::{Distance, Layout};
 use crate::CoreIndex;
@@ -11,21 +12,21 @@ use crate::CoreIndex;
 #[cfg(test)]
 mod tests;
 
-/// Most permutations that are listed for cores or nodes whose distances are no tree.
+/// Maximum number of listed permutations for cores or nodes whose distances form no tree.
 pub const PERMUTATIONS_MAX: usize = 1_024;
 
-/// The automorphisms of a layout: the permutations of its cores that keep all distances and speeds.
+/// The automorphisms of a layout: the permutations of cores that keep all distances and speeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Symmetry {
     root: Tree,
-    /// All cores, alike and near ones beside each other.
+    /// All cores; equal and near cores are adjacent.
     slots: Vec<CoreIndex>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Tree {
     kind: Kind,
-    /// What alike trees have in common: equal signatures, equal trees leaf by leaf.
+    /// Equal signatures mean equal trees, leaf by leaf.
     signature: Vec<u32>,
 }
 
@@ -34,11 +35,11 @@ enum Kind {
     Leaf(CoreIndex),
     /// All children equally far apart, ordered by signature.
     Even(Vec<Tree>),
-    /// Children at several distances, and which permutations keep them.
+    /// Children at several distances, and the permutations that keep these distances.
     Uneven(Vec<Tree>, Vec<Vec<usize>>),
 }
 
-/// A tree's cores in canonical order and the least label among them.
+/// A tree's cores in canonical order and their least label.
 struct Ordered {
     cores: Vec<CoreIndex>,
     least: u32,
@@ -53,19 +54,19 @@ impl Symmetry {
         Self { root, slots }
     }
 
-    /// How many automorphisms there are, at least 1; `None` beyond 128 bits.
+    /// The number of automorphisms, at least 1; `None` beyond 128 bits.
     pub fn automorphisms(&self) -> Option<u128> {
         self.root.automorphisms()
     }
 
-    /// All cores, near ones beside each other: the order in which to lay a pipeline out.
+    /// All cores, near cores adjacent: the order in which to lay out a pipeline.
     pub fn cores(&self) -> &[CoreIndex] {
         &self.slots
     }
 
-    /// An automorphism that brings the least labels first: for each core, the core it becomes. `labels` has one for each
-    /// core, [`u32::MAX`] where a core has none. Labelings that an automorphism makes equal become equal, as long as no
-    /// label stands on two cores.
+    /// An automorphism that brings the least labels first: for each core, its image. `labels` has a
+    /// label for each core, [`u32::MAX`] for none. Labelings that an automorphism makes equal get
+    /// equal results, as long as no label stands on two cores.
     ///
     /// # Panics
     /// When there is not one label per core: a fault of the caller.
@@ -221,7 +222,7 @@ fn split(layout: &Layout, cores: &[CoreIndex], level: Distance) -> Vec<Vec<CoreI
     blocks
 }
 
-/// The distances between blocks, if there are several and each pair of them has one.
+/// The distances between blocks, if there are several blocks and each pair has a single distance.
 fn distances(layout: &Layout, blocks: &[Vec<CoreIndex>]) -> Option<Vec<Vec<Distance>>> {
     let between = |a: &Vec<CoreIndex>, b: &Vec<CoreIndex>| {
         let first = layout.distance(a[0], b[0]);

@@ -1,4 +1,4 @@
-//! Layouts of the machines of the literature, and what holds of every layout.
+//! Layouts of machines from the literature, and properties of every layout.
 
 use proptest::prelude::*;
 use vermeil_topology::synthetic;

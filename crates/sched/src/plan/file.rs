@@ -1,4 +1,4 @@
-//! Plans as text: one `handler = core` a line, in TOML.
+//! Plans as text: one `handler = core` per line, in TOML.
 //!
 //! ```toml
 //! parse = 0
@@ -6,7 +6,8 @@
 //! log = "any"
 //! ```
 //!
-//! Owns reading, with the line of what is wrong, and writing. Leaves out the file itself. Tested in `plan/tests.rs`.
+//! Contains reading, with the line of an error, and writing. Leaves out the file access. Tested in
+//! `plan/tests.rs`.
 
 use std::sync::Arc;
 
@@ -29,10 +30,10 @@ struct Entry {
 }
 
 impl PlanFile {
-    /// Reads a plan for a runtime with so many cores.
+    /// Reads a plan for a runtime with `cores` cores.
     ///
     /// # Errors
-    /// With the line: what is no TOML, a value that is no core, a core that does not exist.
+    /// With the line: text that is no TOML, a value that is no core, a core that does not exist.
     pub fn parse(text: &str, cores: usize) -> Result<Self, Error> {
         let line_of = |at: usize| text[..at].matches('\n').count() + 1;
         let table = DeTable::parse(text).map_err(|error| Error::PlanSyntax {
@@ -51,26 +52,26 @@ impl PlanFile {
         Ok(Self { entries })
     }
 
-    /// Where the handler of this name stands, if the plan says so.
+    /// The placement of the handler with this name, if the plan contains the handler.
     pub fn get(&self, handler: &str) -> Option<&Placement> {
         self.entries.iter().find(|entry| entry.handler == handler).map(|entry| &entry.placement)
     }
 
-    /// The plan for these handlers, by index; those it does not name may stand anywhere.
+    /// The plan for these handlers, by index; unnamed handlers are free.
     ///
     /// # Errors
-    /// When it names one that is not there.
+    /// When the plan names an unknown handler.
     pub fn resolve(&self, handlers: &[&str]) -> Result<Plan, Error> {
         self.entries.iter().try_for_each(|entry| entry.find(handlers).map(drop))?;
         let place = |name: &&str| self.get(name).cloned().unwrap_or_default();
         Ok(Plan::new(handlers.iter().map(place).collect()))
     }
 
-    /// Whether these handlers, by index, are all that it names, and may stand where it says.
+    /// Checks that the plan names only these handlers (by index), on allowed cores.
     ///
     /// # Errors
-    /// For the first line that names a handler that is not there, that may stand on none of the cores, or that shares its color
-    /// with one that goes elsewhere.
+    /// For the first line that names an unknown handler, a handler that may stand on none of the
+    /// cores, or a handler that shares its color with a handler on another core.
     pub fn check(&self, handlers: &[&str], rules: &Rules, layout: &Layout) -> Result<(), Error> {
         let mut before: Vec<(&Entry, HandlerIndex)> = Vec::new();
         for entry in &self.entries {
@@ -110,7 +111,7 @@ impl Entry {
 }
 
 impl Plan {
-    /// The plan as text that [`PlanFile::parse`] reads; `names` by handler. Handlers that may stand anywhere are left out.
+    /// The plan as text for [`PlanFile::parse`]; `names` by handler. Free handlers are omitted.
     pub fn to_toml(&self, names: &[&str]) -> String {
         let line = |(handler, name): (usize, &&str)| {
             let value = match self.of(HandlerIndex(handler as u32)) {

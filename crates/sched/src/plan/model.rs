@@ -1,9 +1,10 @@
-//! What a plan would cost: load of each core, penalty of what crosses between them, waiting.
+//! The estimated cost of a plan: load of each core, penalties of flows between cores, waiting.
 //!
-//! An estimate to rank plans by, made of measured rates, costs and penalties; what a plan really brings is measured by a trial.
-//! An event that is posted to a handler on another core pays that handler's penalty at the distance of the two cores. A
-//! handler on several cores spreads evenly over them; one that may stand anywhere follows its colors, so that its load
-//! spreads over all cores and its penalties are part of its measured time. Tested in `plan/tests.rs`.
+//! An estimate that ranks plans, from measured rates, costs and penalties. A trial measures the
+//! real gain. An event that is posted to a handler on another core pays that handler's penalty at
+//! the distance of the two cores. A handler on several cores spreads evenly over these cores. A
+//! free handler follows its colors, so the load spreads over all cores and the penalties are part
+//! of the measured time. Tested in `plan/tests.rs`.
 
 use vermeil_topology::CAPACITY_MAX;
 
@@ -12,60 +13,62 @@ use crate::cost::CostTable;
 use crate::flow::{Flow, FlowGraph};
 use crate::{CoreIndex, Distance, HandlerIndex, Layout, Placement};
 
-/// The load beyond which waiting grows in a straight line instead of to infinity: there an estimate that is a little
-/// too high must not outweigh everything. At 0.95, M/M/1 waits 19 times the service time.
+/// The load beyond which the estimated waiting grows linearly instead of to infinity, because there
+/// a slightly high estimate must not outweigh everything. At 0.95, M/M/1 waits 19 times the service
+/// time.
 const LOAD_KNEE: f64 = 0.95;
 
-/// How much the mean load counts beside the busiest core's, where throughput is what counts: enough to choose the cheaper
-/// of two plans with equally busy cores, not enough to buy less work with less balance. Guess.
+/// Weight of the mean load beside the busiest core's load, for throughput: enough to choose the
+/// cheaper of two plans with equally busy cores, not enough to trade balance for less work. Guess.
 const MEAN_WEIGHT: f64 = 0.05;
 
-/// What one handler asks for.
+/// The load of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HandlerLoad {
-    /// Its events a second.
+    /// Events per second.
     pub events_per_s: f64,
     /// Time of a warm run in nanoseconds.
     pub cost_ns: f64,
-    /// Time beyond that after a move, by class of distance.
+    /// Extra time after a move, by class of distance.
     pub penalty_ns: [f64; Distance::CLASSES],
 }
 
-/// What a plan is judged by.
+/// The criterion for plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
-    /// The load comes as fast as it is served: the busiest core sets the pace.
+    /// The load saturates the cores, so the busiest core limits the throughput.
     Throughput,
-    /// The cores have time to spare: how long an event takes, with waiting, is what counts.
+    /// The cores have spare time, so the time of an event, including waiting, counts.
     Delay,
 }
 
-/// What is assumed of a penalty that is not known yet.
+/// The assumption about an unknown penalty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Its upper bound: nothing is promised that is not known.
+    /// The upper bound: no promise relies on an unknown value.
     Cautious,
-    /// That it is no more than what is known: whoever never goes far never learns what that costs.
+    /// No more than the known lower bound, because a handler that never moves far never reveals the
+    /// penalty.
     Hopeful,
 }
 
-/// The load and the machine, ready for plans.
+/// The load and the machine, prepared for estimates.
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
     layout: &'a Layout,
     handlers: Vec<HandlerLoad>,
-    /// Posts between handlers, in posts a second.
+    /// Posts between handlers, in posts per second.
     flows: Vec<(HandlerIndex, HandlerIndex, f64)>,
 }
 
-/// What a plan is expected to come to.
+/// The estimate of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forecast {
-    /// By core: seconds of work that come each second; above 1 the core cannot keep up.
+    /// By core: seconds of work per second; above 1 the core is overloaded.
     pub loads: Vec<f64>,
-    /// The greatest of them.
+    /// The largest load.
     pub busiest: f64,
-    /// Penalties paid by all cores, in seconds a second; contained in the loads.
+    /// Penalties of all cores, in seconds per second; included in the loads.
     pub penalties: f64,
     /// Mean time of an event from its post to the end of its run, in nanoseconds.
     pub sojourn_ns: f64,
@@ -83,8 +86,8 @@ impl Forecast {
         }
     }
 
-    /// By how much this is better than `other`: 0.25 where a quarter more is served, or a quarter faster. Negative if it
-    /// is worse.
+    /// The gain over `other`: 0.25 if a quarter more is served, or a quarter faster. Negative for a
+    /// loss.
     pub fn gain_over(&self, other: &Self, objective: Objective) -> f64 {
         let now = self.cost(objective);
         if now > 0.0 { other.cost(objective) / now - 1.0 } else { 0.0 }
@@ -92,7 +95,7 @@ impl Forecast {
 }
 
 impl<'a> Model<'a> {
-    /// A model of these handlers, by index, and of what flows between them, in posts a second.
+    /// A model of these handlers, by index, and of the flows between them, in posts per second.
     pub fn new(
         layout: &'a Layout,
         handlers: Vec<HandlerLoad>,
@@ -105,7 +108,7 @@ impl<'a> Model<'a> {
         Self { layout, handlers, flows }
     }
 
-    /// A model of what was learned; `events_per_s` by handler.
+    /// A model of learned data; `events_per_s` by handler.
     pub fn learned(
         layout: &'a Layout,
         costs: &CostTable,
@@ -129,8 +132,8 @@ impl<'a> Model<'a> {
         Self::new(layout, handlers, graph.flows())
     }
 
-    /// The same with these warm times, in nanoseconds by handler, where they are not 0: counters know them better than means
-    /// that cap outliers.
+    /// The same model with these warm times, in nanoseconds by handler, except zeros, because
+    /// counters are more exact than means that cap outliers.
     #[must_use]
     pub fn with_costs(mut self, cost_ns: &[f64]) -> Self {
         for (handler, &cost_ns) in
@@ -141,7 +144,8 @@ impl<'a> Model<'a> {
         self
     }
 
-    /// The same where running a handler takes the cores longer, by this factor, than the handler runs.
+    /// The same model with an overhead: the cores are busy longer than the handlers run, by this
+    /// factor.
     #[must_use]
     pub fn with_overhead(mut self, factor: f64) -> Self {
         for handler in &mut self.handlers {
@@ -160,7 +164,7 @@ impl<'a> Model<'a> {
         &self.handlers
     }
 
-    /// What this plan is expected to come to.
+    /// The estimate of this plan.
     pub fn forecast(&self, plan: &Plan) -> Forecast {
         let mut loads = vec![0.0; self.layout.cores()];
         for (index, handler) in self.handlers.iter().enumerate() {
@@ -178,7 +182,7 @@ impl<'a> Model<'a> {
         self.of_loads(loads, penalties)
     }
 
-    /// What cores that are busy for these times, in seconds a second, come to.
+    /// The forecast for measured busy times of the cores, in seconds per second.
     pub fn observed(&self, busy_s: &[f64]) -> Forecast {
         self.of_loads(busy_s.to_vec(), 0.0)
     }
@@ -202,7 +206,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The penalties of one flow, on the cores that pay them.
+    /// Adds the penalties of a flow to the cores that pay them.
     fn charge(&self, from: &Placement, to: &Placement, handler: HandlerIndex, per_s: f64, loads: &mut [f64]) {
         let penalty_ns = &self.handlers[handler.0 as usize].penalty_ns;
         let seconds = |a: CoreIndex, b| per_s * penalty_ns[self.layout.distance(a, b).class()] * 1e-9;
@@ -219,7 +223,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Little's law: what is in the system, waiting or running (M/M/1 at each core), over what comes each second.
+    /// Little's law: the number of events in the system, waiting or running (M/M/1 at each core),
+    /// over the arrival rate.
     fn sojourn_ns(&self, loads: &[f64]) -> f64 {
         let events_per_s: f64 = self.handlers.iter().map(|handler| handler.events_per_s).sum();
         let inside: f64 = loads.iter().copied().map(in_system).sum();
@@ -227,7 +232,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Events at a core of this load, on average.
+/// Mean number of events at a core of this load.
 fn in_system(load: f64) -> f64 {
     let below = load.min(LOAD_KNEE);
     let beyond = (load - LOAD_KNEE).max(0.0);

@@ -1,8 +1,10 @@
-//! The static plans of the first experiments with placement, for any number of handlers and any machine.
+//! The static plans of the first experiments with placement, for any number of handlers and any
+//! machine.
 //!
-//! Owns the four arrangements of a pipeline (Genevès, 2008): round robin, cache-aware, and two between them. Handlers are
-//! taken in the order of their registration. On 16 handlers and two processors of two cores each with a shared L2 they
-//! are the published sequences, which `plan/tests.rs` checks.
+//! Contains the four arrangements of a pipeline (Genevès, 2008): round robin, cache-aware, and two
+//! in between. Handlers are taken in the order of registration. On 16 handlers and two processors
+//! of two cores each with a shared L2 the plans equal the published sequences, which
+//! `plan/tests.rs` checks.
 
 use super::{Plan, Rules};
 use crate::{CoreIndex, Distance, HandlerIndex, Layout, PlanName, Symmetry};
@@ -12,7 +14,7 @@ const NAMES: [PlanName; 4] =
     [PlanName::RoundRobin, PlanName::Intermediate2, PlanName::Intermediate1, PlanName::CacheAware];
 
 impl Plan {
-    /// The plan of this name for so many handlers; `None` for [`PlanName::File`].
+    /// The plan of this name for `handlers` handlers; `None` for [`PlanName::File`].
     pub fn named(name: &PlanName, handlers: usize, layout: &Layout) -> Option<Self> {
         let symmetry = Symmetry::of(layout);
         let cores = symmetry.cores();
@@ -25,13 +27,13 @@ impl Plan {
         })
     }
 
-    /// All four of them, the most parallel first.
+    /// All four named plans, the most parallel first.
     pub fn all_named(handlers: usize, layout: &Layout) -> Vec<Self> {
         NAMES.iter().filter_map(|name| Self::named(name, handlers, layout)).collect()
     }
 
-    /// Consecutive handlers go to one group of cores, in turn to each of them; then to the next group, and `passes` times
-    /// through all groups.
+    /// Consecutive handlers go to the cores of one group in turn; then to the next group, and
+    /// `passes` times through all groups.
     fn in_runs(handlers: usize, groups: &[Vec<CoreIndex>], passes: usize) -> Self {
         let runs = groups.len() * passes;
         let place = |handler: usize| {
@@ -45,9 +47,9 @@ impl Plan {
 }
 
 impl Rules {
-    /// The plan of this name as far as the rules allow; `None` for [`PlanName::File`]. What has no choice stands where it must and the
-    /// others are taken as if it were not there, a group as one; who comes to stand where it may not gets the nearest core
-    /// where it may.
+    /// The plan of this name as far as the rules allow; `None` for [`PlanName::File`]. Handlers
+    /// without a choice stay on their core, and the plan arranges the others alone, each group as a
+    /// single handler. A handler on a forbidden core goes to the nearest allowed core.
     pub fn named(&self, name: &PlanName, handlers: usize, layout: &Layout) -> Option<Plan> {
         let plan = Plan::on_cores((0..handlers).map(|_| CoreIndex(0)));
         let order: Vec<_> = (0..handlers as u32).map(HandlerIndex).collect();
@@ -57,7 +59,7 @@ impl Rules {
         Some(self.placed(&self.fitted(&plan, layout), &free, cores, layout))
     }
 
-    /// All four of them, the most parallel first.
+    /// All four named plans, the most parallel first.
     pub fn all_named(&self, handlers: usize, layout: &Layout) -> Vec<Plan> {
         NAMES.iter().filter_map(|name| self.named(name, handlers, layout)).collect()
     }
@@ -67,8 +69,8 @@ fn one_each(cores: &[CoreIndex]) -> Vec<Vec<CoreIndex>> {
     cores.iter().map(|&core| vec![core]).collect()
 }
 
-/// The cores by the nearest cache that several of them share; all together where none do. Hardware threads of one core
-/// count as cores that share its L2.
+/// The cores by the nearest cache that several cores share; all cores together if no cache is
+/// shared. Hardware threads of a core count as cores that share its L2.
 fn sharing_a_cache(layout: &Layout) -> Vec<Vec<CoreIndex>> {
     [Distance::L2, Distance::L3, Distance::Node]
         .into_iter()

@@ -1,26 +1,28 @@
-//! What a plan may not do: move what is bound, part what excludes each other.
+//! Rules for plans: bound handlers do not move, and handlers that exclude each other stay together.
 //!
-//! Owns the rules, the *units* that follow from them (sets of handlers that stand on one core together), and what becomes of a plan
-//! that breaks them. Leaves out the search that obeys them (`plan/search.rs`). Tested in `plan/tests.rs`.
+//! Contains the rules, the resulting *units* (sets of handlers that stand on a core together), and
+//! the correction of plans that break rules. Leaves out the search under these rules
+//! (`plan/search.rs`). Tested in `plan/tests.rs`.
 
 use std::collections::BTreeMap;
 
 use super::Plan;
 use crate::{CoreIndex, HandlerIndex, Layout, Placement};
 
-/// Rules for the handlers of a runtime. Without any, each handler that a plan puts on a core may go to any other.
+/// Rules for the handlers of a runtime. Without rules, each handler that a plan puts on a core may
+/// go to any other core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// By handler, what must all allow a core on which it stands.
+    /// By handler, placements that must all allow the handler's core.
     allowed: BTreeMap<HandlerIndex, Vec<Placement>>,
-    /// No handler is in two of them.
+    /// No handler is in two groups.
     groups: Vec<Vec<HandlerIndex>>,
 }
 
 /// Handlers that move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// At least one; the first gives the unit its place in the order.
+    /// At least one handler; the first determines the unit's position in the order.
     pub(super) handlers: Vec<HandlerIndex>,
 }
 
@@ -30,7 +32,7 @@ impl Rules {
         Self::default()
     }
 
-    /// The handler stands only where `placement` allows.
+    /// Restricts the handler to `placement`.
     #[must_use]
     pub fn only(mut self, handler: HandlerIndex, placement: Placement) -> Self {
         if placement != Placement::Any {
@@ -39,8 +41,8 @@ impl Rules {
         self
     }
 
-    /// These handlers exclude each other: on one core they cannot but run in turn, so they stay together, and with whom one of them
-    /// stays already.
+    /// These handlers exclude each other and can only run in turn on one core, so they stay
+    /// together, and also with handlers already grouped with any of them.
     #[must_use]
     pub fn together(mut self, handlers: impl IntoIterator<Item = HandlerIndex>) -> Self {
         let mut group: Vec<_> = handlers.into_iter().collect();
@@ -62,7 +64,7 @@ impl Rules {
         layout.indices().filter(|&core| self.allows(handler, core)).nth(1).is_some()
     }
 
-    /// The core nearest to `wanted` on which the handler may stand; `wanted` itself if there is none.
+    /// The core nearest to `wanted` on which the handler may stand; `wanted` if there is none.
     pub fn nearest(&self, handler: HandlerIndex, wanted: CoreIndex, layout: &Layout) -> CoreIndex {
         self.nearest_of(&[handler], wanted, layout)
     }
@@ -79,8 +81,8 @@ impl Rules {
         near.into_iter().find(may).unwrap_or(wanted)
     }
 
-    /// What of a plan the rules allow: a handler that stands where it may not gets the nearest core where it may, and those that
-    /// stay together are where the first of them is.
+    /// The plan as far as the rules allow: a handler on a forbidden core goes to the nearest
+    /// allowed core, and the members of a group stand with the group's first member.
     #[must_use]
     pub fn fitted(&self, plan: &Plan, layout: &Layout) -> Plan {
         let order: Vec<_> = plan.iter().map(|(handler, _)| handler).collect();
@@ -89,7 +91,7 @@ impl Rules {
         self.placed(plan, &units, cores, layout)
     }
 
-    /// `plan` with one core for each unit, or the nearest one that is allowed.
+    /// `plan` with a core for each unit, or the nearest allowed core.
     pub(super) fn placed(
         &self,
         plan: &Plan,
@@ -121,8 +123,8 @@ impl Rules {
         plan.iter().all(placed) && self.groups.iter().all(same_core)
     }
 
-    /// By core, what tells it from others as far as the rules go: equal numbers for cores on which the same handlers may stand.
-    /// Empty where all cores are equal.
+    /// By core, a number that is equal for cores on which the same handlers may stand. Empty if all
+    /// cores are equal.
     pub(super) fn kinds(&self, layout: &Layout) -> Vec<u32> {
         let mut kinds = Vec::new();
         let mut kind = |core| {
@@ -144,7 +146,8 @@ impl Rules {
         units
     }
 
-    /// What a plan places on single cores, in sets that move together, in the given order of handlers.
+    /// The handlers with a single core, in units that move together, in the given order of
+    /// handlers.
     fn units(&self, plan: &Plan, order: &[HandlerIndex]) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         for &handler in order.iter().filter(|&&handler| plan.core_of(handler).is_some()) {
@@ -154,7 +157,7 @@ impl Rules {
             let first = joined.first().map(|unit| unit.handlers[0]);
             let mut handlers: Vec<_> = joined.drain(..).flat_map(|unit| unit.handlers).collect();
             handlers.push(handler);
-            // A unit stands where its first handler stands in the order.
+            // A unit has the position of its first handler in the order.
             let at = first.map_or(units.len(), |first| {
                 let rank = |handler| order.iter().position(|&other| other == handler);
                 units.partition_point(|unit| rank(unit.handlers[0]) < rank(first))

@@ -1,8 +1,10 @@
 //! The search for a better plan, among a bounded number of candidates.
 //!
-//! Candidates: the plan that is, the named ones, the order of the flow graph cut into consecutive runs, and from the best of
-//! them downhill: one unit moved, two exchanged, two cores exchanged. What an automorphism of the machine makes equal is
-//! looked at once; what may stand on one core only is not part of the row and not moved. No clock and no chance: the same model gives the same plans. Leaves out whether a plan is worth a trial
+//! Candidates: the current plan, the named plans, the order of the flow graph cut into consecutive
+//! runs. From the best of these the search goes downhill: one unit moved, two units exchanged, two
+//! cores exchanged. Plans that an automorphism of the machine makes equal are examined once. A
+//! handler with a single allowed core is not part of the row and not moved. No clock and no
+//! randomness: the same model gives the same plans. Leaves out whether a plan is worth a trial
 //! (`control/adaptive.rs`). Tested in `plan/tests.rs`.
 
 use std::collections::BTreeSet;
@@ -15,31 +17,33 @@ mod cuts;
 
 pub use cuts::CUTS_MAX;
 
-/// Most plans that one search looks at, unless told otherwise. Each takes 1 to 2 us for 16 handlers on 4 cores (printed by
-/// the tests in `plan/tests.rs`), so that a search stays below 5 ms. It then comes within a percent of exhaustive search
-/// wherever that was small enough to compare.
+/// Default maximum number of plans in a search. Each plan takes 1 to 2 us for 16 handlers on 4
+/// cores (printed by the tests in `plan/tests.rs`), so a search stays below 5 ms. The result is
+/// within a percent of exhaustive search wherever that was small enough to compare.
 pub const CANDIDATES_MAX: usize = 2_048;
 
-/// Fewest that [`SearchLimits::for_size`] gives, however large the machine.
+/// Minimum of [`SearchLimits::for_size`], for any machine size.
 const CANDIDATES_MIN: usize = 256;
 
-/// Handlers and cores, in sum, up to which a search may look at [`CANDIDATES_MAX`] plans: larger ones take longer.
+/// Sum of handlers and cores up to which a search may examine [`CANDIDATES_MAX`] plans, because
+/// estimates of larger plans take longer.
 const SIZE_COMMON: usize = 64;
 
-/// How many of the best plans are gone on from: against valleys that a single one does not get out of.
+/// Number of best plans that the search expands, because a single plan may be caught in a local
+/// minimum.
 const BEAM: usize = 32;
 
 /// Bounds of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchLimits {
-    /// Plans that are looked at, duplicates included. Default [`CANDIDATES_MAX`].
+    /// Plans that are examined, including duplicates. Default [`CANDIDATES_MAX`].
     pub candidates_max: usize,
-    /// Plans that are returned: if a trial refutes the first, the next is there. Default 4.
+    /// Plans that are returned: if a trial refutes the first, the next plan is ready. Default 4.
     pub keep: usize,
 }
 
 impl SearchLimits {
-    /// Limits that keep a search on so many handlers and cores about as short as a small one.
+    /// Limits that keep a large search about as short as a small search.
     pub fn for_size(handlers: usize, cores: usize) -> Self {
         let times = (handlers + cores).div_ceil(SIZE_COMMON).max(1);
         Self { candidates_max: (CANDIDATES_MAX / times).max(CANDIDATES_MIN), ..Self::default() }
@@ -52,30 +56,30 @@ impl Default for SearchLimits {
     }
 }
 
-/// A plan and what it is expected to come to.
+/// A plan and its forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
     /// The plan.
     pub plan: Plan,
-    /// Its forecast.
+    /// The forecast.
     pub forecast: Forecast,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The best plans, best first; among equals, the one found first, so the plan that is wins a tie.
+    /// The best plans, best first; among equals the first found, so the current plan wins a tie.
     pub best: Vec<Scored>,
-    /// The forecast of the plan that is, even where a rule forbids it.
+    /// The forecast of the current plan, even if a rule forbids the plan.
     pub current: Forecast,
     /// Plans estimated.
     pub candidates: usize,
-    /// Plans not estimated because a symmetric one was.
+    /// Plans not estimated because a symmetric plan was.
     pub duplicates: usize,
 }
 
-/// Looks for plans better than `current` for the handlers that it places on single cores. `order`: the handlers as
-/// [`crate::flow::FlowGraph::order`] gives them.
+/// Searches for plans better than `current` for the handlers that `current` places on single cores.
+/// `order`: the handlers in the order of [`crate::flow::FlowGraph::order`].
 pub fn search(
     model: &Model<'_>,
     symmetry: &Symmetry,
@@ -112,9 +116,9 @@ struct Search<'a> {
     model: &'a Model<'a>,
     symmetry: &'a Symmetry,
     rules: &'a Rules,
-    /// Those that may be moved.
+    /// The units that may move.
     units: Vec<Unit>,
-    /// By core, what the rules tell it from others by.
+    /// By core, the number by which the rules distinguish cores.
     kinds: Vec<u32>,
     objective: Objective,
     limits: SearchLimits,
@@ -129,7 +133,8 @@ impl Search<'_> {
         self.found.candidates + self.found.duplicates >= self.limits.candidates_max
     }
 
-    /// Estimates a plan unless a rule forbids it, a symmetric one was there, or the bound is reached.
+    /// Estimates a plan unless a rule forbids the plan, a symmetric plan was estimated, or the
+    /// bound is reached.
     fn offer(&mut self, plan: Plan) {
         if self.exhausted() || !self.rules.permits(&plan) {
             return;
@@ -150,7 +155,7 @@ impl Search<'_> {
         }
     }
 
-    /// The named plans: a unit goes where they put its first handler in the order of the flow.
+    /// The named plans: a unit goes to the core of its first handler in the order of the flow.
     fn offer_named(&mut self, current: &Plan) {
         for named in Plan::all_named(self.units.len(), self.model.layout()) {
             let cores = named.iter().filter_map(|(unit, _)| named.core_of(unit));
@@ -180,7 +185,8 @@ impl Search<'_> {
         unit.handlers.iter().map(load).sum()
     }
 
-    /// Offers all neighbours of the best plan that was not gone on from; whether there was one, and room for more.
+    /// Offers all neighbours of the best plan that was not expanded yet. Returns whether there was
+    /// such a plan and the bound leaves room.
     fn descend(&mut self) -> bool {
         let fresh = |scored: &&Scored| !self.expanded.contains(&self.canonical(&scored.plan));
         let Some(base) = self.found.best.iter().find(fresh).cloned() else { return false };
@@ -191,7 +197,7 @@ impl Search<'_> {
         !self.exhausted()
     }
 
-    /// One unit goes elsewhere: those of the busiest cores first, to the idlest cores first.
+    /// One unit moves: units of the busiest cores first, to the idlest cores first.
     fn offer_moves(&mut self, base: &Scored) {
         let load = |core: CoreIndex| base.forecast.loads[core.0 as usize];
         let mut cores: Vec<_> = self.model.layout().indices().collect();
@@ -223,7 +229,7 @@ impl Search<'_> {
         }
     }
 
-    /// Two cores give each other everything they have.
+    /// Two cores exchange all units.
     fn offer_exchanges(&mut self, base: &Scored) {
         for a in self.model.layout().indices() {
             for b in self.model.layout().indices().skip(a.0 as usize + 1) {
@@ -241,7 +247,8 @@ impl Search<'_> {
         }
     }
 
-    /// The core of a unit: that of its first handler, while the plan that is may still part it.
+    /// The core of a unit: the core of its first handler, because the current plan may still split
+    /// the unit.
     fn core_of(&self, plan: &Plan, unit: usize) -> CoreIndex {
         plan.core_of(self.units[unit].handlers[0]).expect("units are placed on cores")
     }
@@ -257,7 +264,7 @@ impl Search<'_> {
     }
 }
 
-/// A form that symmetric plans share. Cores of other kinds are not symmetric.
+/// A form that symmetric plans share. Cores of different kinds are not symmetric.
 fn canonical(plan: &Plan, symmetry: &Symmetry, kinds: &[u32]) -> Vec<u32> {
     let mut labels = vec![u32::MAX; symmetry.cores().len()];
     let mut label = |core: CoreIndex, handler: HandlerIndex| {

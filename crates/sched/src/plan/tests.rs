@@ -1,4 +1,5 @@
-//! Plans: the published sequences, the text form, forecasts by hand, and the search against exhaustive search.
+//! Plans: the published sequences, the text form, forecasts by hand, and the search against
+//! exhaustive search.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -29,7 +30,8 @@ fn flow(from: usize, to: usize, posts: f64) -> Flow {
     Flow { from: Some(HandlerIndex(from as u32)), to: HandlerIndex(to as u32), posts, bytes: 0.0 }
 }
 
-/// Each handler posts to the next; all take `cost_ns`, and `penalty_ns` times the class of the distance after a move.
+/// Each handler posts to the next; all take `cost_ns`, and `penalty_ns` times the class of the
+/// distance after a move.
 fn pipeline(layout: &Layout, costs_ns: impl IntoIterator<Item = f64>, penalty_ns: f64) -> Model<'_> {
     let load = |cost_ns| HandlerLoad {
         events_per_s: 1_000.0,
@@ -41,7 +43,7 @@ fn pipeline(layout: &Layout, costs_ns: impl IntoIterator<Item = f64>, penalty_ns
     Model::new(layout, loads, flows)
 }
 
-/// As the publication writes a plan: cores from 1.
+/// A plan in the notation of the publication: cores from 1.
 fn sequence(plan: &Plan) -> String {
     let cores = plan.iter().filter_map(|(handler, _)| plan.core_of(handler));
     cores.map(|core| (core.0 + 1).to_string()).collect::<Vec<_>>().join(" ")
@@ -144,7 +146,7 @@ fn a_forecast_by_hand() {
     let model = pipeline(&layout, [100_000.0, 200_000.0, 300_000.0], 10_000.0);
     let plan = Plan::on_cores([0, 1, 1].map(CoreIndex));
     let forecast = model.forecast(&plan);
-    // One flow crosses the L2: a thousand times 20 us.
+    // A flow crosses the L2: a thousand times 20 us.
     let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     near(forecast.loads[0], 0.1);
     near(forecast.loads[1], 0.52);
@@ -164,7 +166,8 @@ fn a_handler_on_several_cores_spreads() {
     assert_eq!(forecast.loads, [0.125, 0.125, 0.025, 0.025]);
 }
 
-/// 455 cuts of 16 handlers into 4 runs, of which no two are symmetric; of all 4^16 plans a search looks at two thousand.
+/// 455 cuts of 16 handlers into 4 runs, no two of which are symmetric; of all 4^16 plans a search
+/// examines two thousand.
 #[test]
 fn the_search_is_bounded_and_skips_symmetric_plans() {
     let layout = two_by_two();
@@ -196,7 +199,7 @@ fn rules_are_kept() {
         .together([0, 5].map(HandlerIndex))
         .together([5, 7].map(HandlerIndex))
         .only(HandlerIndex(3), Placement::Core(CoreIndex(2)));
-    // The plan that is breaks both: the search must not start from it.
+    // The current plan breaks both rules, so the search must not start from the plan.
     let current = Plan::on_cores([0, 0, 1, 1, 2, 2, 3, 3].map(CoreIndex));
     let found = look(&model, &rules, &current, SearchLimits::default());
     assert_eq!(found.best.len(), 4);
@@ -211,7 +214,7 @@ fn cores(some: &[u32]) -> Placement {
     Placement::Cores(std::sync::Arc::new(some.iter().copied().map(CoreIndex).collect()))
 }
 
-/// Six of eight handlers have a choice, and two of them are one group: five places in the row.
+/// Six of eight handlers have a choice, and two of these are one group: five positions in the row.
 #[test]
 fn named_plans_are_made_for_what_has_a_choice() {
     let layout = two_by_two();
@@ -221,7 +224,8 @@ fn named_plans_are_made_for_what_has_a_choice() {
         .only(HandlerIndex(4), cores(&[0, 1]))
         .together([1, 6].map(HandlerIndex));
     let named = |name| sequence(&rules.named(&name, 8, &layout).expect("a plan"));
-    // The group is the first of the row, and the third, who may not stand on core 2 (counted from 0), is near.
+    // The group is first in the row, and the third position, which may not stand on core 2 (counted
+    // from 0), is placed near.
     assert_eq!(named(PlanName::RoundRobin), "4 1 3 2 1 4 1 1");
     assert_eq!(named(PlanName::CacheAware), "4 1 3 1 2 3 1 4");
     for plan in rules.all_named(8, &layout) {
@@ -234,7 +238,7 @@ fn named_plans_are_made_for_what_has_a_choice() {
 
 #[test]
 fn a_plan_in_a_file_is_checked_against_places_and_groups() {
-    // As a group's handlers are registered: each with the first.
+    // Registered like the handlers of a group: each with the first.
     let rules = Rules::new().only(HandlerIndex(1), cores(&[1, 2]));
     let rules = rules.together([0, 2].map(HandlerIndex)).together([0, 3].map(HandlerIndex));
     let check = |text| {
@@ -267,7 +271,8 @@ fn two_hundred_handlers_on_128_cores_are_no_hardship() {
     assert!(gain > 0.05, "{gain}");
 }
 
-/// Handlers with these costs, which post along these edges, and suffer from a move by its class of distance.
+/// Handlers with these costs that post along these edges, with a penalty proportional to the class
+/// of distance.
 fn model_of<'a>(
     layout: &'a Layout,
     costs: &[f64],
@@ -283,7 +288,8 @@ fn model_of<'a>(
 }
 
 proptest! {
-    /// Against all plans of up to six handlers on four cores, with branches and loops: within one percent of the best.
+    /// Against all plans of up to six handlers on four cores, with branches and loops: within one
+    /// percent of the best.
     #[test]
     fn the_search_finds_what_exhaustion_finds(
         costs in prop::collection::vec(5_000.0f64..100_000.0, 2..=6),
@@ -310,7 +316,8 @@ proptest! {
         prop_assert!(costs.is_sorted());
     }
 
-    /// The same where handlers may stand on some cores only and two are a group: what a rule tells apart is not symmetric.
+    /// The same with handlers restricted to some cores and a group of two: cores that a rule
+    /// distinguishes are not symmetric.
     #[test]
     fn the_search_finds_what_exhaustion_finds_under_rules(
         costs in prop::collection::vec(5_000.0f64..100_000.0, 3..=6),
@@ -346,7 +353,7 @@ proptest! {
         prop_assert!(reached <= best * 1.01, "{} instead of {}", reached, best);
     }
 
-    /// A symmetric plan has the same forecast: what is skipped would have changed nothing.
+    /// A symmetric plan has the same forecast, so skipping the plan changes nothing.
     #[test]
     fn symmetric_plans_cost_the_same(cores in prop::collection::vec(0u32..4, 8), penalty_ns in 0.0f64..50_000.0) {
         let layout = two_by_two();

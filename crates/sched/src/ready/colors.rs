@@ -1,6 +1,7 @@
 //! The core-queue and the stealing-queue: one node per color, in two lists at once.
 //!
-//! Nodes stand in a slab and name each other by index, so that taking one out of the middle is O(1) and moves no other.
+//! Nodes are in a slab and link each other by index, so removing a node from the middle is O(1) and
+//! moves no other node.
 
 mod nodes;
 
@@ -9,11 +10,12 @@ use crate::{CLASSES_MAX, ClassIndex, Shares};
 use nodes::{Links, NONE, Node, Nodes};
 use std::ops::ControlFlow;
 
-/// Candidates a thief looks at before it gives up: the stealing-queue is sorted, so what the first few are not worth the
-/// others hardly are. Guess.
+/// Candidates that a thief examines before giving up. The stealing-queue is sorted, so if the first
+/// few do not pay, the others hardly do. Guess.
 const CANDIDATES_MAX: usize = 8;
 
-/// Colors that there is room for from the start, so that a thief that takes more than ever before allocates nothing. 13 KiB a core.
+/// Initial capacity in colors, so that a thief's largest batch so far allocates nothing. 13 KiB per
+/// core.
 const COLORS_AT_ONCE: usize = 256;
 
 #[derive(Debug)]
@@ -21,9 +23,9 @@ pub(super) struct Colors<T> {
     nodes: Nodes<T>,
     /// By class of handlers.
     core_queues: [Ends; CLASSES_MAX],
-    /// How time is divided between them; none where all handlers are of the default class.
+    /// The division of time between classes; none if all handlers are in the default class.
     shares: Option<Box<Shares>>,
-    /// Class of what the owner took last.
+    /// Class of the color that the owner took last.
     running: ClassIndex,
     stealing_queue: [Ends; WorthClass::COUNT],
     /// Bit `i`: class `i` has a color.
@@ -37,7 +39,7 @@ struct Ends {
     last: u32,
 }
 
-/// Which of a node's links a list uses.
+/// Selects the links that a list uses.
 type Pick<T> = fn(&mut Node<T>) -> &mut Links;
 
 impl<T> Colors<T> {
@@ -146,7 +148,7 @@ impl<T> Colors<T> {
         let class = like.class.index();
         let (mut next, mut goes_on) = (self.stealing_queue[class].first, true);
         while next != NONE && goes_on && self.is_kin(next, like) {
-            // As far as they stand one behind the other in the core-queue, too, they leave it together.
+            // Consecutive nodes of the core-queue leave the core-queue together.
             let first = next;
             let last = loop {
                 let at = next;
@@ -169,8 +171,8 @@ impl<T> Colors<T> {
         self.nodes[at].kin == Some(like.kin)
     }
 
-    /// Takes all from `first` to `last`, which are free already and stand one behind the other in both lists, and first in that of
-    /// `class`, out of them.
+    /// Unlinks all nodes from `first` to `last`, already freed, which are adjacent in both lists,
+    /// and first in the list of `class`.
     fn unlink_freed(&mut self, class: usize, first: u32, last: u32) {
         let queue = &mut self.core_queues[usize::from(self.nodes[first].of.0)];
         unlink(&mut self.nodes, queue, (first, last), |node| &mut node.in_core);
@@ -197,7 +199,7 @@ impl<T> Colors<T> {
         (self.classes != 0).then(|| WorthClass(7 - self.classes.leading_zeros() as u8))
     }
 
-    /// Takes a node that is linked out of both lists.
+    /// Removes a linked node from both lists.
     fn take(&mut self, at: u32) -> Option<T> {
         self.leave_class(at);
         let queue = &mut self.core_queues[usize::from(self.nodes[at].of.0)];
@@ -230,7 +232,7 @@ fn append<T>(nodes: &mut Nodes<T>, ends: &mut Ends, at: u32, pick: Pick<T>) {
     ends.last = at;
 }
 
-/// Takes out all from `first` to `last`.
+/// Unlinks all nodes from `first` to `last`.
 fn unlink<T>(nodes: &mut Nodes<T>, ends: &mut Ends, (first, last): (u32, u32), pick: Pick<T>) {
     let (before, after) = (pick(&mut nodes[first]).before, pick(&mut nodes[last]).after);
     match before {

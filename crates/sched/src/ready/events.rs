@@ -1,8 +1,8 @@
-//! Libasync-SMP's queue: every event of the core in one line, and thieves that walk along it.
+//! Libasync-SMP's queue: every event of the core in one queue, which thieves scan.
 //!
-//! The events themselves stand in their colors; here stands one entry for each, so that cores run them in the order of
-//! posting, and a steal costs what it cost there: a scan for the first color that is not running, then a second one to
-//! take all its entries out.
+//! The events are stored in their colors. This queue has one entry for each event, so that cores
+//! run events in the order of posting, and a steal costs as much as in the original: a scan for the
+//! first color that is not running, then a second scan to remove all entries of the color.
 
 use super::Stolen;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Events<T> {
     entries: VecDeque<u64>,
-    /// Tokens of the colors that are here and not running. Looked up by name only, never walked.
+    /// Tokens of the colors that are here and not running. Looked up by name only, never iterated.
     tokens: HashMap<u64, Waiting<T>>,
     stealable: usize,
 }
@@ -38,7 +38,8 @@ impl<T> Events<T> {
         assert!(twin.is_none(), "a color has one token");
     }
 
-    /// The first entry whose token is here: one whose token is on its way, or held, keeps its place.
+    /// The first entry whose token is here. An entry whose token is on the way, or held, keeps its
+    /// position.
     pub(super) fn pop(&mut self) -> Option<T> {
         let at = self.entries.iter().position(|color| self.tokens.contains_key(color))?;
         let color = self.entries.remove(at)?;

@@ -1,21 +1,22 @@
 //! Colors that wait for more events before they run: a batch by number and by time.
 //!
-//! A waiting room beside the queue: a token in it is not seen by its owner, nor by thieves, until its color has as many events as
-//! wanted or its time has come. Whoever takes it out queues it. Tested below.
+//! A waiting area beside the queue. Neither the owner nor a thief sees a token there until the
+//! color has enough events or the time has come. The thread that takes the token then queues the
+//! token. Tested below.
 
 use std::collections::{BTreeMap, HashMap};
 
 /// How an empty color gathers events before it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gather {
-    /// It runs when it has so many, …
+    /// The color runs as soon as this many events are queued, …
     pub events: usize,
-    /// … or so long after the first was posted, in nanoseconds.
+    /// … or this long after the first post, in nanoseconds.
     pub within_ns: u64,
 }
 
 impl Gather {
-    /// Whether a color with so many events has gathered enough.
+    /// Whether a color with `queued` events has gathered enough.
     pub fn is_enough(self, queued: usize) -> bool {
         queued >= self.events
     }
@@ -23,9 +24,9 @@ impl Gather {
 
 #[derive(Debug)]
 pub(super) struct Gathering<T> {
-    /// By the time they are due, then by color.
+    /// By due time, then by color.
     waiting: BTreeMap<(u64, u64), T>,
-    /// By color, when it is due. Looked up by name only, never walked.
+    /// By color, the due time. Looked up by name only, never iterated.
     due_ns: HashMap<u64, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Both orders against plain models, on drawn lists of operations.
+//! Both orders against plain models, on random lists of operations.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ enum Op {
     Push(u64),
     Pop,
     Steal,
-    /// And so many that are alike.
+    /// Followed by at most this many equivalent colors.
     StealAlike(usize),
     Reclass(u64),
     Remove,
@@ -26,7 +26,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..80)
 }
 
-/// Some are like nobody.
+/// Some colors have no kin.
 fn kin(color: u64) -> Option<Kin> {
     (!color.is_multiple_of(7)).then_some(Kin((color / 4 % 2) as u16))
 }
@@ -36,13 +36,14 @@ fn kin(color: u64) -> Option<Kin> {
 struct Model(Vec<(u64, Option<WorthClass>, u64)>);
 
 impl Model {
-    /// The best: highest class, then the one that entered the class first (`entered` tells).
+    /// The best color: highest class, then the first to enter the class (by `entered`).
     fn best(&self) -> Option<usize> {
         let worthy = self.0.iter().enumerate().filter(|(_, entry)| entry.1.is_some());
         worthy.min_by_key(|(_, entry)| (std::cmp::Reverse(entry.1), entry.2)).map(|(at, _)| at)
     }
 
-    /// Takes the best and what goes with it: the next of its class as long as they are kin.
+    /// Takes the best color and the equivalent colors: the next colors of the class while their kin
+    /// is equal.
     fn take_alike(&mut self, most: usize) -> Vec<u64> {
         let Some(at) = self.best() else { return Vec::new() };
         let (class, mut taken) = (self.0[at].1, vec![self.0.remove(at).0]);
@@ -148,13 +149,13 @@ fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
     for color in [1, 2, 3, 2] {
         ready.post(color, 1);
     }
-    // Color 1 runs: its token is not here.
+    // Color 1 runs, so its token is not here.
     ready.push(2, 'b', WorthClass::of(1 << 20));
     ready.push(3, 'c', WorthClass::of(1 << 20));
     assert_eq!(ready.steal(|_| true), Some(Stolen { token: 'b', entries: 2, like: None }));
     assert_eq!(ready.pop(), Some('c'));
     assert_eq!((ready.pop(), ready.has_work()), (None, false));
-    // It has run one of its events and comes back for the entry that kept its place.
+    // The color has run an event and returns for the entry that kept its position.
     ready.push(1, 'a', None);
     assert_eq!((ready.pop(), ready.leave()), (Some('a'), vec![]));
 }
@@ -197,7 +198,8 @@ fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
     assert_eq!(ready.len(), 1, "what must stay");
 }
 
-/// Of one kin and worth, though their time is divided between two classes and others stand between them.
+/// Of equal kin and worth, although two handler classes divide the time and other colors are in
+/// between.
 #[test]
 fn what_is_alike_leaves_every_line_that_it_stands_in() {
     let class = Class::new("class").shares(std::num::NonZeroU32::new(300).expect("not zero"));

@@ -1,40 +1,44 @@
-//! A contest: the plan that is and a challenger in turns, until one of them is proven.
+//! A contest: the current plan and a challenger alternate until the verdict is clear.
 //!
-//! Each turn is a short time to settle after the moves and a measured epoch. Owns the turns, the figure that is compared and
-//! the charge to the regret account. Leaves out the statistics (`paired.rs`) and when contests are held (`adaptive.rs`).
-//! Tested in `control/adaptive/tests.rs`.
+//! A turn is a short time to settle after the moves and a measured epoch. Contains the turns, the
+//! compared figure and the charge to the regret budget. Leaves out the statistics (`paired.rs`) and
+//! the start of contests (`adaptive.rs`). Tested in `control/adaptive/tests.rs`.
 
 use super::super::{HandlerWindow, Observation, Why};
 use super::paired::{Paired, Verdict};
 use crate::Budget;
 use crate::plan::{Objective, Plan};
 
-/// Time after a change of plan that is not compared, in nanoseconds: moved handlers' data come to their new caches. At 10 GB/s
-/// this loads 20 MB. Guess.
+/// Time after a change of plan that is not measured, in nanoseconds, because data of moved handlers
+/// travels to the new caches. At 10 GB/s this time loads 20 MB. Guess.
 const SETTLE_NS: u64 = 2_000_000;
 
-/// The shortest measured epoch, in nanoseconds: five pairs of turns fit into 100 ms with the time to settle.
+/// The shortest measured epoch, in nanoseconds: five pairs of turns, with settling, fit into 100
+/// ms.
 const EPOCH_MIN_NS: u64 = 6_000_000;
 
-/// The longest one. Where events are so rare that this does not see [`EPOCH_EVENTS`], placement is not what matters.
+/// The longest epoch, in nanoseconds. If events are so rare that this epoch does not see
+/// [`EPOCH_EVENTS`], placement does not matter.
 const EPOCH_MAX_NS: u64 = 500_000_000;
 
-/// Events an epoch should see. The figures compared do not suffer from the event that the end cuts off, so that these few are
-/// enough; with many more, handlers of a millisecond would take longer than 200 ms to settle.
+/// Events that an epoch should see. Few events suffice, because the figures do not suffer from the
+/// event that the end cuts off. With many more, handlers of a millisecond would take longer than
+/// 200 ms to settle.
 const EPOCH_EVENTS: f64 = 24.0;
 
-/// Fewer than this many events are no measurement.
+/// An epoch with fewer events is no measurement.
 const EVENTS_MIN: u64 = 8;
 
-/// Rounds to wait until moves are carried out, beyond which others are taken to have moved handlers. At 2 ms each, more than
-/// the longest event that placement is meant for.
+/// Rounds to wait for the moves. After these rounds the contest assumes that another actor moved
+/// handlers. At 2 ms each, that is more than the longest event that placement is meant for.
 const SETTLE_ROUNDS_MAX: u32 = 100;
 
-/// By how much the plan that is may differ from itself in its turns before the load has changed: a quarter.
+/// The relative difference between two turns of the current plan that counts as a change of load: a
+/// quarter.
 const SHIFT: f64 = 0.25;
 
-/// What share of the work of the plan that is a challenger must at least serve to be judged by the idle time it leaves: less
-/// is no chance. Guess.
+/// The share of the current plan's work that a challenger must serve to be judged by idle time,
+/// because a smaller share is no chance variation. Guess.
 const SERVES_LESS: f64 = 0.9;
 
 /// The turns of a contest.
@@ -44,17 +48,17 @@ pub(super) struct Contest {
     pub(super) challenger: Plan,
     pub(super) predicted: f64,
     objective: Objective,
-    /// What an event of each handler is worth, in nanoseconds.
+    /// Worth of an event of each handler, in nanoseconds.
     event_ns: Vec<f64>,
     bar: f64,
     epoch_ns: u64,
     turn: Turn,
     paired: Paired,
-    /// Useful work in the last turn of the plan that is, in cores.
+    /// Useful work in the last turn of the current plan, in cores.
     work: f64,
-    /// Events from outside in the last turn of the plan that is, in events a second.
+    /// External events in the last turn of the current plan, in events per second.
     arrivals: Option<f64>,
-    /// Taken from the account for the turn that runs, in nanoseconds.
+    /// Amount taken from the budget for the running turn, in nanoseconds.
     reserved_ns: u64,
 }
 
@@ -70,22 +74,22 @@ enum Side {
     Challenger,
 }
 
-/// How a contest goes on.
+/// The next step of a contest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
-    /// Handlers should stand as [`Contest::standing`] says.
+    /// The contest continues: handlers should stand as [`Contest::standing`] says.
     On,
-    /// The challenger has won, by this share.
+    /// The challenger won by this share.
     Won(f64),
-    /// It has not.
+    /// The challenger lost by this share.
     Lost(f64),
     /// No verdict.
     Off(Why),
 }
 
 impl Contest {
-    /// A contest that begins with the plan that is. `event_ns`: what an event of each handler is worth; `bar`: by which
-    /// share the challenger must be better; `events_per_s`: how many events there are to see.
+    /// A contest that begins with the current plan. `event_ns`: worth of an event of each handler;
+    /// `bar`: the least gain of a winning challenger; `events_per_s`: expected rate of events.
     pub(super) fn new(
         [incumbent, challenger]: [Plan; 2],
         predicted: f64,
@@ -111,12 +115,13 @@ impl Contest {
         }
     }
 
-    /// What a turn of the challenger may cost at most, in nanoseconds: everything from its moves until they are undone.
+    /// Maximum cost of a turn of the challenger, in nanoseconds: all the time from the moves until
+    /// the moves are undone.
     pub(super) fn price_ns(&self) -> u64 {
         self.epoch_ns + 2 * SETTLE_NS
     }
 
-    /// How long the running part lasts, in nanoseconds.
+    /// Duration of the running part, in nanoseconds.
     pub(super) fn next_round_ns(&self) -> u64 {
         match self.turn {
             Turn::Settle(..) => SETTLE_NS,
@@ -129,7 +134,7 @@ impl Contest {
         self.paired.pairs()
     }
 
-    /// Whose turn it is.
+    /// The plan whose turn it is.
     pub(super) fn standing(&self) -> &Plan {
         match self.turn {
             Turn::Settle(Side::Incumbent, _) | Turn::Measure(Side::Incumbent) => &self.incumbent,
@@ -137,7 +142,7 @@ impl Contest {
         }
     }
 
-    /// A part of a turn has ended.
+    /// Handles the end of a part of a turn.
     pub(super) fn step(&mut self, seen: &Observation, regret: &mut Budget) -> Next {
         let figure = self.figure(seen);
         match self.turn {
@@ -200,7 +205,7 @@ impl Contest {
         }
     }
 
-    /// Of the time reserved for this part, what was not lost against the plan that is goes back.
+    /// Refunds the reserved time of this part that was not lost against the current plan.
     fn charge(&mut self, part_ns: u64, figure: f64, regret: &mut Budget) {
         let part_ns = part_ns.min(self.reserved_ns);
         self.reserved_ns -= part_ns;
@@ -208,9 +213,10 @@ impl Contest {
         regret.refund((part_ns as f64 * kept) as u64);
     }
 
-    /// What is compared; more is better. Where throughput counts: what the cores could serve, that is useful work per time
-    /// over the busiest core's share of busy time; if the challenger serves clearly less, just that, however idle it
-    /// leaves the cores. Where delay counts: the inverse of an event's time in the system, by Little's law.
+    /// The compared figure; more is better. For throughput: the work that the cores could serve,
+    /// which is useful work per time over the busiest core's share of busy time. If the challenger
+    /// serves clearly less, the figure is the served work alone, however idle the cores are. For
+    /// delay: the inverse of an event's time in the system, by Little's law.
     fn figure(&self, seen: &Observation) -> f64 {
         let work = self.work(seen);
         match self.objective {
@@ -223,8 +229,8 @@ impl Contest {
         }
     }
 
-    /// Useful work in cores: the share of run time that is useful, times the busy time, since both come without the error of
-    /// the event that the window's end cuts off.
+    /// Useful work in cores: the useful share of run time, times the busy time, because neither
+    /// factor has the error of the event that the window's end cuts off.
     fn work(&self, seen: &Observation) -> f64 {
         let worth = |(window, &event_ns): (&HandlerWindow, &f64)| window.events as f64 * event_ns;
         let useful: f64 = seen.handlers.iter().zip(&self.event_ns).map(worth).sum();
@@ -233,13 +239,14 @@ impl Contest {
     }
 }
 
-/// Events a second that came from outside.
+/// External events per second.
 fn arrivals(seen: &Observation) -> f64 {
     let outside = seen.flows.flows().filter(|flow| flow.from.is_none());
     outside.map(|flow| flow.posts).sum::<f64>() * 1e9 / seen.window_ns().max(1) as f64
 }
 
-/// Whether two rates differ by more than a quarter and more than chance: four deviations of a Poisson count.
+/// Whether two rates differ by more than a quarter and by more than chance: four deviations of a
+/// Poisson count.
 fn other_rate(before: f64, now: f64, seen: &Observation) -> bool {
     let more = before.max(now);
     let window_s = seen.window_ns() as f64 * 1e-9;

@@ -1,7 +1,7 @@
-//! The load as it was seen lately: rates, costs and flows, and whether it is still the same.
+//! The recent load: rates, costs and flows, and whether the load is still the same.
 //!
-//! Rates and costs come from counters, which miss nothing, rather than from the learned means, which cap outliers; penalties are
-//! the learned ones. Tested in `control/adaptive/tests.rs`.
+//! Rates and costs come from counters, because counters miss no event, while the learned means cap
+//! outliers. Penalties are the learned penalties. Tested in `control/adaptive/tests.rs`.
 
 use std::collections::BTreeMap;
 
@@ -11,48 +11,50 @@ use crate::flow::FlowGraph;
 use crate::plan::{Model, Objective, Trust};
 use crate::{HandlerIndex, Layout};
 
-/// After how long a rate counts half as much as what comes now, in nanoseconds. As in `flow.rs`.
+/// Age at which a rate has half the weight of a new rate, in nanoseconds. As in `flow.rs`.
 const MEMORY_NS: f64 = 60e6;
 
-/// The busiest core's share of busy time from which the load is taken to come as fast as it is served. Guess: cores that
-/// steal and look for work are never wholly busy.
+/// The busiest core's share of busy time from which the load counts as saturating. Guess: cores
+/// that steal and search are never wholly busy.
 const SATURATED: f64 = 0.9;
 
-/// How much of the work or of the posts must be other handlers' than before for the load to be another one. Guess: a fifth of
-/// the work in another place is worth a look, and ten times what two windows of the same load differ by.
+/// The share of the work, or of the posts, that must shift to other handlers for the load to count
+/// as changed. Guess: a fifth of the work in another place justifies a search, and is ten times the
+/// difference between two windows of the same load.
 const SHARES_SHIFTED: f64 = 0.2;
 
-/// By what factor the rate of events must change for the load to be another one. Guess.
+/// The factor by which the rate of events must change for the load to count as changed. Guess.
 const RATE_SHIFTED: f64 = 1.5;
 
 /// Smoothed counters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     events_per_s: Vec<f64>,
-    /// Warm time of handlers, in seconds a second.
+    /// Warm time of handlers, in seconds per second.
     warm_s: Vec<f64>,
     graph: FlowGraph,
-    /// Busy time of cores, in seconds a second: what runs take, warm or cold, and what it takes to run them.
+    /// Busy time of cores, in seconds per second: warm and cold runs, and the overhead of running
+    /// events.
     busy_s: Vec<f64>,
-    /// The part of it that is spent in handlers, of all cores.
+    /// The part of the busy time that all cores spend in handlers.
     run_s: f64,
     busiest: f64,
     /// Events behind these figures.
     events: u64,
 }
 
-/// What a load is recognised by.
+/// The characteristics of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile {
-    /// Work by handler, in shares of all work.
+    /// Work by handler, as shares of all work.
     shares: Vec<f64>,
-    /// Posts by poster and handler, in shares of all posts.
+    /// Posts by poster and handler, as shares of all posts.
     flows: BTreeMap<(Option<HandlerIndex>, HandlerIndex), f64>,
     events_per_s: f64,
 }
 
 impl Load {
-    /// Takes a window in; one of no events fades what was there.
+    /// Adds a window; a window without events fades the former data.
     pub(super) fn absorb(&mut self, seen: &Observation) {
         let window_ns = seen.window_ns() as f64;
         if window_ns == 0.0 {
@@ -78,51 +80,51 @@ impl Load {
         self.events += seen.events();
     }
 
-    /// Events since it began or began again.
+    /// Events since the last start.
     pub(super) fn events(&self) -> u64 {
         self.events
     }
 
-    /// Events a second of all handlers.
+    /// Events per second of all handlers.
     pub(super) fn rate(&self) -> f64 {
         self.events_per_s.iter().sum()
     }
 
-    /// What counts under this load.
+    /// The objective under this load.
     pub(super) fn objective(&self) -> Objective {
         if self.busiest >= SATURATED { Objective::Throughput } else { Objective::Delay }
     }
 
-    /// Who posts to whom.
+    /// The flow graph.
     pub(super) fn graph(&self) -> &FlowGraph {
         &self.graph
     }
 
-    /// Warm time of a run by handler, in nanoseconds: what an event of it is worth.
+    /// Warm time of a run by handler, in nanoseconds: the worth of an event.
     pub(super) fn event_ns(&self) -> Vec<f64> {
         let each = self.events_per_s.iter().zip(&self.warm_s);
         each.map(|(&rate, &warm_s)| if rate > 0.0 { warm_s / rate * 1e9 } else { 0.0 }).collect()
     }
 
-    /// The model to rank plans by.
+    /// The model that ranks plans.
     pub(super) fn model<'a>(&self, layout: &'a Layout, costs: &CostTable, trust: Trust) -> Model<'a> {
         Model::learned(layout, costs, &self.graph, &self.events_per_s, trust)
             .with_costs(&self.event_ns())
             .with_overhead(self.overhead())
     }
 
-    /// How much longer the cores are busy than they are in handlers, as a factor: it comes with every plan.
+    /// Ratio of the cores' busy time to the time in handlers. Every plan pays this overhead.
     fn overhead(&self) -> f64 {
         let busy_s: f64 = self.busy_s.iter().sum();
         if self.run_s > 0.0 { (busy_s / self.run_s).max(1.0) } else { 1.0 }
     }
 
-    /// Busy time by core, in seconds a second.
+    /// Busy time by core, in seconds per second.
     pub(super) fn busy_s(&self) -> &[f64] {
         &self.busy_s
     }
 
-    /// What to recognise this load by.
+    /// The characteristics of this load.
     pub(super) fn profile(&self) -> Profile {
         let all: f64 = self.warm_s.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let posts: f64 = self.graph.flows().map(|flow| flow.posts).sum::<f64>().max(f64::MIN_POSITIVE);
@@ -135,7 +137,8 @@ impl Load {
 }
 
 impl Profile {
-    /// Whether `now` is another load than this: other handlers work, others post to each other, or at another rate.
+    /// Whether `now` is a different load: other handlers work, other handlers post to each other,
+    /// or the rate differs.
     pub(super) fn shifted(&self, now: &Self) -> bool {
         let share = |profile: &Self, handler| profile.shares.get(handler).copied().unwrap_or(0.0);
         let handlers = self.shares.len().max(now.shares.len());

@@ -1,46 +1,49 @@
 //! Is B better than A? Measured in turns, A B A B A, and compared in pairs.
 //!
-//! Each B is compared with the mean of the As before and after it, so that a load that rises or falls steadily favours
-//! neither. Owns the arithmetic and the verdict. Tested in `control/adaptive/tests.rs`.
+//! Each B is compared with the mean of the As before and after it, so that a steadily rising or
+//! falling load favours neither. Contains the arithmetic and the verdict. Tested in
+//! `control/adaptive/tests.rs`.
 
 /// Pairs after which there is a verdict in any case.
 pub(super) const PAIRS_MAX: usize = 8;
 
-/// Student's t for a one-sided 97.5 percent, by degrees of freedom less one. Looking after every pair makes a false verdict a
-/// few times likelier than that; the gain a challenger must show besides is what keeps plans from alternating.
+/// Student's t for a one-sided 97.5 percent, by degrees of freedom less one. A test after every
+/// pair makes a false verdict a few times likelier than that. The required gain of a challenger
+/// prevents alternating plans.
 const STUDENT: [f64; PAIRS_MAX - 1] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36];
 
-/// The least spread of a difference that is believed, so that two equal measurements prove nothing. Guess: half a percent.
+/// The least spread of a difference that is assumed, because two equal measurements prove nothing.
+/// Guess: half a percent.
 const SPREAD_MIN: f64 = 0.005;
 
-/// A challenger that is this much worse in its first turn gets no second one.
+/// A challenger that is this much worse in the first turn gets no second turn.
 const HOPELESS: f64 = -0.5;
 
-/// Measurements of both, more is better.
+/// Measurements of both plans; more is better.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paired {
     a: Vec<f64>,
     b: Vec<f64>,
 }
 
-/// What the measurements say so far.
+/// The verdict of the measurements so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// More pairs are needed.
     Open,
     /// B is better by this share.
     Better(f64),
-    /// It is not, or not by enough.
+    /// B is not better, or not by enough.
     NotBetter(f64),
 }
 
 impl Paired {
-    /// A was measured; it opens and closes each pair.
+    /// Adds a measurement of A; A opens and closes each pair.
     pub(super) fn push_a(&mut self, figure: f64) {
         self.a.push(figure);
     }
 
-    /// B was measured.
+    /// Adds a measurement of B.
     pub(super) fn push_b(&mut self, figure: f64) {
         self.b.push(figure);
     }

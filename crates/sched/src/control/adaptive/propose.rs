@@ -1,49 +1,51 @@
-//! Which plan challenges the one that is: the best that a search finds, if its promise pays for a contest.
+//! The choice of a challenger: the best plan that a search finds, if the promise pays for a
+//! contest.
 //!
-//! Owns the search, the least promise and the bar that a challenger must pass. Leaves out the contest. Tested in
-//! `control/tests.rs`.
+//! Contains the search, the least promise and the bar that a challenger must pass. Leaves out the
+//! contest. Tested in `control/tests.rs`.
 
 use super::super::Observation;
 use super::Adaptive;
 use super::contest::Contest;
 use crate::plan::{Forecast, Found, Model, Objective, Plan, Scored, SearchLimits, Trust, search};
 
-/// The least gain a plan must promise where throughput counts and penalties are known: below three percent a contest seldom
-/// proves anything.
+/// The least promised gain for throughput with known penalties, because below three percent a
+/// contest seldom proves anything.
 const PROMISE_MIN: f64 = 0.03;
 
-/// The same where delay counts, whose measurements are noisier, or where penalties are guessed. Guess.
+/// The least promised gain for delay, whose measurements are noisier, or with guessed penalties.
+/// Guess.
 const DOUBTFUL_PROMISE_MIN: f64 = 0.10;
 
-/// The least gain a challenger must show; doubled by each plan that won in the last [`CALM_NS`], up to eight times, so that
-/// plans do not alternate.
+/// The least gain that a challenger must show. Each plan that won in the last [`CALM_NS`] doubles
+/// the bar, up to eight times, so that plans do not alternate.
 const BAR: f64 = 0.02;
 
-/// After how long without a new plan the bar is down again, in nanoseconds. Guess.
+/// Time without a new plan after which the bar is low again, in nanoseconds. Guess.
 const CALM_NS: u64 = 10_000_000_000;
 
-/// What moving one handler costs, in nanoseconds, with its data. Guess, on the high side.
+/// Cost of moving a handler with its data, in nanoseconds. Guess, on the high side.
 const MOVE_NS: f64 = 50_000.0;
 
 /// Changes of plan in a contest of usual length: three pairs.
 const CHANGES: f64 = 6.0;
 
-/// How long a plan is expected to stay useful, in nanoseconds: a load that was steady for the time of learning is not
-/// expected to be for ever. Guess.
+/// Expected useful life of a plan, in nanoseconds, because a load that was steady during learning
+/// may still change later. Guess.
 const HORIZON_NS: f64 = 1e9;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct Proposal {
-    /// The contest to hold, if one pays.
+    /// The contest to hold, if a contest pays.
     pub(super) contest: Option<Contest>,
-    /// The challenger's promise, or the best one's if none pays.
+    /// The challenger's promise, or the best promise if no contest pays.
     pub(super) promise: f64,
-    /// Plans looked at.
+    /// Number of plans examined.
     pub(super) candidates: usize,
 }
 
-/// Plans that won lately.
+/// Plans that won recently.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wins {
     lately: u32,
@@ -51,13 +53,13 @@ pub(super) struct Wins {
 }
 
 impl Wins {
-    /// A plan won.
+    /// Counts a win.
     pub(super) fn add(&mut self, now_ns: u64) {
         let lately = if self.calm(now_ns) { 0 } else { self.lately };
         *self = Self { lately: lately + 1, last_ns: now_ns };
     }
 
-    /// What the next one must show.
+    /// The gain that the next challenger must show.
     fn bar(&self, now_ns: u64) -> f64 {
         if self.calm(now_ns) { BAR } else { BAR * f64::from(1 << self.lately.min(3)) }
     }
@@ -68,8 +70,8 @@ impl Wins {
 }
 
 impl Adaptive {
-    /// Searches for a challenger of the plan that is: first among what is known, then, if that promises nothing, among what
-    /// would be better if unknown penalties were small.
+    /// Searches for a challenger of the current plan: first with known penalties. If that promises
+    /// nothing, the search assumes that unknown penalties are small.
     pub(super) fn propose(&self, now_ns: u64, seen: &Observation) -> Proposal {
         let cautious = self.propose_by(now_ns, seen, Trust::Cautious);
         if cautious.contest.is_some() {
@@ -113,15 +115,16 @@ impl Adaptive {
         search(model, &self.symmetry, &self.rules, &seen.placed, &order, objective, limits)
     }
 
-    /// What the plan that is comes to: what is expected of it, or what the cores are seen to do if that is better, since they steal
-    /// from each other what a plan divides badly.
+    /// The forecast of the current plan, or the observed state of the cores if that is better,
+    /// because stealing balances a bad plan.
     fn now(&self, model: &Model<'_>, found: &Found, objective: Objective) -> Forecast {
         let observed = model.observed(self.load.busy_s());
         let is_better = observed.cost(objective) < found.current.cost(objective);
         if is_better { observed } else { found.current.clone() }
     }
 
-    /// The best plan that was not refuted and whose promise pays for a contest, with its promise; or the best promise of all.
+    /// The best plan that was not refuted and whose promise pays for a contest, with the promise;
+    /// otherwise the best promise of all plans.
     fn best_of(
         &self,
         found: &Found,

@@ -1,24 +1,25 @@
-//! A settled load, watched: is it still the one the plan was chosen for?
+//! A settled load, watched: is it still the load that the plan was chosen for?
 //!
-//! Owns the look and how often it is taken. Leaves out what follows (`adaptive.rs`). Tested in `control/tests.rs`.
+//! Contains the check and its interval. Leaves out the consequence (`adaptive.rs`). Tested in
+//! `control/tests.rs`.
 
 use super::super::Observation;
 use super::load::{Load, Profile};
 
-/// Rounds between looks at a settled load, in nanoseconds: a change is noticed within two of them. A round costs some ten
-/// microseconds, so that watching takes less than a thousandth.
+/// Interval between checks of a settled load, in nanoseconds: a change is noticed within two
+/// intervals. A round costs some ten microseconds, so watching takes less than a thousandth.
 const WATCH_NS: u64 = 50_000_000;
 
-/// The same while nothing runs.
+/// The same interval while nothing runs.
 const IDLE_NS: u64 = 1_000_000_000;
 
-/// Looks in a row that must find another load: one may be an accident.
+/// Consecutive checks that must find a changed load, because a single check may be an accident.
 const SHIFTS: u32 = 2;
 
-/// Events that a look should see to say anything of shares; where they are slow, looks are farther apart.
+/// Events that a check should see to judge shares. If events are slow, checks are farther apart.
 const EVENTS: f64 = 50.0;
 
-/// What is watched.
+/// The state of the watch.
 #[derive(Debug)]
 pub(super) struct Watch {
     profile: Profile,
@@ -28,19 +29,19 @@ pub(super) struct Watch {
     period_ns: u64,
 }
 
-/// What a look has found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// The load is as it was.
+    /// The load is unchanged.
     Steady,
-    /// It is, and it is time to search again.
+    /// The load is unchanged, and a new search is due.
     Due,
-    /// It is another, or the handlers are.
+    /// The load or the set of handlers has changed.
     Shifted,
 }
 
 impl Watch {
-    /// Watches this load until it is time to search again.
+    /// Watches this load until the next search is due.
     pub(super) fn new(load: &Load, seen: &Observation, retry_at_ns: u64) -> Self {
         Self {
             profile: load.profile(),
@@ -51,7 +52,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the load, which has taken `seen` in.
+    /// Checks the load, which has absorbed `seen`.
     pub(super) fn look(&mut self, load: &Load, now_ns: u64, seen: &Observation) -> Finding {
         self.period_ns = period_ns(load, seen);
         let enough = seen.events() as f64 >= EVENTS / 2.0;
@@ -66,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// How long until the next look, in nanoseconds.
+    /// Time until the next check, in nanoseconds.
     pub(super) fn next_round_ns(&self) -> u64 {
         self.period_ns
     }

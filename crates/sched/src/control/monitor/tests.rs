@@ -1,4 +1,4 @@
-//! Rounds with answers in any order, late and doubled.
+//! Rounds with answers in any order, late and duplicated.
 
 use proptest::prelude::*;
 
@@ -35,7 +35,8 @@ fn the_role_goes_round_and_answers_are_summed() {
 }
 
 proptest! {
-    /// However answers come, each round is completed once, by exactly one answer of each core to that round.
+    /// In any order of answers, each round completes once, by exactly one answer of each core to
+    /// that round.
     #[test]
     fn a_round_needs_every_core_once(calls in prop::collection::vec((0u32..4, 0u64..4), 0..60)) {
         let mut monitor = Monitor::new(3);

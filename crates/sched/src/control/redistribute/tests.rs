@@ -1,8 +1,9 @@
-//! Every interleaving of small redistributions, and random ones of larger.
+//! Every interleaving of small redistributions, and random interleavings of larger ones.
 //!
-//! A world of cores, the handlers they hold and run, and the messages under way; a step starts an event, ends one or delivers
-//! a message. All reachable worlds are visited, and what must never be is looked for in each. Messages wait for the end of an event,
-//! as published, or are served at any time, as the runtime does, where what runs has been taken out of what is held.
+//! A world has cores, the handlers that the cores hold and run, and the messages under way. A step
+//! starts an event, ends an event or delivers a message. The exploration visits all reachable
+//! worlds and checks each for faults. Cores serve messages at the end of an event, as published, or
+//! at any time, as the runtime does, where a running handler is not held.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,11 +14,12 @@ use super::*;
 /// When a core serves a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Served {
-    /// Between two events. It holds what it runs.
+    /// Between two events. The core holds the running handler.
     BetweenEvents,
-    /// At any time. What it runs it has taken out of its hands, as a token out of a queue, and takes again at the end.
+    /// At any time. The core has released the running handler, like a token taken out of a queue,
+    /// and holds the handler again at the end.
     AtOnce,
-    /// At any time, and it holds what it runs: a fault.
+    /// At any time, while the core holds the running handler: a planted fault.
     Carelessly,
 }
 
@@ -26,20 +28,20 @@ struct World {
     served: Served,
     cores: Vec<Custody>,
     running: Vec<Option<HandlerIndex>>,
-    /// By sender, the monitor after the last core, and receiver: in order.
+    /// By sender (the monitor is after the last core) and receiver: in order.
     under_way: BTreeMap<(u32, u32), VecDeque<Message>>,
 }
 
-/// What must never be.
+/// A forbidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     /// A handler runs on two cores at once.
     RunsTwice,
     /// Two cores hold a handler.
     HeldTwice,
-    /// No core holds a handler, and no message brings it to one.
+    /// No core holds a handler, and no message brings the handler to a core.
     Lost,
-    /// All messages have come, and a handler is not where it should be.
+    /// All messages have arrived, and a handler is on the wrong core.
     Astray,
 }
 
@@ -124,7 +126,7 @@ impl World {
         for effect in self.cores[at as usize].receive(message) {
             match effect {
                 Effect::Send(envelope) => self.send(at, envelope),
-                // Both cores are locked, whatever they run.
+                // Both cores are locked, regardless of running events.
                 Effect::Strip(donor, handlers) => {
                     let taken = self.cores[donor.0 as usize].strip(&handlers);
                     self.receive(at, Message::Take(taken));
@@ -147,7 +149,7 @@ impl World {
             let held = self.cores.iter().filter(|core| core.holds(handler)).count();
             let held = if self.served == Served::AtOnce { held + runs } else { held };
             let home = target.core_of(handler).expect("placed on a core").0 as usize;
-            // It goes when it ends.
+            // The handler leaves when its event ends.
             let leaves = self.served == Served::AtOnce && runs > 0;
             faults.extend((runs > 1).then_some(Fault::RunsTwice));
             faults.extend((held + brought(handler) > 1).then_some(Fault::HeldTwice));
@@ -161,9 +163,9 @@ impl World {
     }
 }
 
-/// What any order of steps leads to.
+/// The result of an exploration of all orders of steps.
 struct Explored {
-    /// In how many worlds there is such a fault.
+    /// Number of worlds with each fault.
     faults: BTreeMap<Fault, usize>,
     worlds: usize,
 }
@@ -174,7 +176,7 @@ impl Explored {
     }
 }
 
-/// All worlds that any order of steps leads to, after these plans were sent one after the other.
+/// All worlds reachable by any order of steps, after these plans were sent one after the other.
 fn explore(strategy: Redistribution, served: Served, plans: &[&[u32]], cores: u32) -> Explored {
     let plans: Vec<_> =
         plans.iter().map(|plan| Plan::on_cores(plan.iter().copied().map(CoreIndex))).collect();
@@ -232,7 +234,8 @@ fn donors_that_push_and_mixed_are_safe_in_every_order() {
     }
 }
 
-/// What makes it safe not to wait for the end of an event: what runs is in nobody's hands that a message reaches.
+/// Not waiting for the end of an event is safe, because no core that a message reaches holds the
+/// running handler.
 #[test]
 fn messages_served_at_once_are_unsafe_where_what_runs_is_held() {
     for strategy in [Redistribution::DonorPushes, Redistribution::Mixed] {
@@ -241,7 +244,8 @@ fn messages_served_at_once_are_unsafe_where_what_runs_is_held() {
     }
 }
 
-/// Messages of all cores, the monitor's included, and times that a core reached into another's state, until a plan is in force.
+/// Messages of all cores and the monitor, and accesses to another core's state, until a plan is in
+/// force.
 fn cost(strategy: Redistribution, from: &Plan, to: &Plan, cores: u32) -> (usize, usize) {
     let mut world = World::new(from, cores);
     let (mut messages, mut reaches) = (0, 0);
@@ -262,8 +266,9 @@ fn cost(strategy: Redistribution, from: &Plan, to: &Plan, cores: u32) -> (usize,
     (messages, reaches)
 }
 
-/// The table in docs/runtime.md: what the strategies cost on the way from round robin to cache-aware of 16 handlers on four cores,
-/// and in how many of the worlds that a cycle of three cores leads to something is wrong.
+/// The table in docs/runtime.md: cost of the strategies from round robin to cache-aware for 16
+/// handlers on four cores, and the number of faulty worlds among all worlds that a cycle of three
+/// cores reaches.
 #[test]
 fn the_strategies_are_compared_in_the_documentation() {
     let round_robin = Plan::on_cores((0..16).map(|handler| CoreIndex(handler % 4)));
@@ -286,7 +291,7 @@ fn the_strategies_are_compared_in_the_documentation() {
     }
 }
 
-/// A check that finds nothing may look at nothing: the same exploration finds a planted fault.
+/// A check that finds nothing may check nothing: the same exploration finds a planted fault.
 #[test]
 fn a_donor_that_forgets_to_let_go_is_found() {
     let mut world = World::new(&Plan::on_cores([CoreIndex(0)]), 2);
@@ -319,8 +324,8 @@ fn messages_are_grouped() {
 }
 
 proptest! {
-    /// Any plans, each sent at any time, in any order of steps: nothing is ever held twice or lost, and in the end all stand where
-    /// the last plan wants them.
+    /// Any plans, each sent at any time, in any order of steps: no handler is ever held twice or
+    /// lost, and in the end all handlers are where the last plan places them.
     #[test]
     fn mixed_is_safe_for_any_plans(
         plans in prop::collection::vec(prop::collection::vec(0u32..4, 5), 2..6),
@@ -341,7 +346,7 @@ proptest! {
             let faults = world.faults(5, target);
             prop_assert!(faults.iter().all(|fault| *fault == Fault::Astray), "{:?}", faults);
         }
-        // Whatever is left runs to its end.
+        // All remaining messages and events are processed.
         while !world.under_way.is_empty() {
             let quiet = |step: &&Step| !matches!(step, Step::Start(..));
             let steps = world.steps();

@@ -1,8 +1,9 @@
 //! An invented machine and load, to run controllers on invented time.
 //!
-//! A fluid model: from the true costs, penalties and the plan in force follow each core's load, the rate at which everything
-//! flows, and what cores and cost tables would have seen of it, with noise from a seed. After moves everything runs at half its
-//! pace for a millisecond. Knows the best and keeps account of what was done, so that tests can ask what was lost.
+//! A fluid model: the true costs, the penalties and the current plan determine each core's load and
+//! the rate of all flows. The model then derives the observations of cores and cost tables, with
+//! noise from a seed. After moves everything runs at half speed for a millisecond. The model knows
+//! the best plan and records all losses, so that tests can check the losses.
 
 use crate::control::{Controller, CoreWindow, HandlerWindow, Observation};
 use crate::cost::{CostTable, Prior, Sample};
@@ -10,12 +11,12 @@ use crate::flow::{Flow, FlowCounts};
 use crate::plan::{Forecast, HandlerLoad, Model, Move, Plan};
 use crate::{Distance, HandlerIndex, Layout};
 
-/// How the load comes.
+/// The arrival of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Demand {
-    /// As fast as it is served.
+    /// As fast as the cores serve the load.
     Saturated,
-    /// So many events a second at the first handler, as long as they are served.
+    /// Events per second at the first handler, up to the served rate.
     Open(f64),
 }
 
@@ -31,16 +32,17 @@ pub(crate) struct World {
     /// Whether the machine counts cache misses.
     pub(crate) counts_misses: bool,
     pub(crate) moves: usize,
-    /// Under any other plan than this, everything runs at this share of its pace, for reasons that no model knows.
+    /// Under any other plan, everything runs at this share of the normal speed, for reasons that no
+    /// model knows.
     pub(crate) hidden: Option<(Plan, f64)>,
     pub(crate) costs: CostTable,
     pub(crate) disturbed_ns: f64,
     pub(crate) state: u64,
-    /// Fractions of events that the next window gets.
+    /// Fractions of events carried over to the next window.
     pub(crate) carried: Vec<f64>,
 }
 
-/// What happened in one window: its end, and the rate of entering events in it.
+/// A window: its end, and the rate of entering events.
 pub(crate) type Passed = (u64, f64);
 
 const DISTURBANCE_NS: f64 = 1e6;
@@ -86,12 +88,12 @@ impl World {
         Model::new(&self.layout, self.handlers.clone(), self.flows.iter().map(flow))
     }
 
-    /// What one event a second costs under a plan.
+    /// The cost of one event per second under a plan.
     pub(crate) fn per_event(&self, plan: &Plan) -> Forecast {
         self.model().forecast(plan)
     }
 
-    /// The rate that a plan can serve, in entering events a second.
+    /// The rate that a plan can serve, in entering events per second.
     pub(crate) fn capacity(&self, plan: &Plan) -> f64 {
         1.0 / self.per_event(plan).busiest
     }
@@ -112,7 +114,7 @@ impl World {
         self.placed.apply(moves);
     }
 
-    /// Lets time go by; the rate of entering events in it.
+    /// Lets time pass; returns the observation and the rate of entering events.
     pub(crate) fn advance(&mut self, window_ns: u64) -> (Observation, f64) {
         self.now_ns += window_ns;
         let forecast = self.per_event(&self.placed);
@@ -132,7 +134,8 @@ impl World {
     fn observe(&mut self, window_ns: u64, rate: f64, forecast: &Forecast, full: bool) -> Observation {
         let seconds = window_ns as f64 * 1e-9;
         let mut seen = Observation { placed: self.placed.clone(), ..Observation::default() };
-        // Noise and hidden causes are time spent in handlers: while it is saturated, the busiest core stays busy.
+        // Noise and hidden causes are time spent in handlers: under saturation, the busiest core
+        // stays busy.
         let stretch = if full { 1.0 / (forecast.busiest * rate).max(f64::MIN_POSITIVE) } else { 1.0 };
         for &load in &forecast.loads {
             let busy = (load * rate * stretch).min(1.0);
@@ -158,7 +161,8 @@ impl World {
         seen
     }
 
-    /// What a handler did, whose share of the events is `entered`, and what was learned and posted.
+    /// The window of a handler that gets `entered` of the events; also records learned costs and
+    /// posts.
     fn handler_window(&mut self, index: usize, entered: f64, flows: &mut FlowCounts) -> HandlerWindow {
         let handler = HandlerIndex(index as u32);
         let due = entered + self.carried[index];
@@ -171,7 +175,7 @@ impl World {
         for _ in 0..events.min(16) {
             let run_ns = ((cost_ns + beyond_ns) * self.noise()) as u64;
             self.costs.observe(handler, Sample { run_ns, cold, interrupted: false });
-            // Now and then an event comes from a timer on the same core.
+            // From time to time an event comes from a timer on the same core.
             self.costs.observe(handler, Sample { run_ns: cost_ns as u64, cold: None, interrupted: false });
         }
         let from = self.flows.iter().find(|flow| flow.1 == index).map(|flow| HandlerIndex(flow.0 as u32));
@@ -193,7 +197,7 @@ impl World {
         }
     }
 
-    /// Runs a controller for so long; what passed, window by window.
+    /// Runs a controller for `for_ns`; returns the windows.
     pub(crate) fn run(&mut self, controller: &mut dyn Controller, for_ns: u64) -> Vec<Passed> {
         let end_ns = self.now_ns + for_ns;
         let mut passed = Vec::new();

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A layout from distances written as one digit each: 2 is L2, 3 is L3, 5 and 6 are one and two hops.
+/// A layout from distances written as one digit each: 2 is L2, 3 is L3, 5 and 6 are one and two
+/// hops.
 fn layout(rows: &[&str]) -> Layout {
     let distance = |digit: char| Distance::of_class(digit.to_digit(10).expect("a digit") as usize);
     let matrix: Vec<Vec<_>> = rows.iter().map(|row| row.chars().map(distance).collect()).collect();
@@ -18,7 +19,7 @@ fn two_by_two() -> Layout {
     layout(&["0255", "2055", "5502", "5520"])
 }
 
-/// Four nodes in a square: opposite ones are two hops apart.
+/// Four nodes in a square: opposite nodes are two hops apart.
 fn square() -> Layout {
     layout(&["0556", "5065", "5605", "6550"])
 }
@@ -50,7 +51,7 @@ fn automorphisms(layout: &Layout) -> Vec<Vec<usize>> {
     permutations(n).into_iter().filter(keeps).collect()
 }
 
-/// The form of a placement of single handlers: where each comes to stand.
+/// The canonical form of a placement of single handlers.
 fn canonical(symmetry: &Symmetry, cores: usize, placed: &[usize]) -> Vec<u32> {
     let mut labels = vec![u32::MAX; cores];
     placed.iter().enumerate().rev().for_each(|(handler, &core)| labels[core] = handler as u32);
@@ -76,7 +77,8 @@ fn automorphisms_are_counted() {
     assert_eq!((many.cores().len(), many.automorphisms()), (128, None));
 }
 
-/// As many forms as there are orbits, counted by brute force on all placements of up to six handlers.
+/// The number of forms equals the number of orbits, counted by brute force on all placements of up
+/// to six handlers.
 #[test]
 fn symmetric_placements_have_one_form_and_others_have_not() {
     let uneven = layout(&["02335", "20335", "33025", "33205", "55550"]);
@@ -94,7 +96,8 @@ fn symmetric_placements_have_one_form_and_others_have_not() {
     }
 }
 
-/// What Burnside's lemma says of 16 handlers on two times two cores: of 4^16 placements an eighth remains.
+/// Burnside's lemma for 16 handlers on two times two cores: an eighth of the 4^16 placements
+/// remains.
 #[test]
 fn sixteen_handlers_on_four_cores_by_burnside() {
     let layout = two_by_two();

@@ -1,13 +1,15 @@
-//! Consecutive runs: how a row of units is cut into pieces, one for each core.
+//! Consecutive runs: cuts of a row of units into pieces, one for each core.
 //!
-//! Owns the enumeration, exhaustive where there are few cuts and balanced where there are many. Tested in `plan/tests.rs`.
+//! Enumerates exhaustively if there are few cuts, and otherwise gives balanced cuts. Tested in
+//! `plan/tests.rs`.
 
-/// Most cuts that are enumerated; where there are more, each number of runs gets its balanced cut only. 16 units into 4
-/// runs are 455.
+/// Maximum number of enumerated cuts. If there are more, each number of runs gets only the balanced
+/// cut. 16 units into 4 runs have 455 cuts.
 pub const CUTS_MAX: usize = 512;
 
-/// Cuts of a row of units with these loads into at most `cores` runs: for each unit, its run. Every cut into as many runs as
-/// possible if these are at most [`CUTS_MAX`], and the balanced cut into each number of runs.
+/// Cuts of a row of units with these loads into at most `cores` runs: for each unit, its run. Every
+/// cut into the maximum number of runs if there are at most [`CUTS_MAX`], and the balanced cut into
+/// each number of runs.
 pub(super) fn cuts(loads: &[f64], cores: usize) -> Vec<Vec<usize>> {
     let most = cores.min(loads.len());
     let mut found: Vec<_> = (1..=most).map(|runs| balanced(loads, runs)).collect();
@@ -17,7 +19,7 @@ pub(super) fn cuts(loads: &[f64], cores: usize) -> Vec<Vec<usize>> {
     found
 }
 
-/// Binomial coefficient, `None` once it passes [`CUTS_MAX`] by far.
+/// Binomial coefficient; `None` if the value is far above [`CUTS_MAX`].
 fn ways(n: usize, k: usize) -> Option<usize> {
     (0..k.min(n - k)).try_fold(1_usize, |all, i| {
         let next = all * (n - i) / (i + 1);
@@ -25,7 +27,7 @@ fn ways(n: usize, k: usize) -> Option<usize> {
     })
 }
 
-/// Runs of about equal load: a unit belongs where the middle of its load falls.
+/// Runs of about equal load: the middle of a unit's load determines the run.
 fn balanced(loads: &[f64], runs: usize) -> Vec<usize> {
     let total: f64 = loads.iter().sum();
     let mut before = 0.0;
@@ -39,7 +41,7 @@ fn balanced(loads: &[f64], runs: usize) -> Vec<usize> {
     loads.iter().enumerate().map(run_of).collect()
 }
 
-/// Every cut of `units` into `runs` runs, none of them empty; `sizes` are those of the runs so far.
+/// Every cut of `units` into `runs` nonempty runs; `sizes` are the sizes of the runs so far.
 fn all(units: usize, runs: usize, sizes: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
     let used: usize = sizes.iter().sum();
     let left = runs - sizes.len();

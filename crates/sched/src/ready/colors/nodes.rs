@@ -1,8 +1,9 @@
-//! The nodes of a ready queue, in one piece of memory, each written where it stands.
+//! The nodes of a ready queue, in one block of memory, each written in place.
 //!
-//! The slab crate takes a node by value: it is made on the stack and copied, which waits for the stores, and that is a good part of
-//! what queueing a color takes. A thief takes a color's node from the victim's cache, so a node is half a line and has what a thief
-//! asks for; the rest stands beside. Tested with the queue.
+//! The slab crate takes a node by value. Such a node is made on the stack and copied, which waits
+//! for the stores, and that is a good part of the cost of queueing a color. A thief takes a color's
+//! node from the victim's cache, so a node is half a line and has only the thief's fields; the rest
+//! is in a second array. Tested with the queue.
 
 use crate::{
     ClassIndex,
@@ -16,16 +17,17 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Nodes<T> {
     all: Vec<Node<T>>,
-    /// At the same places.
+    /// At the same indices.
     beside: Vec<Beside>,
-    /// Those that are free. Not linked through the nodes: who takes one would have to wait for the line of the last thief.
+    /// The free nodes. Not linked through the nodes, because the taker of a node would wait for the
+    /// line of the last thief.
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
 #[repr(align(32))]
 pub(super) struct Node<T> {
-    /// Nothing in a node that is free.
+    /// Empty in a free node.
     pub(super) token: Option<T>,
     pub(super) class: Option<WorthClass>,
     pub(super) of: ClassIndex,
@@ -34,7 +36,7 @@ pub(super) struct Node<T> {
     pub(super) in_class: Links,
 }
 
-/// What a thief does not ask for, and the owner only where time is divided.
+/// Fields that a thief does not read, and the owner only if time is divided.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     color: u64,
@@ -56,7 +58,7 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// The node that the next color will have.
+    /// The node of the next color.
     #[inline]
     pub(super) fn next(&mut self) -> u32 {
         if self.free.is_empty() {
@@ -65,13 +67,13 @@ impl<T> Nodes<T> {
         self.free[self.free.len() - 1]
     }
 
-    /// A node in no list, without a class and kin.
+    /// A node in no list, without class and kin.
     #[inline]
     pub(super) fn insert(&mut self, color: u64, token: T, of: ClassIndex, since_ns: u64) -> u32 {
         let at = self.next();
         self.free.pop();
         let node = &mut self.all[at as usize];
-        // It had none. To find that out, so as to drop it, would be to wait for the line.
+        // The node had no token. A check for a token to drop would wait for the line.
         std::mem::forget(node.token.replace(token));
         node.class = None;
         node.of = of;
@@ -80,7 +82,7 @@ impl<T> Nodes<T> {
         at
     }
 
-    /// One more node, free.
+    /// Adds a free node.
     #[cold]
     fn grow(&mut self) {
         let apart = Links { before: NONE, after: NONE };
@@ -93,25 +95,26 @@ impl<T> Nodes<T> {
             in_class: apart,
         });
         self.beside.push(Beside { color: 0, since_ns: 0 });
-        // Also for all the others, when they are free.
+        // Reserves room for all other nodes too, for the time when all are free.
         self.free.reserve(self.all.len());
         self.free.push(self.all.len() as u32 - 1);
     }
 
-    /// Frees a node that will be in no list when the next is made; gives what it had.
+    /// Frees a node that the caller removes from all lists before the next insertion; returns the
+    /// token.
     #[inline]
     pub(super) fn remove(&mut self, at: u32) -> Option<T> {
         self.free.push(at);
         self.all[at as usize].token.take()
     }
 
-    /// Whether `color` is here, in this node.
+    /// Whether `color` is in this node.
     pub(super) fn is_at(&self, at: u32, color: u64) -> bool {
         let is_taken = self.get(at).is_some_and(|node| node.token.is_some());
         is_taken && self.beside[at as usize].color == color
     }
 
-    /// Since when the color in this node waits.
+    /// The time since which the color in this node waits.
     pub(super) fn since_ns(&self, at: u32) -> u64 {
         self.beside[at as usize].since_ns
     }
@@ -143,7 +146,7 @@ impl<T> IndexMut<u32> for Nodes<T> {
 mod tests {
     use super::*;
 
-    /// Two to a line, and none on two.
+    /// Two nodes per line, and no node across two lines.
     #[test]
     fn a_node_is_half_a_line() {
         assert_eq!((size_of::<Node<Box<u8>>>(), align_of::<Node<Box<u8>>>()), (32, 32));
