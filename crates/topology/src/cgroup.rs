@@ -1,9 +1,11 @@
-//! What this process may use of the machine: affinity, cgroup cpusets and cgroup cpu quotas (cgroups v1 and v2;
-//! kernel: `Documentation/admin-guide/cgroup-v1/cpusets.rst`, `cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
+//! The part of the machine that this process may use: affinity, cgroup cpusets and cgroup cpu
+//! quotas (cgroups v1 and v2; kernel: `Documentation/admin-guide/cgroup-v1/cpusets.rst`,
+//! `cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
 //!
-//! Owns finding the process's cgroups (`/proc/self/cgroup`), where they are mounted (`/proc/self/mountinfo`) and what
-//! they and their parents limit. Inside a container the path is `/` and the mount shows the container's own part; that
-//! falls out of the same walk. Leaves out asking the kernel for the affinity mask. Tested in `cgroup/tests.rs`.
+//! Finds the process's cgroups (`/proc/self/cgroup`), their mounts (`/proc/self/mountinfo`) and the
+//! limits of the cgroups and their parents. Inside a container the path is `/` and the mount shows
+//! the container's own part, so the same walk works there. Leaves out the query of the affinity
+//! mask. Tested in `cgroup/tests.rs`.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -19,42 +21,43 @@ mod tests;
 /// The period of a quota whose file does not name one, in microseconds (the kernel's default).
 const PERIOD_US_DEFAULT: f64 = 100_000.0;
 
-/// What a process may use.
+/// The cpus and the cpu time that a process may use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Allowed {
-    /// The cpus it may run on.
+    /// The allowed cpus.
     pub cpus: CpuSet,
-    /// How much cpu time it gets, in cpus: 1.5 is 1.5 seconds each second. `None` is no limit.
+    /// The limit of cpu time, in cpus: 1.5 is 1.5 seconds per second. `None` is no limit.
     pub cpu_limit: Option<f64>,
-    /// What was found and where, one line each, for people.
+    /// The restrictions found and their sources, one line each, for people.
     pub reasons: Vec<String>,
 }
 
 impl Allowed {
-    /// Everything a machine has: for machines that are only described.
+    /// The whole machine, for machines that exist only as a description.
     pub fn everything(machine: &Machine) -> Allowed {
         Allowed { cpus: machine.cpus().clone(), cpu_limit: None, reasons: Vec::new() }
     }
 }
 
-/// The bound of cpu time that counts for this process: the smallest of its cgroups'.
+/// The effective cpu quota of this process: the smallest quota of the process's cgroups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuQuota {
-    /// In cpus: 1.5 is 1.5 seconds each second.
+    /// In cpus: 1.5 is 1.5 seconds per second.
     pub cpus: f64,
     folder: PathBuf,
 }
 
 impl CpuQuota {
-    /// This process's, from the files below `root`, normally `/`; `None` where nothing bounds it.
+    /// The quota of this process, from the files below `root`, normally `/`; `None` without a
+    /// quota.
     pub fn of_this_process(root: &Path) -> Option<CpuQuota> {
         let quotas = hierarchies(root).into_iter().filter_map(|hierarchy| hierarchy.quota());
         let (cpus, file) = quotas.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
         Some(CpuQuota { cpus, folder: file.parent()?.to_owned() })
     }
 
-    /// What all processes that it bounds have run since their cgroup was made; `None` where the kernel does not count it
-    /// there (cgroups v1 with `cpuacct` mounted elsewhere).
+    /// The cpu time of all processes under the quota since their cgroup was made. `None` if the
+    /// kernel does not count the time there (cgroups v1 with `cpuacct` mounted elsewhere).
     pub fn used(&self) -> Option<Duration> {
         let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
         let version_2 = || {
@@ -67,16 +70,17 @@ impl CpuQuota {
     }
 }
 
-/// How many cores a server should run: as many as there are cpus, or the quota rounded up if that is less, at least 1.
+/// The number of cores that a server should run: the number of cpus, or the quota rounded up if
+/// that is less, at least 1.
 pub fn cores_for(allowed: &Allowed) -> usize {
     let limit = allowed.cpu_limit.map_or(usize::MAX, |limit| limit.ceil() as usize);
     allowed.cpus.len().min(limit).max(1)
 }
 
-/// What this process may use, from the files below `root`, normally `/`. `affinity` is its mask, as
-/// `sched_getaffinity` has it.
+/// The part of the machine that this process may use, from the files below `root`, normally `/`.
+/// `affinity` is the process's mask from `sched_getaffinity`.
 ///
-/// Of quotas in nested cgroups the smallest counts. Files that are missing or make no sense limit nothing.
+/// Among quotas of nested cgroups the smallest counts. Missing or malformed files limit nothing.
 pub fn allowed(root: &Path, affinity: &CpuSet) -> Allowed {
     let mut allowed = Allowed {
         cpus: affinity.clone(),
@@ -87,7 +91,8 @@ pub fn allowed(root: &Path, affinity: &CpuSet) -> Allowed {
         if let Some((cpus, path)) = hierarchy.cpuset() {
             allowed.reasons.push(format!("cgroup cpuset: cpus {cpus} ({})", shown(root, &path)));
             let both = allowed.cpus.intersection(&cpus);
-            // The mask is the kernel's word; a cpuset that contradicts it was changed meanwhile.
+            // The mask comes from the kernel. A cpuset that contradicts the mask was changed
+            // meanwhile.
             if !both.is_empty() {
                 allowed.cpus = both;
             }
@@ -104,7 +109,7 @@ pub fn allowed(root: &Path, affinity: &CpuSet) -> Allowed {
     allowed
 }
 
-/// A limit as people read it: 1.5, 2, 0.33.
+/// A limit in a readable form: 1.5, 2, 0.33.
 pub(crate) fn hundredths(limit: f64) -> f64 {
     (limit * 100.0).round() / 100.0
 }
@@ -119,14 +124,15 @@ enum Version {
     V2,
 }
 
-/// The process's place in one cgroup tree: its own folder first, then its parents as far as they are visible.
+/// The process's folders in a cgroup tree: the process's own folder first, then all visible
+/// parents.
 struct Hierarchy {
     version: Version,
     folders: Vec<PathBuf>,
 }
 
 impl Hierarchy {
-    /// The nearest folder's cpuset: it holds what the parents leave.
+    /// The nearest folder's cpuset, which is already reduced by the parents.
     fn cpuset(&self) -> Option<(CpuSet, PathBuf)> {
         let names: &[&str] = match self.version {
             Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
@@ -140,7 +146,7 @@ impl Hierarchy {
         paths.filter_map(read).next()
     }
 
-    /// The smallest quota on the way up, in cpus.
+    /// The smallest quota among the folders, in cpus.
     fn quota(&self) -> Option<(f64, PathBuf)> {
         let read = |folder: &PathBuf| match self.version {
             Version::V1 => {
@@ -186,9 +192,9 @@ fn hierarchies(root: &Path) -> Vec<Hierarchy> {
 /// A mounted cgroup tree (one line of `mountinfo`, see proc(5)).
 struct Mount {
     version: Version,
-    /// Which part of the tree is mounted.
+    /// The mounted part of the tree.
     part: String,
-    /// Where.
+    /// The mount point.
     point: String,
     /// The controllers among the options of a v1 tree.
     options: Vec<String>,
@@ -213,8 +219,8 @@ impl Mount {
         self.version == version && (version == Version::V2 || controllers.split(',').all(mounted))
     }
 
-    /// The folders of cgroup `path`, its own first. A path outside of the mounted part (a parent's, seen from inside a
-    /// container) counts as the top of what is mounted.
+    /// The folders of cgroup `path`, the cgroup's own folder first. A path outside of the mounted
+    /// part (a parent's, seen from inside a container) counts as the top of the mounted part.
     fn folders(&self, root: &Path, path: &str) -> Vec<PathBuf> {
         let top = root.join(self.point.trim_start_matches('/'));
         let inside = Path::new(path).strip_prefix(&self.part).unwrap_or(Path::new(""));

@@ -1,7 +1,8 @@
 //! Sets of cpus, in the kernel's list form.
 //!
-//! Owns parsing, printing and set arithmetic. Leaves out what a cpu is (`machine`) and which ones a process may use
-//! (`cgroup`). Invariant: no trailing zero word, so that equal sets compare equal; tested in `cpuset/tests.rs`.
+//! Contains parsing, printing and set arithmetic. Leaves out the properties of a cpu (`machine`)
+//! and the cpus that a process may use (`cgroup`). Invariant: no trailing zero word, because equal
+//! sets must compare equal; tested in `cpuset/tests.rs`.
 
 use std::{fmt, str::FromStr};
 
@@ -12,12 +13,14 @@ use crate::{CpuId, Error};
 #[cfg(test)]
 mod tests;
 
-/// Cpu numbers stand below this bound: the largest `NR_CPUS` a mainline kernel can be built with (x86, `MAXSMP`).
+/// Cpu numbers stand below this bound: the largest `NR_CPUS` a mainline kernel can be built with
+/// (x86, `MAXSMP`).
 pub const CPUS_MAX: u32 = 8192;
 
 const WORD_BITS: u32 = u64::BITS;
 
-/// A set of cpus. Reads and prints the kernel's list form (`0-3,8`), with `^` to take cpus out again (`0-7,^3`).
+/// A set of cpus. Reads and prints the kernel's list form (`0-3,8`), with `^` to remove cpus
+/// (`0-7,^3`).
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet {
     words: Vec<u64>,
@@ -48,7 +51,7 @@ impl CpuSet {
         self.words.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    /// How many cpus are in the set.
+    /// The number of cpus in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|bits| bits.count_ones() as usize).sum()
     }
@@ -153,8 +156,9 @@ impl Serialize for CpuSet {
 impl FromStr for CpuSet {
     type Err = Error;
 
-    /// Reads `0-7,^3`: items between commas, each a cpu or a range, `^` taking cpus out wherever it stands. White
-    /// space around items is ignored and the empty text is the empty set, as in the kernel's files.
+    /// Reads `0-7,^3`: items between commas, each a cpu or a range; `^` removes cpus at any
+    /// position. White space around items is ignored and the empty text is the empty set, as in the
+    /// kernel's files.
     fn from_str(text: &str) -> Result<CpuSet, Error> {
         let (mut within, mut without) = (CpuSet::new(), CpuSet::new());
         let mut at = 0;

@@ -1,8 +1,8 @@
-//! From what a source says to a [`Machine`] that keeps its promises.
+//! Completes the data of a source to a [`Machine`] with all invariants.
 //!
-//! Sources may be incomplete (no caches, no nodes), repeat themselves (sysfs names a shared cache once per cpu) or
-//! contradict themselves (a hand-written XML). Here gaps are filled and the first claim to a cpu wins. Tested through
-//! every source, and for arbitrary overlaps in `draft/tests.rs`.
+//! Sources may be incomplete (no caches, no nodes), redundant (sysfs names a shared cache once per
+//! cpu) or contradictory (a hand-written XML). This file fills gaps, and the first claim to a cpu
+//! wins. Tested through every source, and for arbitrary overlaps in `draft/tests.rs`.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,12 @@ use crate::{CpuId, machine::CAPACITY_MAX};
 #[cfg(test)]
 mod tests;
 
-/// Distances assumed where the firmware gives none, as the kernel does (`LOCAL_DISTANCE`, `REMOTE_DISTANCE`).
+/// Distances assumed if the firmware gives none, as in the kernel (`LOCAL_DISTANCE`,
+/// `REMOTE_DISTANCE`).
 const DISTANCE_LOCAL: u32 = 10;
 const DISTANCE_REMOTE: u32 = 20;
 
-/// A machine as a source tells it: any order, overlaps and gaps allowed.
+/// A machine from a source: in any order, with overlaps and gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) cpus: CpuSet,
@@ -29,7 +30,7 @@ pub(crate) struct Draft {
 }
 
 impl Core {
-    /// A core as most are; the id is given when the machine is finished.
+    /// A typical core; the id is assigned when the machine is finished.
     pub(crate) fn of(cpus: CpuSet) -> Core {
         Core { id: CoreId(0), cpus, class: CoreClass::Performance, capacity: CAPACITY_MAX }
     }
@@ -59,7 +60,8 @@ impl Draft {
         })
     }
 
-    /// Nodes without cpus stay (memory only); cpus without a node go to the first that has any, or the first, or a new one.
+    /// Nodes without cpus stay (memory only). Cpus without a node go to the first node with cpus,
+    /// or the first node, or a new node.
     fn settle_nodes(&mut self) {
         self.nodes.sort_by_key(|node| node.id);
         let left = claim(&mut self.nodes, &self.cpus, |node| &mut node.cpus);
@@ -73,7 +75,7 @@ impl Draft {
         }
     }
 
-    /// A cpu that no core claims is a core of its own.
+    /// A cpu that no core claims becomes a core.
     fn settle_cores(&mut self) {
         let left = claim(&mut self.cores, &self.cpus, |core| &mut core.cpus);
         self.cores.retain(|core| !core.cpus.is_empty());
@@ -111,7 +113,8 @@ impl Draft {
     }
 }
 
-/// Makes the items' sets disjoint and within `cpus`, the first claim winning; returns what nobody claimed.
+/// Makes the items' sets disjoint and within `cpus`, the first claim winning; returns the unclaimed
+/// cpus.
 fn claim<T>(items: &mut [T], cpus: &CpuSet, set: impl Fn(&mut T) -> &mut CpuSet) -> CpuSet {
     let mut free = cpus.clone();
     for item in items {

@@ -1,24 +1,24 @@
-//! What can go wrong here: one type, whose messages name the operation, the thing and the cure.
+//! The errors of this crate: one type, whose messages name the operation, the thing and the cure.
 //!
-//! Leaves out everything that is merely missing on this machine (a virtual machine without cache files is no error).
-//! Messages are pinned in the tests of the parsers that raise them.
+//! Leaves out data that is merely missing on this machine (a virtual machine without cache files is
+//! no error). Messages are pinned in the tests of the parsers.
 
 use std::path::PathBuf;
 
-/// Why a machine could not be read, or why cpus could not be chosen on it.
+/// The reason why a machine could not be read, or why cpus could not be chosen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder handed in has no usable description of cpus.
+    /// The given folder has no usable description of cpus.
     #[error(
         "cannot read cpus from {}: {source}; check that sysfs is mounted there, \
          or describe the machine (an hwloc XML export, or text such as \"node:2 core:4 pu:1\")",
         path.display()
     )]
     Sysfs {
-        /// The folder that was to be listed.
+        /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A cpu list does not parse.
@@ -26,9 +26,9 @@ pub enum Error {
     CpuList {
         /// The whole list.
         text: String,
-        /// Where it stops making sense, in characters from 1.
+        /// The position of the error, in characters from 1.
         column: usize,
-        /// What is wrong there.
+        /// The problem.
         problem: String,
     },
     /// A synthetic description does not parse.
@@ -36,9 +36,9 @@ pub enum Error {
     Synthetic {
         /// The whole description.
         text: String,
-        /// Where it stops making sense, in characters from 1.
+        /// The position of the error, in characters from 1.
         column: usize,
-        /// What is wrong there, and the nearest thing that would be right.
+        /// The problem, and the nearest valid text.
         problem: String,
     },
     /// An hwloc XML export does not parse.
@@ -46,18 +46,18 @@ pub enum Error {
     Xml {
         /// The line, from 1.
         line: u32,
-        /// What is wrong there.
+        /// The problem.
         problem: String,
     },
     /// The description has no cpu that is online.
     #[error("the machine description has no online cpu; a machine needs at least one")]
     NoCpu,
-    /// The cores asked for cannot be had.
+    /// The requested cores are not available.
     #[error("--cores {asked}: {problem}")]
     Cores {
         /// The selection as written.
         asked: String,
-        /// Which cpu or number is refused, and which ones may be used.
+        /// The refused cpu or number, and the cpus that may be used.
         problem: String,
     },
 }

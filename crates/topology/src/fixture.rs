@@ -1,6 +1,6 @@
-//! Made-up systems for tests: a folder that looks like `/` to the readers of this crate.
+//! Invented systems for tests: a folder that looks like `/` to the readers of this crate.
 //!
-//! Owns writing the files sysfs and cgroups have. Leaves out every machine in particular, which stands in the test.
+//! Writes the files of sysfs and cgroups. Leaves out particular machines, which are in the tests.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Root {
             .with(&format!("{topology}/core_cpus_list"), siblings)
     }
 
-    /// `what` is level, kind and size, as in `3 Unified 32768K`.
+    /// `what` is level, kind and size, for example `3 Unified 32768K`.
     pub(crate) fn cache(self, cpu: u32, index: u32, what: &str, shared: &str) -> Root {
         let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
         let names = ["level", "type", "size", "coherency_line_size", "shared_cpu_list"];

@@ -1,7 +1,7 @@
-//! How a server's cores are divided among its instances: `--instances per-node|N|one`.
+//! The division of a server's cores among its instances: `--instances per-node|N|one`.
 //!
-//! Owns reading the option and the division. Leaves out starting and binding anything. Pure; tested here on described
-//! machines.
+//! Contains the parsing of the option and the division. Leaves out starting and binding. Pure;
+//! tested here on described machines.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,25 +11,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CpuId, Machine, NodeId};
 
-/// Instances at most. Guess: beyond every machine's nodes, and far below what processes cost to watch over.
+/// Maximum number of instances. Guess: more than any machine's nodes, and far below the limit of
+/// supervision.
 pub const INSTANCES_MAX: usize = 256;
 
-/// Into how many instances a server is divided.
+/// The number of instances of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InstanceSelection {
-    /// `per-node`: one for each memory node that has cores of the server.
+    /// `per-node`: an instance for each memory node with cores of the server.
     #[default]
     PerNode,
     /// `one`.
     One,
-    /// `N`: that many.
+    /// `N`: a fixed number.
     Count(usize),
 }
 
-/// One instance: the cpus its cores are pinned to, and the nodes that its memory comes from.
+/// An instance: the cpus of its cores, and the nodes of its memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
-    /// One for each core; the same cpu twice where there are more instances than cpus.
+    /// A cpu for each core; the same cpu twice if there are more instances than cpus.
     pub cpus: Vec<CpuId>,
     /// The nodes of these cpus, ascending.
     pub nodes: Vec<NodeId>,
@@ -59,8 +60,9 @@ impl FromStr for InstanceSelection {
 }
 
 impl InstanceSelection {
-    /// Divides `cpus`, which are chosen already. Cpus of one node stay together as far as the numbers allow, and keep their
-    /// order; one instance has them as they are. With more instances than cpus, instances share cpus, one core each.
+    /// Divides `cpus`, which are chosen already. Cpus of a node stay together as far as the numbers
+    /// allow, and keep their order; a single instance gets the cpus unchanged. With more instances
+    /// than cpus, instances share cpus, one core each.
     pub fn divide(self, machine: &Machine, cpus: &[CpuId]) -> Vec<Instance> {
         let mut by_node = cpus.to_vec();
         let rank =

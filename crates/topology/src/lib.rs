@@ -1,10 +1,10 @@
-//! The machine as data: cpus, caches, memory nodes and the distances between them; what of it this process may use;
-//! which cpus a server's cores go to; and the machine drawn as a tree.
+//! The machine as data: cpus, caches, memory nodes and their distances; the part that this process
+//! may use; the cpus of a server's cores; and the machine drawn as a tree.
 //!
-//! This crate touches nothing but the folder or the text it is handed, and knows no runtime. Three sources give the
-//! same [`Machine`]: the running system ([`sysfs::read`]), an hwloc XML export ([`xml::parse`]) and a synthetic
-//! description ([`synthetic::parse`]), so that everything that depends on a machine's shape can be tried on machines
-//! one does not have.
+//! This crate reads only the given folder or text, and knows no runtime. Three sources give the
+//! same [`Machine`]: the running system ([`sysfs::read`]), an hwloc XML export ([`xml::parse`]) and
+//! a synthetic description ([`synthetic::parse`]). Because of the synthetic description, code that
+//! depends on a machine's shape can be tried on machines that are not at hand.
 //!
 //! ```
 //! use vermeil_topology::{Allowed, CoreSelection, CpuId, Distance, render, synthetic};

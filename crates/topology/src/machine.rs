@@ -1,8 +1,8 @@
-//! The machine as data: nodes, packages, caches, cores, cpus, and how far apart they are.
+//! The machine as data: nodes, packages, caches, cores, cpus, and their distances.
 //!
-//! Owns the types and the questions one asks them. Leaves out where the data comes from (`sysfs`, `xml`, `synthetic`)
-//! and how gaps in it are filled (`draft`, which also keeps the invariants stated on [`Machine`]). Tested in
-//! `machine/tests.rs`.
+//! Contains the types and the queries. Leaves out the sources of the data (`sysfs`, `xml`,
+//! `synthetic`) and the filling of gaps (`draft`, which also keeps the invariants stated on
+//! [`Machine`]). Tested in `machine/tests.rs`.
 
 use std::fmt;
 
@@ -31,7 +31,8 @@ macro_rules! ids {
 ids! {
     /// The operating system's number of a cpu (a hardware thread), as in `sched_setaffinity`.
     CpuId;
-    /// The operating system's number of a memory node, as in `set_mempolicy`. Numbers may have gaps.
+    /// The operating system's number of a memory node, as in `set_mempolicy`. Numbers may have
+    /// gaps.
     NodeId;
     /// The number of a package (socket), as the machine reports it.
     PackageId;
@@ -46,7 +47,7 @@ pub struct Node {
     pub id: NodeId,
     /// The cpus to which this memory is local.
     pub cpus: CpuSet,
-    /// Its memory in bytes, 0 where the source does not say.
+    /// Memory in bytes, 0 if unknown.
     pub memory_bytes: u64,
 }
 
@@ -55,11 +56,11 @@ pub struct Node {
 pub struct Package {
     /// The number the machine reports.
     pub id: PackageId,
-    /// Its online cpus.
+    /// The online cpus of the package.
     pub cpus: CpuSet,
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -71,22 +72,22 @@ pub enum CacheKind {
     Instruction,
 }
 
-/// A cache. Two caches of one level and kind share no cpu.
+/// A cache. Two caches of the same level and kind share no cpu.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cache {
     /// 1 is nearest to the cpu.
     pub level: u8,
-    /// What it holds.
+    /// The contents.
     pub kind: CacheKind,
-    /// Its size, where known.
+    /// The size, if known.
     pub bytes: Option<u64>,
-    /// Its line size, where known.
+    /// The line size, if known.
     pub line_bytes: Option<u32>,
-    /// The online cpus that share it.
+    /// The online cpus that share the cache.
     pub cpus: CpuSet,
 }
 
-/// What a core of a hybrid machine is built for.
+/// The design of a core of a hybrid machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoreClass {
@@ -99,9 +100,9 @@ pub enum CoreClass {
 /// A physical core.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Core {
-    /// Its index in [`Machine::cores`].
+    /// The index in [`Machine::cores`].
     pub id: CoreId,
-    /// Its online hardware threads (SMT siblings), at least one.
+    /// The core's online hardware threads (SMT siblings), at least one.
     pub cpus: CpuSet,
     /// Big or small; all cores of a machine that is not hybrid are [`CoreClass::Performance`].
     pub class: CoreClass,
@@ -117,16 +118,16 @@ pub const CAPACITY_MAX: u32 = 1024;
 pub struct Pu {
     /// The system's number.
     pub cpu: CpuId,
-    /// The physical core it belongs to.
+    /// The physical core of the cpu.
     pub core: CoreId,
-    /// The node whose memory is local to it.
+    /// The node whose memory is local to the cpu.
     pub node: NodeId,
 }
 
-/// How far apart two cpus are, nearest first.
+/// The distance between two cpus, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// One and the same cpu.
+    /// The same cpu.
     SameCpu,
     /// Hardware threads of one physical core.
     Smt,
@@ -136,12 +137,13 @@ pub enum Distance {
     L3,
     /// Cores of one node that share no cache.
     Node,
-    /// Cores of two nodes, with the firmware's distance between them (ACPI SLIT: 10 is local, 20 twice as far).
+    /// Cores of two nodes, with the firmware's distance between them (ACPI SLIT: 10 is local, 20
+    /// twice as far).
     Remote(u32),
 }
 
-/// A machine. Every online cpu is one [`Pu`], in exactly one core and one node, and in at most one package and one
-/// cache of each level and kind.
+/// A machine. Every online cpu is a [`Pu`], in exactly one core and one node, and in at most one
+/// package and one cache of each level and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     pub(crate) cpus: CpuSet,
@@ -160,7 +162,7 @@ impl Machine {
         &self.cpus
     }
 
-    /// Cpus that are there but switched off. They appear nowhere else.
+    /// Cpus that are present but offline. No other field contains offline cpus.
     pub fn offline(&self) -> &CpuSet {
         &self.offline
     }
@@ -190,18 +192,18 @@ impl Machine {
         &self.pus
     }
 
-    /// What is known about a cpu; `None` if it is offline or does not exist.
+    /// The data of a cpu; `None` if the cpu is offline or does not exist.
     pub fn pu(&self, cpu: CpuId) -> Option<&Pu> {
         self.pus.binary_search_by_key(&cpu, |pu| pu.cpu).ok().map(|index| &self.pus[index])
     }
 
-    /// The distance matrix, one row and one column per node in the order of [`Machine::nodes`], in the firmware's
-    /// unit (ACPI SLIT: 10 is local). It need not be symmetric.
+    /// The distance matrix, a row and a column per node in the order of [`Machine::nodes`], in the
+    /// firmware's unit (ACPI SLIT: 10 is local). The matrix need not be symmetric.
     pub fn node_distances(&self) -> &[Vec<u32>] {
         &self.node_distances
     }
 
-    /// How far `to` is from `from`; `None` if either is not an online cpu of this machine.
+    /// The distance from `from` to `to`; `None` if either is not an online cpu of this machine.
     pub fn distance(&self, from: CpuId, to: CpuId) -> Option<Distance> {
         let (a, b) = (self.pu(from)?, self.pu(to)?);
         Some(if a.cpu == b.cpu {

@@ -1,7 +1,7 @@
 //! A machine drawn as a tree for people, and written as JSON for programs.
 //!
-//! Owns the drawing: what contains what (by cpus), what stands on one line, what is collapsed. Leaves out where the
-//! text goes. Golden drawings in `render/tests.rs`.
+//! Decides on the nesting (by cpus), the sharing of lines and the collapsing of equal siblings.
+//! Leaves out the output. Golden drawings in `render/tests.rs`.
 
 use std::cmp::Reverse;
 
@@ -13,11 +13,12 @@ use crate::{Allowed, Cache, CacheKind, Core, CoreClass, CpuSet, Machine, Node, P
 #[cfg(test)]
 mod tests;
 
-/// More identical siblings than this are drawn as one line. 16 fit on a screen twice.
+/// More identical siblings than this are drawn on a single line. 16 fit on a screen twice.
 const SIBLINGS_MAX: usize = 16;
 
-/// Draws the machine: nodes, packages, caches, cores and cpus, one inside the other; then the distances between nodes,
-/// offline cpus, and what this process may use. Objects with only one child share its line. Ends with a new line.
+/// Draws the machine: nodes, packages, caches, cores and cpus, nested; then the distances between
+/// nodes, offline cpus, and the part that this process may use. An object with a single child
+/// shares the child's line. Ends with a new line.
 pub fn tree(machine: &Machine, allowed: &Allowed) -> String {
     let memory = machine.nodes().iter().fold(0_u64, |all, node| all.saturating_add(node.memory_bytes));
     let mut out = format!(
@@ -45,8 +46,8 @@ pub fn tree(machine: &Machine, allowed: &Allowed) -> String {
     out
 }
 
-/// The same as JSON: `machine`, `allowed`, and `cores`, the number of cores for a server. Sets of cpus are in the
-/// kernel's list form.
+/// The same as JSON: `machine`, `allowed`, and `cores`, the number of cores for a server. Sets of
+/// cpus are in the kernel's list form.
 pub fn to_json(machine: &Machine, allowed: &Allowed) -> String {
     #[derive(Serialize)]
     struct Report<'a> {
@@ -58,7 +59,7 @@ pub fn to_json(machine: &Machine, allowed: &Allowed) -> String {
     serde_json::to_string_pretty(&report).expect("no map keys and no fallible parts")
 }
 
-/// What a line of the tree is about.
+/// The subject of a line of the tree.
 #[derive(Clone, Copy)]
 enum Thing<'a> {
     Node(&'a Node),
@@ -75,7 +76,7 @@ enum Mark {
 }
 
 impl Thing<'_> {
-    /// What it is, without numbers: equal for things of a kind.
+    /// The kind, without numbers: equal for objects of a kind.
     fn kind(self) -> String {
         match self {
             Thing::Node(Node { memory_bytes: 0, .. }) => "node".to_owned(),
@@ -97,7 +98,7 @@ impl Thing<'_> {
         }
     }
 
-    /// The same with its number behind the first word.
+    /// The kind with the number behind the first word.
     fn label(self) -> String {
         let number = match self {
             Thing::Node(node) => node.id.0,
@@ -119,13 +120,13 @@ struct Branch<'a> {
 }
 
 impl Branch<'_> {
-    /// Everything about it but the numbers.
+    /// The structure without the numbers.
     fn shape(&self) -> String {
         let children: Vec<String> = self.children.iter().map(Branch::shape).collect();
         format!("{}[{}]", self.thing.kind(), children.join(","))
     }
 
-    /// It and its only child, and so on down: what shares a line.
+    /// The branch and its only child, and so on down: the branches that share a line.
     fn chain(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |branch| match branch.children.as_slice() {
             [only] => Some(only),
@@ -134,8 +135,8 @@ impl Branch<'_> {
     }
 }
 
-/// The tree: what has more cpus contains what has less; of equals the order below decides. Depth is bounded because
-/// no two things of one kind overlap.
+/// The tree: an object with more cpus contains objects with fewer; the order below decides among
+/// equals. The depth is bounded, because no two objects of a kind overlap.
 fn branches<'a>(machine: &'a Machine, allowed: &Allowed) -> Vec<Branch<'a>> {
     let mark = |pu: &Pu| if allowed.cpus.contains(pu.cpu) { Mark::Allowed } else { Mark::NotAllowed };
     let nodes = machine.nodes().iter().map(|node| (Thing::Node(node), node.cpus.clone()));
@@ -220,7 +221,8 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A size in the largest binary unit of which there is at least one, with a decimal where it is not whole.
+/// A size in the largest binary unit with a value of at least 1, with a decimal unless the value is
+/// whole.
 fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let Some((shift, unit)) = units.into_iter().find(|(shift, _)| bytes >> shift > 0) else {

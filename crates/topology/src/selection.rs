@@ -1,7 +1,7 @@
-//! Which cpus a server's cores are pinned to: `--cores all|N|LIST`.
+//! The cpus to which a server's cores are pinned: `--cores all|N|LIST`.
 //!
-//! Owns reading the option and the order in which cpus are taken. Leaves out pinning. Tested on described machines in
-//! `selection/tests.rs`.
+//! Contains the parsing of the option and the order of cpus. Leaves out pinning. Tested on
+//! described machines in `selection/tests.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::{Allowed, Core, CpuId, CpuSet, Error, Machine, NodeId, cores_for};
 #[cfg(test)]
 mod tests;
 
-/// Which cpus to run on.
+/// The selection of cpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CoreSelection {
-    /// `all`: every allowed cpu, or as many as the cpu quota pays for.
+    /// `all`: every allowed cpu, or as many as the cpu quota covers.
     All,
-    /// `N`: that many.
+    /// `N`: a fixed number.
     Count(usize),
-    /// `LIST`, such as `0-3,^1`: exactly these. One cpu alone is written as a range, `3-3`.
+    /// `LIST`, such as `0-3,^1`: exactly these cpus. A single cpu is written as a range, `3-3`.
     List(CpuSet),
 }
 
@@ -60,12 +60,14 @@ impl FromStr for CoreSelection {
 impl CoreSelection {
     /// The cpus to pin cores to, one core each, no cpu twice, at least one.
     ///
-    /// A list is taken in ascending order. Otherwise physical cores come before second hardware threads, then near
-    /// ones together: node by node from the one with most allowed cores, big cores before small ones, one shared
-    /// cache before the next. A number may exceed the cpu quota, not the allowed cpus.
+    /// A list is taken in ascending order. Otherwise physical cores come before second hardware
+    /// threads, and near cpus stay together: node by node from the node with most allowed cores,
+    /// big cores before small cores, one shared cache before the next. A number may exceed the cpu
+    /// quota, not the allowed cpus.
     ///
     /// # Errors
-    /// [`Error::Cores`], naming the cpu that is missing, offline or not allowed, and those that may be used.
+    /// [`Error::Cores`], naming the cpu that is missing, offline or not allowed, and the cpus that
+    /// may be used.
     pub fn resolve(&self, machine: &Machine, allowed: &Allowed) -> Result<Vec<CpuId>, Error> {
         let usable = allowed.cpus.intersection(machine.cpus());
         let refuse = |problem: String| {
@@ -128,7 +130,7 @@ fn outer_cache(machine: &Machine, core: &Core) -> Option<CpuId> {
     machine.caches().iter().find(|cache| cache.cpus.contains(first))?.cpus.first()
 }
 
-/// The rank of each node: the one with most usable cores first, then by distance from it.
+/// The rank of each node: the node with most usable cores first, then by distance from that node.
 fn node_order(machine: &Machine, usable: &CpuSet) -> BTreeMap<NodeId, usize> {
     let cores = |cpus: &CpuSet| {
         machine

@@ -1,9 +1,10 @@
-//! A machine from a synthetic description in hwloc's notation, such as `node:4 l3:1(size=5MiB) core:4 pu:1`.
+//! A machine from a synthetic description in hwloc's notation, such as `node:4 l3:1(size=5MiB)
+//! core:4 pu:1`.
 //!
-//! Each item is a level and how many objects of it stand under each object of the level before. Owns what the levels
-//! mean and their default sizes (hwloc's); the text itself is taken apart in `synthetic/syntax.rs`. Leaves out
-//! hwloc's index loops by level name (`indexes=core:pu`). Golden cases and the property that cpus multiply:
-//! `synthetic/tests.rs`.
+//! Each item is a level and the number of its objects under each object of the previous level.
+//! Contains the meaning of the levels and the default sizes (hwloc's). `synthetic/syntax.rs` parses
+//! the text. Leaves out hwloc's index loops by level name (`indexes=core:pu`). Golden cases and the
+//! property that cpus multiply: `synthetic/tests.rs`.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +18,20 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-/// What hwloc gives a memory node whose size is not written.
+/// hwloc's default size of a memory node.
 const NODE_BYTES_DEFAULT: u64 = 1 << 30;
-/// The line size hwloc gives every synthetic cache.
+/// hwloc's line size of every synthetic cache.
 const LINE_BYTES: u32 = 64;
 
 /// Reads hwloc's synthetic notation.
 ///
-/// Level names, in any case and shortened to two letters or more: `machine` (once, first), `package` (`pack`,
-/// `socket`), `numanode` (`numa`, `node`), `die`, `group`, `l1` to `l5` (also `l1d`, `l1i`, `L2Cache`), `core`, `pu`. The
-/// last level is `pu` and may be a bare number; so may all levels (`2 4 2`), which then get hwloc's names. Attributes:
-/// `(size=32MiB)` of caches, `(memory=8GiB)` of nodes, `(indexes=0,2,1,3)` or `(indexes=2*2)` of nodes and pus; `kB`,
-/// `MB`, `GB`, `TB` count in thousands and `KiB` to `TiB` in 1024s, as in hwloc. `[numa(memory=8GiB)]` attaches a node
-/// to each object of the level before.
+/// Level names, in any case and shortened to two letters or more: `machine` (once, first),
+/// `package` (`pack`, `socket`), `numanode` (`numa`, `node`), `die`, `group`, `l1` to `l5` (also
+/// `l1d`, `l1i`, `L2Cache`), `core`, `pu`. The last level is `pu` and may be a bare number. If all
+/// levels are bare numbers (`2 4 2`), the levels get hwloc's names. Attributes: `(size=32MiB)` of
+/// caches, `(memory=8GiB)` of nodes, `(indexes=0,2,1,3)` or `(indexes=2*2)` of nodes and pus; `kB`,
+/// `MB`, `GB`, `TB` count in thousands and `KiB` to `TiB` in 1024s, as in hwloc.
+/// `[numa(memory=8GiB)]` attaches a node to each object of the previous level.
 ///
 /// # Errors
 /// [`Error::Synthetic`], with the column and the nearest known word.
@@ -43,7 +45,7 @@ pub fn parse(text: &str) -> Result<Machine, Error> {
         .finish()
 }
 
-/// A level with its name settled. `total` counts its objects in the whole machine.
+/// A level with a resolved name. `total` is the number of objects in the whole machine.
 struct Level {
     kind: Kind,
     total: usize,
@@ -103,7 +105,8 @@ fn nodes(level: &Level, cpus: &CpuMap, first: usize) -> Result<Vec<Node>, Fault>
     Ok(ids.into_iter().enumerate().map(node).collect())
 }
 
-/// Gives each level its name and total; nodes in brackets come apart, as levels with their parent's total.
+/// Gives each level a name and a total; nodes in brackets are returned separately, as levels with
+/// their parent's total.
 fn settle(items: Vec<Item>, end: usize) -> Result<(Vec<Level>, Vec<Level>), Fault> {
     let counted = items.iter().filter(|item| !item.attached).count();
     let mut names = names_of(&items, counted, end)?.into_iter();
@@ -132,7 +135,8 @@ fn settle(items: Vec<Item>, end: usize) -> Result<(Vec<Level>, Vec<Level>), Faul
     Ok((levels, attached))
 }
 
-/// The kinds of the counted levels, given or, if none is given, hwloc's choice for that many.
+/// The kinds of the counted levels: the given kinds or, if none is given, hwloc's choice for that
+/// number.
 fn names_of(items: &[Item], counted: usize, end: usize) -> Result<Vec<Kind>, Fault> {
     let levels: Vec<&Item> = items.iter().filter(|item| !item.attached).collect();
     let Some((last, above)) = levels.split_last() else {
@@ -160,7 +164,7 @@ fn names_of(items: &[Item], counted: usize, end: usize) -> Result<Vec<Kind>, Fau
     above.iter().map(name).chain([Ok(Kind::Pu)]).collect()
 }
 
-/// What hwloc makes of so many bare numbers, up to eight.
+/// hwloc's interpretation of bare numbers, up to eight.
 fn unnamed(count: usize) -> Option<Vec<Kind>> {
     let from = [
         (3, Kind::Package),
@@ -176,7 +180,7 @@ fn unnamed(count: usize) -> Option<Vec<Kind>> {
         .then(|| from.iter().filter(|(least, _)| count >= *least).map(|&(_, kind)| kind).collect())
 }
 
-/// Which cpu stands where: position in the tree to the system's number.
+/// The mapping from the position in the tree to the system's cpu number.
 struct CpuMap(Vec<u32>);
 
 impl CpuMap {
@@ -191,7 +195,7 @@ impl CpuMap {
     }
 }
 
-/// The system's numbers of a level's objects: as in `indexes=`, else counted through.
+/// The system's numbers of a level's objects: as in `indexes=`, else consecutive.
 fn numbers(level: &Level, total: usize) -> Result<Vec<u32>, Fault> {
     let Some((at, indexes)) = &level.attributes.indexes else {
         return Ok((0..total as u32).collect());
@@ -207,8 +211,8 @@ fn numbers(level: &Level, total: usize) -> Result<Vec<u32>, Fault> {
     Ok(numbers)
 }
 
-/// hwloc's `step*count:...` loops. Objects a `step` apart get consecutive numbers, `count` of them, and so on with the
-/// next loop; a missing last loop of step 1 is understood.
+/// hwloc's `step*count:...` loops. Objects a `step` apart get consecutive numbers, `count` of them,
+/// and so on with the next loop; a missing last loop of step 1 is implied.
 fn interleaved(loops: &[(usize, usize)], total: usize) -> Vec<u32> {
     let product = loops.iter().try_fold(1_usize, |all, &(_, count)| all.checked_mul(count)).unwrap_or(0);
     if product == 0 || !total.is_multiple_of(product) {

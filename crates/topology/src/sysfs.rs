@@ -1,9 +1,9 @@
-//! The machine one runs on, from `/sys/devices/system` (kernel: `Documentation/ABI/stable/sysfs-devices-system-cpu`,
-//! `-node`).
+//! The running machine, from `/sys/devices/system` (kernel:
+//! `Documentation/ABI/stable/sysfs-devices-system-cpu`, `-node`).
 //!
-//! Owns which files say what, and what holds where a file is missing: virtual machines may have no caches, kernels
-//! without NUMA no nodes, hybrid machines extra lists. Leaves out what this process may use (`cgroup`). Tested on
-//! made-up machines in `sysfs/tests.rs`.
+//! Contains the meaning of the files, and the defaults for missing files: virtual machines may have
+//! no caches, kernels without NUMA no nodes, hybrid machines extra lists. Leaves out the
+//! restrictions of this process (`cgroup`). Tested on invented machines in `sysfs/tests.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,18 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Without the kernel's lists of core types, a core below this capacity counts as a small one. Guess: between the
-/// favoured cores of one design (a few percent apart) and the little cores of Arm's (446 of 1024 on Juno).
+/// Without the kernel's lists of core types, a core below this capacity counts as a small core.
+/// Guess: between the favoured cores of a design (a few percent apart) and the little cores of
+/// Arm's (446 of 1024 on Juno).
 const CAPACITY_EFFICIENT_BELOW: u32 = CAPACITY_MAX * 3 / 4;
 
 /// Reads the machine below `root`, normally `/`.
 ///
-/// Files that are missing or make no sense are done without; in the worst case the machine is one node of cores
+/// Missing or malformed files are ignored; in the worst case the machine is a single node of cores
 /// without caches.
 ///
 /// # Errors
-/// [`Error::Sysfs`] if there is no folder of cpus, [`Error::NoCpu`] if it names none.
+/// [`Error::Sysfs`] if there is no folder of cpus, [`Error::NoCpu`] if the folder names none.
 pub fn read(root: &Path) -> Result<Machine, Error> {
     let devices = root.join("sys/devices");
     let folder = devices.join("system/cpu");
@@ -88,7 +89,8 @@ fn cache(folder: &Path, alone: &CpuSet) -> Option<Cache> {
     })
 }
 
-/// Hybrid x86 lists its small cores by performance monitor (`cpu_atom`, `cpu_lowpower`); Arm gives capacities only.
+/// Hybrid x86 lists its small cores by performance monitor (`cpu_atom`, `cpu_lowpower`); Arm gives
+/// capacities only.
 fn classify(draft: &mut Draft, devices: &Path) {
     let listed = |kind: &str| list(&devices.join(kind).join("cpus"));
     let small = listed("cpu_atom").unwrap_or_default().union(&listed("cpu_lowpower").unwrap_or_default());
@@ -106,7 +108,8 @@ fn add_nodes(draft: &mut Draft, folder: &Path) {
         let node = folder.join(format!("node{id}"));
         let cpus = list(&node.join("cpulist")).unwrap_or_default();
         draft.nodes.push(Node { id: NodeId(id), cpus, memory_bytes: memory(&node.join("meminfo")) });
-        // One distance per online node, in ascending order; the kernel makes no folder for the others.
+        // One distance per online node, in ascending order; the kernel makes no folder for offline
+        // nodes.
         let distances = text(&node.join("distance")).unwrap_or_default();
         let values: Vec<u32> =
             distances.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -117,7 +120,7 @@ fn add_nodes(draft: &mut Draft, folder: &Path) {
     }
 }
 
-/// `MemTotal` in bytes, of the machine's `meminfo` or a node's; 0 if it does not say.
+/// `MemTotal` in bytes, of the machine's `meminfo` or a node's; 0 if missing.
 fn memory(path: &Path) -> u64 {
     let text = text(path).unwrap_or_default();
     let total = text.lines().find_map(|line| line.split_once("MemTotal:"));
@@ -126,7 +129,7 @@ fn memory(path: &Path) -> u64 {
         .map_or(0, |kib| kib.saturating_mul(1024))
 }
 
-/// A size as caches have it: `32K`, `32M`.
+/// A size in the form of cache files: `32K`, `32M`.
 fn bytes(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

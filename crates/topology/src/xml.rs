@@ -1,8 +1,9 @@
 //! A machine from an hwloc XML export (`lstopo --of xml`), versions 1 and 2.
 //!
-//! Owns what hwloc's objects mean: version 1 nests what is in a node inside it, version 2 hangs nodes beside; both
-//! give every object its cpu mask, and that is what is read. Leaves out I/O devices, groups and dies. Broken and cut
-//! files give errors, never a panic: properties in `xml/tests.rs`.
+//! Contains the meaning of hwloc's objects. Version 1 nests the contents of a node inside the node,
+//! version 2 puts nodes beside the tree. Both give every object a cpu mask, and this reader uses
+//! the masks. Leaves out I/O devices, groups and dies. Broken and truncated files give errors,
+//! never a panic: properties in `xml/tests.rs`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::{Node, NodeId, Package, PackageId};
 #[cfg(test)]
 mod tests;
 
-/// Elements and texts a document may have: about four times what hwloc writes for [`CPUS_MAX`] cpus.
+/// Maximum number of elements and texts in a document: about four times the output of hwloc for
+/// [`CPUS_MAX`] cpus.
 const XML_NODES_MAX: u32 = 1_000_000;
 /// hwloc's `HWLOC_DISTANCES_KIND_MEANS_LATENCY`.
 const KIND_LATENCY: u64 = 1 << 2;
@@ -25,7 +27,8 @@ type Element<'a> = roxmltree::Node<'a, 'a>;
 /// Reads an hwloc XML export.
 ///
 /// # Errors
-/// [`Error::Xml`] with the line if it is not XML, not hwloc's, or lacks what a machine needs; [`Error::NoCpu`].
+/// [`Error::Xml`] with the line if the text is not XML, not hwloc's, or lacks required data;
+/// [`Error::NoCpu`].
 pub fn parse(text: &str) -> Result<Machine, Error> {
     let options = ParsingOptions { allow_dtd: true, nodes_limit: XML_NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
@@ -107,7 +110,7 @@ fn cache(object: Element<'_>) -> Result<Cache, Error> {
     })
 }
 
-/// Cores whose kind says so are small ones. Kinds stand behind the objects.
+/// Cores whose kind says so are small cores. Kinds follow the objects.
 fn add_cpu_kind(draft: &mut Draft, kind: Element<'_>) -> Result<(), Error> {
     let small = |info: Element<'_>| {
         info.attribute("name") == Some("CoreType") && info.attribute("value") == Some("IntelAtom")
@@ -121,7 +124,8 @@ fn add_cpu_kind(draft: &mut Draft, kind: Element<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `<distances2 type="NUMANode" indexing="os">` with its `<indexes>` and `<u64values>`, possibly in several pieces.
+/// `<distances2 type="NUMANode" indexing="os">` with its `<indexes>` and `<u64values>`, possibly in
+/// several pieces.
 fn add_distances_v2(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error> {
     let latency = number(matrix, "kind")?.is_some_and(|kind| kind & KIND_LATENCY != 0);
     if !latency || matrix.attribute("type") != Some("NUMANode") || matrix.attribute("indexing") != Some("os")
@@ -132,9 +136,10 @@ fn add_distances_v2(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error>
     fill(draft, matrix, &ids, numbers(matrix, "u64values")?)
 }
 
-/// `<distances relative_depth=… latency_base=…>` below the object whose descendants, that many levels down, it is
-/// about; `<latency>` values are in units of the base. Of the matrices as large as there are nodes, the one at the
-/// depth of the nodes counts; hwloc 2, writing version 1, gets that depth wrong, so else the first does.
+/// `<distances relative_depth=… latency_base=…>` below the object whose descendants, at that depth,
+/// the matrix describes; `<latency>` values are in units of the base. Among the matrices of the
+/// size of the nodes, the matrix at the depth of the nodes counts. hwloc 2, writing version 1,
+/// gives a wrong depth, so in that case the first matrix counts.
 fn add_distances_v1(draft: &mut Draft, matrix: Element<'_>) -> Result<(), Error> {
     let Some(parent) = matrix.parent() else { return Ok(()) };
     let is_node = |element: &Element<'_>| element.attribute("type") == Some("NUMANode");

@@ -27,7 +27,8 @@ fn cores_come_before_threads_and_a_node_before_the_next() {
     check(&everything, "all", &[0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15]);
     check(&everything, "9,8,0-1", &[0, 1, 8, 9]);
     check(&everything, "3-3", &[3]);
-    // The second node has more allowed cores; the thread of a core whose first is not allowed is as good.
+    // The second node has more allowed cores. The second thread of a core whose first thread is not
+    // allowed is as good as a first.
     check(&allowed("1-2,8-13", None), "all", &[8, 10, 12, 1, 2, 9, 11, 13]);
     check(&allowed("1-2,8-13", Some(1.5)), "all", &[8, 10]);
     check(&allowed("1-2,8-13", Some(1.5)), "3", &[8, 10, 12]);

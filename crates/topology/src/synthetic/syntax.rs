@@ -1,12 +1,12 @@
-//! The text of a synthetic description, taken apart into items.
+//! The parser from the text of a synthetic description to items.
 //!
-//! Owns words, numbers, sizes and attributes, each with its place for the error. Leaves out what levels mean together
-//! (`synthetic`). Every byte offset kept here is a character boundary; that no text makes it panic is a property in
-//! `synthetic/tests.rs`.
+//! Contains words, numbers, sizes and attributes, each with its position for errors. Leaves out the
+//! meaning of levels together (`synthetic`). Every stored byte offset is a character boundary. A
+//! property in `synthetic/tests.rs` checks that no text causes a panic.
 
 use crate::CacheKind;
 
-/// A fault in the text: where (a byte offset) and what.
+/// An error in the text: the position (a byte offset) and the problem.
 pub(super) struct Fault {
     pub(super) at: usize,
     pub(super) problem: String,
@@ -18,7 +18,7 @@ impl Fault {
     }
 }
 
-/// What a level is.
+/// The kind of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Machine,
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Pu,
 }
 
-/// Names as hwloc writes them, in the order in which a shortened one is looked up.
+/// hwloc's names, in the order of the lookup of shortened names.
 const NAMES: [(&str, Kind); 10] = [
     ("machine", Kind::Machine),
     ("package", Kind::Package),
@@ -74,7 +74,7 @@ fn cache_from_word(word: &str) -> Option<Kind> {
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
     pub(super) bytes: Option<u64>,
-    /// With their place in the text.
+    /// With the position in the text.
     pub(super) indexes: Option<(usize, Indexes)>,
 }
 
@@ -82,22 +82,22 @@ pub(super) struct Attributes {
 #[derive(Debug)]
 pub(super) enum Indexes {
     List(Vec<u32>),
-    /// `step*count`, neither of them 0.
+    /// `step*count`, both above 0.
     Loops(Vec<(usize, usize)>),
 }
 
-/// One item of the description; `kind` is `None` for a bare number.
+/// An item of the description; `kind` is `None` for a bare number.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) at: usize,
     pub(super) kind: Option<Kind>,
     pub(super) count: usize,
     pub(super) attributes: Attributes,
-    /// In brackets: a node attached to each object of the level before.
+    /// In brackets: a node attached to each object of the previous level.
     pub(super) attached: bool,
 }
 
-/// A place in the text.
+/// A position in the text.
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// The machine's own attributes, which hwloc allows in front.
+    /// The attributes of the machine, which hwloc allows in front.
     pub(super) fn root_attributes(&mut self) -> Result<Attributes, Fault> {
         self.attributes()
     }
@@ -274,7 +274,8 @@ fn nearest_name(word: &str) -> &'static str {
     NAMES.iter().map(|(name, _)| *name).min_by_key(|name| edits(&word, name)).unwrap_or("pu")
 }
 
-/// How many insertions, deletions and replacements make one word the other (Levenshtein).
+/// The number of insertions, deletions and replacements that turn a word into the other
+/// (Levenshtein).
 fn edits(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {

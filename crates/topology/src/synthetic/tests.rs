@@ -32,7 +32,7 @@ fn attributes_give_sizes_and_numbers() {
     let nodes: Vec<_> = machine.nodes().iter().map(|node| (node.id.0, node.memory_bytes >> 30)).collect();
     assert_eq!(nodes, [(2, 8), (4, 8)]);
     assert_eq!(machine.caches()[0].bytes, Some(512_000));
-    // As hwloc numbers them: node first, then core, then thread.
+    // hwloc's numbering: node first, then core, then thread.
     let cores: Vec<_> = machine.cores().iter().map(|core| core.cpus.to_string()).collect();
     assert_eq!(cores, ["0,4", "1,5", "2,6", "3,7"]);
     assert_eq!(machine.nodes()[1].cpus.to_string(), "0,2,4,6");

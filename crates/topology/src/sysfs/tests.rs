@@ -166,7 +166,7 @@ fn a_folder_that_is_no_system_is_refused_with_the_cure() {
     assert!(matches!(read(garbage.path()), Err(Error::NoCpu)));
 }
 
-/// Smoke: whatever machine the tests run on has cpus and draws.
+/// Smoke: the machine that runs the tests has cpus and draws.
 #[test]
 fn the_machine_at_hand_is_read() {
     let machine = read(Path::new("/")).expect("Linux with sysfs");

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::Distance;
 
-/// Two nodes, the second numbered 2, with threads, an I/O device and an asymmetric matrix, as hwloc 2 writes it.
+/// Two nodes, the second numbered 2, with threads, an I/O device and an asymmetric matrix, in the
+/// form of hwloc 2.
 const V2: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -47,7 +48,8 @@ const V2: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 </topology>
 "#;
 
-/// Two nodes, as hwloc 1 writes it: everything inside the node, one matrix for nodes and one for something else.
+/// Two nodes, in the form of hwloc 1: everything inside the node, a matrix for nodes and another
+/// matrix.
 const V1: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc.dtd">
 <topology>
@@ -102,7 +104,7 @@ fn version_2_is_read() {
 fn version_1_is_read() {
     let machine = parse(V1).expect("a valid export");
     assert_eq!((machine.nodes().len(), machine.packages().len(), machine.caches().len()), (2, 2, 1));
-    // The matrix is in the order of the objects: node 1 stands first and has cpu 0.
+    // The matrix is in the order of the objects: node 1 comes first and has cpu 0.
     assert_eq!(machine.distance(CpuId(0), CpuId(1)), Some(Distance::Remote(16)));
     assert_eq!(machine.node_distances(), [[10, 22], [16, 10]]);
     // hwloc 2 writes depth 2 for the nodes.
