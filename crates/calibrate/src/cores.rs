@@ -1,4 +1,4 @@
-//! Between cores: a cache line that goes to and fro, and a thread that is woken.
+//! Measurements between cores: the transfer of a cache line, and the wake-up of a thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,17 +9,18 @@ use vermeil_sched::{Distance, Layout};
 
 use crate::{Effort, Error};
 
-/// Looks at a line before a waiting thread lets others run: where both threads share a cpu they still make progress.
+/// Reads of a line before a waiting thread yields, because two threads on the same cpu must still
+/// make progress.
 const LOOKS: u32 = 10_000;
-/// How long a thread is left alone before it is woken, so that it sleeps: ten times what going to sleep takes.
+/// Time before the wake-up, so that the thread sleeps: ten times the time of going to sleep.
 const ASLEEP: Duration = Duration::from_micros(100);
 
-/// An atomic with its lines to itself; two, since prefetchers fetch them in pairs.
+/// An atomic in a line of its own; aligned to two lines, because prefetchers fetch lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
 struct Padded(AtomicU64);
 
-/// Runs `f` on a thread of its own on this cpu.
+/// Runs `f` on a new thread on this cpu.
 pub(crate) fn on_cpu<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, move || {
@@ -30,7 +31,7 @@ pub(crate) fn on_cpu<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> Resul
     })
 }
 
-/// For each distance there is between two of these cpus, the first pair that is so far apart.
+/// For each distance between two of these cpus, the first pair at that distance.
 pub(crate) fn pairs(layout: &Layout, cpus: &[usize]) -> Vec<(Distance, usize, usize)> {
     let mut found: Vec<(Distance, usize, usize)> = Vec::new();
     for a in layout.indices() {
@@ -45,7 +46,7 @@ pub(crate) fn pairs(layout: &Layout, cpus: &[usize]) -> Vec<(Distance, usize, us
     found
 }
 
-/// One line from the core that wrote it to another.
+/// Time of a line's transfer from the core that wrote the line to another core.
 pub(crate) fn line_ns(a: usize, b: usize, effort: Effort) -> Result<f64, Error> {
     let rounds = effort.of(2_000) as u64;
     let tries = effort.of(200).min(20);
@@ -56,7 +57,7 @@ pub(crate) fn line_ns(a: usize, b: usize, effort: Effort) -> Result<f64, Error> 
             let pinned = vermeil_io::pin_current_thread(b);
             for round in 0..all {
                 wait_for(&line, 2 * round + 1);
-                // Pairs with the loads of `wait_for`: a store is what moves the line.
+                // Pairs with the loads of `wait_for`: a store moves the line.
                 line.0.store(2 * round + 2, Ordering::Release);
             }
             pinned.map_err(|source| Error::Pin { cpu: b, source })
@@ -86,19 +87,19 @@ fn wait_for(line: &Padded, value: u64) {
     }
 }
 
-/// What waking a sleeping thread takes.
+/// The cost of waking a sleeping thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
-    /// The call, for whoever makes it: the median.
+    /// Duration of the call in the waking thread: the median.
     pub(crate) call_ns: f64,
-    /// Until the thread runs: the median.
+    /// Time until the thread runs: the median.
     pub(crate) median_ns: f64,
-    /// One in a hundred takes so long.
+    /// Time until the thread runs: the 99th percentile.
     pub(crate) tail_ns: f64,
 }
 
 impl Wake {
-    /// Wakes a thread on `sleeper` from one on `waker`.
+    /// Wakes a thread on `sleeper` from a thread on `waker`.
     pub(crate) fn measure(waker: usize, sleeper: usize, effort: Effort) -> Result<Self, Error> {
         let epoch = Instant::now();
         let now_ns = move || epoch.elapsed().as_nanos() as u64;

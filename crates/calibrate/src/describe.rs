@@ -1,7 +1,7 @@
-//! What was measured as text: a machine of the simulator, in TOML.
+//! The measurements as text: a machine of the simulator, in TOML.
 //!
-//! Owns which number stands for what, and says in the text which were measured and which assumed. The tree is written in hwloc's
-//! notation where it is regular.
+//! Maps each number to its meaning, and says in the text which numbers were measured and which
+//! assumed. A regular tree is written in hwloc's notation.
 
 use std::fmt::Write;
 
@@ -10,7 +10,8 @@ use vermeil_topology::{Cache, CacheKind, Machine, synthetic};
 
 use crate::{Calibration, Effort};
 
-/// Cache lines that a scan moves for each event it looks at: an entry of the runtime's queue of events is eight bytes of 64.
+/// Cache lines that a scan moves for each event: an entry of the runtime's queue of events is eight
+/// bytes of 64.
 const SCAN_LINES: f64 = 8.0 / 64.0;
 
 impl Calibration {
@@ -107,12 +108,12 @@ fn about(machine: &Machine) -> String {
     )
 }
 
-/// Two digits behind the point where they mean something; never less than a hundredth.
+/// Two digits behind the point; never less than a hundredth.
 fn number(value: f64) -> String {
     format!("{:.2}", value.clamp(0.01, 1e9))
 }
 
-/// The tree in hwloc's notation, if every node, cache and core has as many below it as its like.
+/// The tree in hwloc's notation, if every node, cache and core has an equal number of children.
 fn tree(machine: &Machine) -> Option<String> {
     let nodes = machine.nodes().len();
     let mut text = format!("node:{nodes}");
@@ -131,12 +132,12 @@ fn tree(machine: &Machine) -> Option<String> {
     let cores = machine.cores().len();
     let _infallible =
         write!(text, " core:{} pu:{}", exactly(cores, above)?, exactly(machine.pus().len(), cores)?);
-    // What was written must be read as the same machine.
+    // The written text must parse to the same machine.
     let read = synthetic::parse(&text).ok()?;
     (read.pus().len() == machine.pus().len()).then_some(text)
 }
 
-/// How many there are for each of those above, if it comes out even.
+/// The number per parent, if the division is exact.
 fn exactly(count: usize, above: usize) -> Option<usize> {
     (above > 0 && count.is_multiple_of(above)).then(|| count / above)
 }
@@ -158,7 +159,8 @@ mod tests {
         calibration.to_toml(&synthetic::parse("node:1 core:2 pu:1").unwrap())
     }
 
-    /// A moment's figures looked like real ones, and memory could be faster than a cache without a word.
+    /// Regression: the figures of a smoke run looked like real figures, and memory could be faster
+    /// than a cache without a warning.
     #[test]
     fn figures_that_mean_little_say_so() {
         let (full, quick) = (measured(Effort::Full, 90.0), measured(Effort::Smoke, 15.0));

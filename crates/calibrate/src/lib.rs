@@ -1,9 +1,11 @@
-//! What things cost on the machine at hand, measured, and written as a machine of the simulator.
+//! Measures the costs of operations on this machine, and describes the result as a machine of the
+//! simulator.
 //!
-//! Owns the measurements: pointer chases and sums (`memory`), lines and wake-ups between cores (`cores`), locks, system calls and
-//! the runtime's own events (`operations`); and the text they become (`describe`). Every number is the least or the median of
-//! several tries, since neighbours only ever make things slower. Leaves out what the numbers are used for; only its test
-//! simulates with them (`tests/here.rs`).
+//! Contains the measurements: pointer chases and sums (`memory`), lines and wake-ups between cores
+//! (`cores`), locks, system calls and the runtime's events (`operations`); and the text form
+//! (`describe`). Every number is the least or the median of several tries, because other processes
+//! can only slow down a try. Leaves out the use of the numbers; only the test simulates with these
+//! numbers (`tests/here.rs`).
 
 mod cores;
 mod describe;
@@ -13,17 +15,17 @@ mod operations;
 use vermeil_sched::{Distance, Layout};
 use vermeil_topology::{CpuId, Machine};
 
-/// How long the measurements may take.
+/// The permitted duration of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Some seconds, for numbers.
     Full,
-    /// A moment, to see that it works: the numbers mean little.
+    /// A moment, as a smoke test: the numbers mean little.
     Smoke,
 }
 
 impl Effort {
-    /// So many of `full`, and a hundredth of it in a smoke run.
+    /// The number `full`, and a hundredth in a smoke run.
     fn of(self, full: usize) -> usize {
         match self {
             Self::Full => full,
@@ -32,16 +34,16 @@ impl Effort {
     }
 }
 
-/// What can go wrong.
+/// The errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A thread cannot be put on a cpu.
     #[error("cannot run on cpu {cpu}: {source}; leave it out with taskset")]
     Pin {
-        /// Which.
+        /// The cpu.
         cpu: usize,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// No thread can be started.
@@ -50,22 +52,22 @@ pub enum Error {
     /// The runtime whose events are timed does not start.
     #[error("cannot start a runtime to time its events: {0}")]
     Runtime(String),
-    /// There is no cpu to measure on.
+    /// This process may use no cpu.
     #[error("the machine has no cpu that this process may use")]
     NoCpu,
 }
 
-/// What was measured. Times in nanoseconds.
+/// The measurements. Times in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     effort: Effort,
-    /// Millions of dependent operations of one cycle each in a second.
+    /// Millions of dependent operations, of one cycle each, per second.
     mhz: f64,
-    /// By level of cache: bytes, and one step of a chase within it.
+    /// By level of cache: bytes, and the time of a chase step within the cache.
     caches: Vec<(u8, f64)>,
     memory: memory::Memory,
     operations: operations::Operations,
-    /// One line from the core that wrote it, by distance.
+    /// Transfer time of a line, by distance.
     lines: Vec<(Distance, f64)>,
     wake: cores::Wake,
 }
@@ -73,7 +75,7 @@ pub struct Calibration {
 /// Measures the machine on the cpus that this process may use.
 ///
 /// # Errors
-/// A thread cannot be started or put where it should run.
+/// A thread cannot be started or pinned.
 pub fn calibrate(machine: &Machine, cpus: &[CpuId], effort: Effort) -> Result<Calibration, Error> {
     let first = cpus.first().ok_or(Error::NoCpu)?.0 as usize;
     let all: Vec<usize> = cpus.iter().map(|cpu| cpu.0 as usize).collect();

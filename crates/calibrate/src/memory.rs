@@ -1,4 +1,4 @@
-//! Caches and memory: how long one step of a chase takes in each, and how much flows when all cores read.
+//! Caches and memory: the time of a chase step in each, and the bandwidth when all cores read.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -9,14 +9,14 @@ use vermeil_topology::{CacheKind, CpuId, Machine};
 
 use crate::{Effort, Error, least};
 
-/// Most bytes that a chase goes through: enough for caches of 64 MB, and made in a moment.
+/// Maximum size of a chase: enough for caches of 64 MB, and quick to build.
 const CHASE_BYTES_MAX: u64 = 256 << 20;
-/// A chase through memory goes through so many times the largest cache, where that is within the bound.
+/// Size of a chase through memory, as a multiple of the largest cache, within the maximum.
 const BEYOND_CACHE: u64 = 4;
-/// What each core sums when bandwidth is measured.
+/// Bytes that each core sums for the bandwidth.
 const SUM_BYTES: usize = 64 << 20;
 
-/// One line of a chase: where the next is.
+/// A line of a chase: the index of the next line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Line(u32);
@@ -24,15 +24,15 @@ struct Line(u32);
 /// Memory of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// One step of a chase that no cache holds.
+    /// A chase step that no cache serves.
     pub(crate) latency_ns: f64,
-    /// What flows from one node's memory when all cores read.
+    /// Bandwidth of a node's memory when all cores read.
     pub(crate) gb_per_s: f64,
-    /// Lines in flight at once when one core reads in order.
+    /// Lines in flight when a single core reads in order.
     pub(crate) overlap: f64,
 }
 
-/// By level from 2 on, one step of a chase through half of the cache.
+/// By level from 2 on: the time of a chase step through half of the cache.
 pub(crate) fn caches(machine: &Machine, cpu: usize, effort: Effort) -> Vec<(u8, f64)> {
     let ours = machine.caches().iter().filter(|cache| {
         cache.level > 1 && cache.kind != CacheKind::Instruction && cache.cpus.contains(CpuId(cpu as u32))
@@ -60,7 +60,7 @@ impl Memory {
     }
 }
 
-/// One step of a chase in a circle through so many bytes, in no order.
+/// Time of a step of a circular chase through this number of bytes, in random order.
 fn chase_ns(bytes: u64, effort: Effort) -> f64 {
     let lines = (bytes / 64).clamp(2, u64::from(u32::MAX)) as usize;
     let circle = circle(lines);
@@ -74,7 +74,7 @@ fn chase_ns(bytes: u64, effort: Effort) -> f64 {
         black_box(at);
         start.elapsed().as_nanos() as f64 / steps as f64
     };
-    // The first walk brings in what fits.
+    // The first walk fills the caches.
     walk();
     least(5, walk)
 }
@@ -93,7 +93,7 @@ fn circle(lines: usize) -> Vec<Line> {
     circle
 }
 
-/// Gigabytes a second that these cpus read in order, together.
+/// Gigabytes per second that these cpus read in order, together.
 fn bandwidth(cpus: &[usize], effort: Effort) -> Result<f64, Error> {
     let words = effort.of(SUM_BYTES / 8);
     let ready = Barrier::new(cpus.len());

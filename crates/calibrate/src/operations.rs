@@ -1,4 +1,4 @@
-//! On one core: its clock, a lock, a system call, and an event of the runtime.
+//! Measurements on one core: the clock, a lock, a system call, and an event of the runtime.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,25 +9,25 @@ use vermeil::{Handler, Runtime};
 
 use crate::{Effort, Error, least};
 
-/// Operations of one step of the clock's measurement, each of which needs the last: shifts and exclusive ors, one cycle each on
-/// every processor that is supported.
+/// Dependent operations of a step of the clock's measurement: shifts and exclusive ors, each one
+/// cycle on every supported processor.
 const STEP_OPERATIONS: f64 = 6.0;
 
-/// What one core's operations take.
+/// Times of a core's operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operations {
-    /// Taking and releasing a lock that nobody wants.
+    /// Taking and releasing an uncontended lock.
     pub(crate) lock_ns: f64,
     /// An atomic addition.
     pub(crate) atomic_ns: f64,
-    /// A system call that does nothing.
+    /// A system call without effect.
     pub(crate) syscall_ns: f64,
-    /// Posting an event and running its handler, which does nothing.
+    /// Posting an event and running an empty handler.
     pub(crate) event_ns: f64,
 }
 
 impl Operations {
-    /// All but the runtime's events.
+    /// All operations except the runtime's events.
     pub(crate) fn measure(effort: Effort) -> Self {
         let times = effort.of(100_000);
         let (lock, number) = (Mutex::new(0u64), AtomicU64::new(0));
@@ -47,7 +47,7 @@ impl Operations {
     }
 }
 
-/// Millions of cycles a second.
+/// Millions of cycles per second.
 pub(crate) fn mhz(effort: Effort) -> f64 {
     let steps = effort.of(2_000_000);
     let ns = least(5, || {
@@ -81,7 +81,7 @@ pub(crate) fn event_ns(cpu: usize, effort: Effort) -> Result<f64, Error> {
         let (again, color, left_to_run) = (again.clone(), color.clone(), left_to_run.clone());
         move |left: u64| match left {
             0 => {
-                // Pairs with the load of whoever waits.
+                // Pairs with the load of the waiting thread.
                 left_to_run.store(0, Ordering::Release);
                 waiter.unpark();
             }

@@ -1,4 +1,4 @@
-//! This machine, measured for a moment, is a machine that the simulator runs.
+//! A smoke measurement of this machine gives a machine that the simulator runs.
 
 use vermeil_calibrate::{Effort, calibrate};
 use vermeil_sim::{Machine, Options, simulate, workload};
@@ -10,7 +10,7 @@ fn what_is_measured_can_be_simulated() {
     let cpus: Vec<CpuId> = vermeil_io::current_affinity().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
     let text = calibrate(&tree, &cpus, Effort::Smoke).unwrap().to_toml(&tree);
     if !text.contains("topology =") {
-        // A machine whose tree is not regular is described by its export.
+        // A machine with an irregular tree is described by an export.
         return;
     }
     let machine = Machine::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
