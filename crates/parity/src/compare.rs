@@ -1,7 +1,8 @@
-//! The runs: every program under every policy, on the runtime some times and in the simulator once.
+//! The runs: every program under every policy, on the runtime several times and in the simulator
+//! once.
 //!
-//! Owns the order: rounds over all policies, so that whatever else the machine does meanwhile does not meet one policy alone.
-//! Tested below at smoke size, where the numbers mean nothing.
+//! Runs in rounds over all policies, so that a disturbance of the machine does not affect a single
+//! policy. Tested below at smoke size, where the numbers mean nothing.
 
 use std::time::Duration;
 
@@ -13,24 +14,24 @@ use crate::finding::{Finding, Line};
 use crate::script::{Pieces, Reading, Script, Size};
 use crate::{Error, finding::Better};
 
-/// The policies that both ways run: those that need no plan and no second node.
+/// The policies of both ways: all policies that need no plan and no second node.
 pub const POLICIES: [Policy; 4] = [Policy::None, Policy::Libasync, Policy::Mely, Policy::Adaptive];
 
-/// How long a runtime whose program has ended may take to stop.
+/// Maximum time for the stop of a runtime whose program has ended.
 const STOP: Duration = Duration::from_secs(10);
 
-/// What to run.
+/// The parameters of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cpus of the real runs, as many as the machine described has cores.
+    /// The cpus of the real runs, as many as the described machine has cores.
     pub cpus: Vec<usize>,
-    /// How much of each program.
+    /// The size of each program.
     pub size: Size,
-    /// Real runs of each.
+    /// Real runs of each program and policy.
     pub rounds: usize,
 }
 
-/// Runs all programs both ways; `done` is told after each real run.
+/// Runs all programs both ways; calls `done` after each real run.
 ///
 /// # Errors
 /// The description is of another machine, or the runtime does not start.

@@ -1,13 +1,15 @@
-//! What the runs of one program come to: a line for each policy, and whether both ways rank them alike.
+//! The results for a program: a line for each policy, and whether both ways rank the policies
+//! alike.
 //!
-//! Owns the rule: two policies are told apart if no run of one was as good as any run of the other; otherwise they are a tie, about
-//! which neither way says anything. Tested below on invented numbers.
+//! The rule: two policies are distinguished if no run of one policy was as good as any run of the
+//! other. Otherwise the policies are a tie, because the overlap proves nothing for either way.
+//! Tested below on invented numbers.
 
 use std::fmt;
 
 use vermeil_sim::report::Table;
 
-/// Which end of a measure is the good one.
+/// The good direction of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Rates.
@@ -16,37 +18,37 @@ pub enum Better {
     Less,
 }
 
-/// One policy.
+/// A policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name.
+    /// The policy's name.
     pub policy: String,
-    /// What the real runs measured, ascending; at least one.
+    /// The measurements of the real runs, ascending; at least one.
     pub real: Vec<f64>,
-    /// What the simulator says.
+    /// The simulator's value.
     pub simulated: f64,
 }
 
-/// One measure of one program under all policies.
+/// A measure of a program under all policies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The program.
     pub program: &'static str,
-    /// What was measured, with its unit.
+    /// The measured quantity, with its unit.
     pub measure: &'static str,
-    /// What is good.
+    /// The good direction.
     pub better: Better,
     /// By policy.
     pub lines: Vec<Line>,
 }
 
 impl Line {
-    /// The middle one of the real runs.
+    /// The median of the real runs.
     pub fn median(&self) -> f64 {
         self.real[self.real.len() / 2]
     }
 
-    /// How much more the simulator says than the middle run, as a share.
+    /// The simulator's relative error against the median.
     pub fn error(&self) -> f64 {
         self.simulated / self.median() - 1.0
     }
@@ -61,13 +63,13 @@ impl Line {
 }
 
 impl Finding {
-    /// Pairs of policies that the real runs tell apart, the higher one first.
+    /// Pairs of policies that the real runs distinguish, the higher first.
     pub fn apart(&self) -> Vec<(&Line, &Line)> {
         let pairs = self.lines.iter().flat_map(|a| self.lines.iter().map(move |b| (a, b)));
         pairs.filter(|(a, b)| a.lowest() > b.highest()).collect()
     }
 
-    /// Those of them that the simulator has the other way around, or as equals.
+    /// Distinguished pairs that the simulator ranks in reverse, or as equals.
     pub fn reversed(&self) -> Vec<(&Line, &Line)> {
         self.apart().into_iter().filter(|(high, low)| high.simulated <= low.simulated).collect()
     }

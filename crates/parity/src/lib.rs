@@ -1,9 +1,11 @@
-//! The simulator beside the real runtime: the same programs under the same policies, on this machine and on its description.
+//! Compares the simulator with the real runtime: the same programs under the same policies, on this
+//! machine and on its description.
 //!
-//! Owns which programs are compared (`script`), the runs (`compare`) and what may be said about them (`finding`): policies whose
-//! real runs overlap are ties, and only those that the real runs tell apart say whether the simulator ranks alike. Leaves out the
-//! programs (`vermeil_programs`), the description (`vermeil_calibrate`) and both schedulers. Tested in `finding.rs` on
-//! invented numbers and in `compare.rs` at smoke size; no test asserts a time.
+//! Contains the selection of programs (`script`), the runs (`compare`) and the conclusions
+//! (`finding`). Policies whose real runs overlap are ties, so only policies that the real runs
+//! distinguish test the simulator's ranking. Leaves out the programs (`vermeil_programs`), the
+//! description (`vermeil_calibrate`) and both schedulers. Tested in `finding.rs` on invented
+//! numbers and in `compare.rs` at smoke size; no test asserts a time.
 
 mod compare;
 mod finding;
@@ -13,7 +15,7 @@ pub use compare::{Options, POLICIES, compare};
 pub use finding::{Better, Finding, Line};
 pub use script::{Script, Size};
 
-/// What can go wrong.
+/// The errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

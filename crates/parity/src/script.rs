@@ -1,7 +1,9 @@
-//! The programs that run both ways: as they stand in `vermeil_programs`, and event by event for the simulator.
+//! The programs that run both ways: in their form of `vermeil_programs`, and event by event for the
+//! simulator.
 //!
-//! Owns the second form. What an event takes is what its work takes on this machine, measured just before; what posting,
-//! queueing, stealing and waking cost is the description's affair. Leaves out what the programs touch: they touch little.
+//! Contains the second form. The time of an event is the time of the event's work on this machine,
+//! measured just before. The costs of posting, queueing, stealing and waking come from the
+//! description. Leaves out the memory accesses of the programs, because there are few.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +15,12 @@ use vermeil_sim::{Error, Machine, Program};
 
 use crate::finding::Better;
 
-/// How much is run.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// About half a second of each, for numbers.
+    /// About half a second of each program, for numbers.
     Full,
-    /// A moment of each, to see that it works.
+    /// A moment of each program, as a smoke test.
     Smoke,
 }
 
@@ -33,27 +35,27 @@ pub enum Script {
     Keyed,
 }
 
-/// What this machine takes for the programs' work.
+/// Times of the programs' work on this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces {
-    /// How fast it mixes.
+    /// The speed of mixing.
     pub(crate) pace: Pace,
-    /// One handler of the row of square roots.
+    /// Time of a handler of the row of square roots.
     pub(crate) roots_ns: u64,
 }
 
-/// What one run measured.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
-    /// Events in a second.
+    /// Events per second.
     pub(crate) rate: f64,
-    /// 99 of 100 events waited no longer, where that is measured.
+    /// The 99th percentile of the wait, if measured.
     pub(crate) wait_us: Option<f64>,
 }
 
 /// Square roots of one handler.
 const ROOTS: u32 = 10_000;
-/// What a producer does for one record beside posting it: reads a key. Guess.
+/// Time of a producer per record beside posting, for reading a key. Guess.
 const DRAW_NS: u64 = 5;
 
 impl Pieces {
@@ -70,10 +72,10 @@ impl Pieces {
 }
 
 impl Script {
-    /// All of them.
+    /// All programs.
     pub const ALL: [Self; 3] = [Self::Roots, Self::Mixed, Self::Keyed];
 
-    /// As the examples call it.
+    /// The name in the examples.
     pub fn name(self) -> &'static str {
         match self {
             Self::Roots => "sqrt_pipeline",
@@ -82,7 +84,7 @@ impl Script {
         }
     }
 
-    /// What is measured of it.
+    /// The measures of the program.
     pub(crate) fn measures(self) -> &'static [(&'static str, Better)] {
         match self {
             Self::Mixed => &[
@@ -93,7 +95,7 @@ impl Script {
         }
     }
 
-    /// Runs it on the runtime.
+    /// Runs the program on the runtime.
     pub(crate) fn real(self, handle: &Handle, size: Size, pieces: Pieces) -> Reading {
         let rate = |outcome: Outcome| Reading { rate: outcome.throughput(), wait_us: None };
         match self {
@@ -116,7 +118,7 @@ impl Script {
         }
     }
 
-    /// The same for the simulator.
+    /// The program for the simulator.
     pub(crate) fn simulated(self, machine: &Machine, size: Size, pieces: Pieces) -> Result<Program, Error> {
         match self {
             Self::Roots => Program::from_toml(&roots_text(machine, size, pieces)),
@@ -148,7 +150,8 @@ fn keyed(size: Size) -> keyed_stream::Size {
     keyed_stream::Size { keys, skew: 1.0, producers: 4, records, record_ns: 500 }
 }
 
-/// The row of handlers, each with a color of its own, so that they are placed as the real ones are.
+/// The row of handlers, each with a separate color, so that the simulator places the handlers as
+/// the runtime does.
 fn roots_text(machine: &Machine, size: Size, pieces: Pieces) -> String {
     let cycles = machine.cycles(pieces.roots_ns);
     let sqrt_pipeline::Size { stages, events, .. } = roots(size);
@@ -158,7 +161,7 @@ fn roots_text(machine: &Machine, size: Size, pieces: Pieces) -> String {
     )
 }
 
-/// Each chain is a color; each of its steps posts the next.
+/// Each chain is a color; each step posts the next step.
 fn chains(size: mixed_jobs::Size, pace: Pace) -> Recording {
     let mut events = Vec::new();
     for (color, chain) in (0..).zip(size.chains(pace)) {
@@ -171,7 +174,8 @@ fn chains(size: mixed_jobs::Size, pace: Pace) -> Recording {
     recording(events)
 }
 
-/// Producers post batches of records and then themselves; at the end every key is told so by every producer.
+/// Producers post batches of records and then themselves; at the end every producer reports its end
+/// to every key.
 fn stream(size: keyed_stream::Size) -> Recording {
     let zipf = Zipf::new(size.keys, size.skew);
     let mut events = Vec::new();
@@ -193,7 +197,7 @@ fn stream(size: keyed_stream::Size) -> Recording {
     recording(events)
 }
 
-/// One event more; gives its position.
+/// Adds an event; returns the position.
 fn event(events: &mut Vec<Recorded>, handler: &str, color: u64, run_ns: u64, by: Option<u32>) -> u32 {
     let handler = handler.to_owned();
     events.push(Recorded {
