@@ -1,6 +1,8 @@
-//! What the examples' command lines have in common: which runtime, what is left of a run, and how a failure is told.
+//! The common part of the examples' command lines: the runtime, the end of a run, and the display
+//! of errors.
 //!
-//! Leaves out what is said of a run: `cli/report.rs`. Tested through the examples, in the runtime's `tests/docs.rs`.
+//! Leaves out the report on a run: `cli/report.rs`. Tested through the examples, in the runtime's
+//! `tests/docs.rs`.
 
 mod report;
 
@@ -19,7 +21,7 @@ use vermeil_topology::{CoreSelection, CpuId, CpuSet, allowed, sysfs};
 
 pub use report::{cores, handlers, placements, report};
 
-/// The runtime a program runs on, and what is noted of the run.
+/// The runtime of a program, and the records of the run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RuntimeArgs {
     /// How colors find their cores: none, libasync, mely, placed:PLAN, trial, ncopy or adaptive.
@@ -28,19 +30,20 @@ pub struct RuntimeArgs {
     /// Which cpus to run on: all, a number, or a list such as 0-3,^1.
     #[arg(long, value_name = "all|N|LIST", default_value_t = CoreSelection::All)]
     pub cores: CoreSelection,
-    /// How much of what runs is timed: off, sampled or all.
+    /// How many runs are timed: off, sampled or all.
     #[arg(long, value_name = "off|sampled|all", default_value_t)]
     pub observe: Observe,
-    /// Leave a recording of the run in this file, a *.ndjson that `vermeil sim run` runs again.
+    /// Write a recording of the run to this file, a *.ndjson that `vermeil sim run` runs again.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 }
 
 impl RuntimeArgs {
-    /// Starts it.
+    /// Starts the runtime.
     ///
     /// # Errors
-    /// When this machine does not have those cores, a core cannot start, or the recording cannot be written.
+    /// When this machine does not have those cores, a core cannot start, or the recording cannot be
+    /// written.
     pub fn start(&self) -> Result<Running, Failure> {
         let root = Path::new("/");
         let affinity: CpuSet =
@@ -54,7 +57,7 @@ impl RuntimeArgs {
     }
 }
 
-/// The runtime of a command line, and where its recording goes.
+/// The runtime of a command line, and the destination of the recording.
 pub struct Running {
     runtime: Runtime,
     record: Option<Record>,
@@ -66,8 +69,8 @@ impl Running {
         self.runtime.handle()
     }
 
-    /// The end of a run: says what it came to, then ends the runtime, which knows no longer then where handlers stand, and leaves its
-    /// recording.
+    /// Ends a run: prints the report, ends the runtime and writes the recording. The report comes
+    /// first, because an ended runtime no longer knows the placement of handlers.
     ///
     /// # Errors
     /// When the recording cannot be written.
@@ -80,7 +83,8 @@ impl Running {
     }
 }
 
-/// Why a program failed, in words. What `main` returns is shown as for programmers; this shows the message there.
+/// The error message of a failed program. `main` shows a returned error in `Debug` form, so this
+/// type's `Debug` form is the message.
 pub struct Failure(Box<dyn Error>);
 
 impl<E: Error + 'static> From<E> for Failure {
@@ -95,7 +99,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Says where a program serves, and lets it serve until a signal ends the process.
+/// Prints the address, and serves until a signal ends the process.
 pub fn serve_for_ever(addr: SocketAddr) -> ! {
     println!("listening on {addr}");
     loop {

@@ -1,13 +1,15 @@
-//! A file server that encrypts what it sends, in the manner of SFS: heavy events beside cheap ones.
+//! A file server that encrypts its replies, in the manner of SFS: heavy events beside cheap events.
 //!
-//! A client names itself and asks for blocks of one large file; the server seals each block (ChaCha20-Poly1305, RFC 8439)
-//! and sends it. Accepting, reading and writing are cheap and stand on the color of their connection. Sealing takes a
-//! hundred times as long and stands on a second color of the connection: it can be stolen while the connection goes on
-//! reading, and since a color keeps its order, so do the replies.
+//! A client names a session and requests blocks of a large file. The server seals each block
+//! (ChaCha20-Poly1305, RFC 8439) and sends the block. Accepting, reading and writing are cheap and
+//! run on the color of the connection. Sealing takes a hundred times as long and runs on a second
+//! color of the connection. So sealing can be stolen while the connection continues to read, and
+//! the replies keep their order, because a color keeps its order.
 //!
-//! The protocol, all numbers little-endian: a client sends its session (8 bytes) once, then requests of block number and
-//! length (4 bytes each), as many as it likes without waiting. A reply is the length of what follows (4 bytes), the
-//! sealed block, and its tag (16 bytes); the nonce is session and reply number. The key is a constant: this is an example.
+//! The protocol, all numbers little-endian: a client sends a session (8 bytes) once, then requests
+//! of block number and length (4 bytes each), any number without waiting. A reply is the length of
+//! the rest (4 bytes), the sealed block, and the tag (16 bytes); the nonce is session and reply
+//! number. The key is a constant, because this is an example.
 
 use crate::{
     Outcome,
@@ -23,15 +25,18 @@ use std::{
 };
 use vermeil::{Color, Colored, Handle, Handler, Spec};
 
-/// Bytes of the file: more than a core's own cache.
+/// Size of the file in bytes: more than a core's private cache.
 const FILE_BYTES: usize = 8 << 20;
-/// Bytes of a block at most; a longer one ends the connection. Bounds what a request makes the server hold.
+/// Maximum size of a block in bytes; a longer request ends the connection. Bounds the memory of a
+/// request.
 const BLOCK_BYTES_MAX: u32 = 1 << 20;
-/// Replies of a connection that are being sealed or wait to be sent; beyond it, requests are left in the socket.
+/// Maximum number of replies of a connection that are being sealed or wait to be sent; beyond this
+/// number, requests stay in the socket.
 const REPLIES_MAX: usize = 32;
 /// Bytes received at once: some hundred requests.
 const RECV_BYTES: usize = 1 << 10;
-/// Connections accepted in one event, so that those there are served in between. As the web server's.
+/// Connections accepted in one event, because existing connections must be served in between. As in
+/// the web server.
 const ACCEPTS_IN_A_ROW: usize = 16;
 
 const SESSION_BYTES: usize = 8;
@@ -39,13 +44,13 @@ const REQUEST_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
 
-/// What is asked for, when the program measures itself.
+/// The load, when the program measures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Size {
     /// Clients, each with a connection.
     #[arg(long, default_value_t = 16)]
     pub clients: u32,
-    /// Rounds of each of them: requests sent together, whose replies are waited for together.
+    /// Rounds of each client: requests sent together, whose replies are awaited together.
     #[arg(long, default_value_t = 100)]
     pub rounds: u32,
     /// Requests of a round.
@@ -73,7 +78,7 @@ struct Server {
     steps: OnceLock<Steps>,
 }
 
-/// The file, and what seals it.
+/// The file, and the cipher.
 struct Vault {
     file: Vec<u8>,
     cipher: ChaCha20Poly1305,
@@ -95,7 +100,7 @@ struct Listener {
 struct Connection {
     socket: Socket,
     color: Color,
-    /// Where this connection's blocks are sealed.
+    /// The color that seals this connection's blocks.
     sealing: Color,
     state: Colored<State>,
 }
@@ -107,10 +112,10 @@ struct State {
     requests: u32,
     /// Requests whose replies are not yet written.
     unanswered: usize,
-    /// Replies to write, and how much of the first one has been.
+    /// Replies to write, and the number of written bytes of the first reply.
     replies: VecDeque<Vec<u8>>,
     written: usize,
-    /// What the socket is being watched for.
+    /// The event for which the socket is watched.
     watched: Option<Wait>,
     over: bool,
 }
@@ -128,7 +133,7 @@ struct Reply {
     sealed: Vec<u8>,
 }
 
-/// Serves at `addr` until the runtime stops; gives the address, with the port that 0 became.
+/// Serves at `addr` until the runtime stops; returns the address, with the port in place of 0.
 ///
 /// # Errors
 /// When the address cannot be listened at.
@@ -145,7 +150,8 @@ pub fn serve(handle: &Handle, addr: SocketAddr) -> io::Result<SocketAddr> {
     Ok(addr)
 }
 
-/// Posts what is bounded by connections and [`REPLIES_MAX`], far below the bound of a core.
+/// Posts an event. Connections and [`REPLIES_MAX`] bound the number of these events far below the
+/// bound of a core.
 fn post<E: Send + 'static>(handler: Handler<E>, color: &Color, event: E) {
     handler.post(color, event).unwrap_or_else(|full| panic!("{full}"));
 }
@@ -156,7 +162,7 @@ impl Steps {
             let inside = server.clone();
             server.handle.handler(spec, move |event| run(&inside, event))
         }
-        // What the author expects: a system call or two, and some 30 KB at half a gigabyte a second.
+        // The author's estimates: a system call or two, and some 30 KB at half a gigabyte a second.
         let costs = |name, us| Spec::new(name).cost(Duration::from_micros(us));
         Self {
             accept: step(server, costs("accept", 10), Server::accept),
@@ -174,7 +180,7 @@ impl Server {
 
     fn accept(&self, listener: Arc<Listener>) {
         for _ in 0..ACCEPTS_IN_A_ROW {
-            // One that fails is no reason not to accept others; the readiness comes round again.
+            // A failed connection is no reason to refuse others; the readiness is signalled again.
             let Ok(socket) = listener.socket.accept() else { break };
             let (color, sealing) = (self.handle.color(), self.handle.color());
             let state = Colored::new(color.id(), State::default());
@@ -187,7 +193,8 @@ impl Server {
         listener.socket.wait(Wait::Input).expect("a listener can be waited for");
     }
 
-    /// The socket is ready: what waits is written, requests are received and handed to be sealed.
+    /// The socket is ready: writes waiting replies, receives requests and passes the requests on to
+    /// be sealed.
     fn read(&self, connection: Arc<Connection>) {
         let requests = connection.with(|state| {
             state.watched = None;
@@ -216,7 +223,8 @@ impl Server {
 }
 
 impl Connection {
-    /// Takes a step and then waits for whatever the next one needs; a failed step ends the connection.
+    /// Runs a step and then waits for the event that the next step needs; a failed step ends the
+    /// connection.
     fn with<R: Default>(&self, step: impl FnOnce(&mut State) -> io::Result<R>) -> R {
         self.state.with(|state| {
             if state.over {
@@ -261,7 +269,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives once; gives the requests that are there in whole.
+    /// Receives once; returns the complete requests.
     fn receive(&self, state: &mut State) -> io::Result<Vec<(Nonce, Block)>> {
         if state.unanswered >= REPLIES_MAX {
             return Ok(Vec::new());
@@ -334,10 +342,10 @@ impl Vault {
     }
 }
 
-/// Serves and asks until every client has had its replies; the checksum is that of all tags.
+/// Serves and requests until every client has all replies; the checksum covers all tags.
 ///
 /// # Errors
-/// When a socket fails, or a reply has not the length it should have.
+/// When a socket fails, or a reply has a wrong length.
 pub fn run(handle: &Handle, size: Size) -> io::Result<Outcome> {
     let addr = serve(handle, SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let load = Load { addr, connections: size.clients, requests: size.rounds, threads: size.threads };
@@ -375,7 +383,8 @@ fn read_reply(size: Size, from: &mut BufReader<TcpStream>) -> io::Result<u64> {
     Ok(tag_sum(&reply))
 }
 
-/// What a reply adds to the checksum: a part of its tag, which depends on every byte of the block and on the nonce.
+/// The contribution of a reply to the checksum: a part of the tag, which depends on every byte of
+/// the block and on the nonce.
 fn tag_sum(reply: &[u8]) -> u64 {
     let part = reply.last_chunk().expect("a reply has a tag");
     u32::from_le_bytes(*part).into()

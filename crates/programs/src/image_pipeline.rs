@@ -1,8 +1,10 @@
 //! A pipeline over memory: sixteen filters, each one pass over images of 700 KB.
 //!
-//! The second benchmark of Genevès' thesis. An image is larger than a core's own cache, so it matters which handlers share
-//! a core: what one filter wrote, the next one on the same core finds in the cache. All images together would be several
-//! gigabytes: as many as the memory bound holds go around, and one that comes out is drawn anew and goes in again.
+//! The second benchmark of Genevès' thesis. An image is larger than a core's private cache, so the
+//! assignment of handlers to cores matters: the next filter on the same core finds the output of
+//! the previous filter in the cache. All images together would be several gigabytes. So only as
+//! many images as the memory bound allows circulate, and each finished image is redrawn and enters
+//! again.
 
 use crate::{
     Outcome, Tally,
@@ -15,7 +17,7 @@ use std::sync::{
 };
 use vermeil::Handle;
 
-/// How much is filtered.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Size {
     /// Filters in the row.
@@ -24,10 +26,10 @@ pub struct Size {
     /// Images that go through.
     #[arg(long, default_value_t = 4_000)]
     pub images: u64,
-    /// Bytes of an image, one a pixel.
+    /// Bytes of an image, one byte per pixel.
     #[arg(long, default_value_t = 700 << 10)]
     pub image_bytes: usize,
-    /// Bytes of all images at a time; one image is always let in.
+    /// Bytes of all images at a time; a single image is always admitted.
     #[arg(long, default_value_t = 64 << 20)]
     pub memory_bytes: usize,
 }
@@ -39,7 +41,7 @@ impl Size {
     }
 }
 
-/// Runs it.
+/// Runs the program.
 pub fn run(handle: &Handle, size: Size) -> Outcome {
     let begun = AtomicU64::new(size.images_at_once());
     let mut images: Vec<_> = (0..size.images_at_once()).map(|number| image(size, number)).collect();
@@ -69,7 +71,8 @@ fn image(size: Size, number: u64) -> Vec<u8> {
     pixels
 }
 
-/// The checksum of a run, computed by the calling thread alone: one filter does what the row of them does.
+/// The checksum of a run, computed by the calling thread alone: a single composed filter equals the
+/// whole row.
 pub fn checksum(size: Size) -> u64 {
     let all = Filter::of_row(size.stages);
     let one = |number| image(size, number).iter().map(|&pixel| u64::from(all.pixel(pixel))).sum::<u64>();

@@ -1,9 +1,10 @@
-//! The image pipeline as a server: takes an image by HTTP and returns it filtered.
+//! The image pipeline as a server: takes an image by HTTP and returns the filtered image.
 //!
-//! `POST /filter` with a binary PGM or PPM image. hyper speaks HTTP, on a color of the core that has the socket; the image
-//! goes through a pipeline of filters, each a handler with a color of its own, wherever those are; the connection's task
-//! waits for it to come out. Images that are being worked on are bounded in number and size: beyond that the answer is 503,
-//! 413 or 422, and the connection is served on.
+//! `POST /filter` with a binary PGM or PPM image. hyper speaks HTTP, on a color of the core that
+//! has the socket. The image goes through a pipeline of filters, each a handler with a separate
+//! color, on any core. The connection's task waits for the result. The number and size of images in
+//! progress are bounded. Beyond the bounds the answer is 503, 413 or 422, and the connection stays
+//! open.
 
 use crate::{
     Outcome,
@@ -38,16 +39,16 @@ use vermeil::{
     sleep,
 };
 
-/// Bytes of an image; a longer one is refused with 413.
+/// Maximum size of an image in bytes; a longer image is refused with 413.
 const IMAGE_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a usual image: what the filters' costs are stated for.
+/// Usual size of an image in bytes, for which the filters' costs are stated.
 const EXPECTED_BYTES: usize = 700 << 10;
-/// Images in the pipeline; the next one is refused with 503.
+/// Maximum number of images in the pipeline; the next image is refused with 503.
 const IMAGES_MAX: usize = 64;
-/// How long accepting waits when it failed, for want of descriptors. As the web server's.
+/// Wait after a failed accept, when descriptors run out. As in the web server.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What is asked for, when the program measures itself.
+/// The load, when the program measures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Size {
     /// Filters in the row.
@@ -56,10 +57,10 @@ pub struct Size {
     /// Clients, each with a connection; at most 64 images are worked on at a time.
     #[arg(long, default_value_t = 8)]
     pub clients: u32,
-    /// Images that each of them sends.
+    /// Images that each client sends.
     #[arg(long, default_value_t = 50)]
     pub images: u32,
-    /// Width and height of an image, one byte a pixel.
+    /// Width and height of an image, one byte per pixel.
     #[arg(long, default_value_t = 836)]
     pub side: usize,
     /// Threads that send the images.
@@ -67,7 +68,7 @@ pub struct Size {
     pub threads: u32,
 }
 
-/// An image on its way.
+/// An image in progress.
 struct Picture {
     bytes: Vec<u8>,
     pixels_at: usize,
@@ -80,7 +81,7 @@ struct Server {
     pictures: AtomicUsize,
 }
 
-/// Serves at `addr` until the runtime stops; gives the address, with the port that 0 became.
+/// Serves at `addr` until the runtime stops; returns the address, with the port in place of 0.
 ///
 /// # Errors
 /// When the address cannot be listened at.
@@ -88,7 +89,7 @@ pub fn serve(handle: &Handle, stages: usize, addr: SocketAddr) -> io::Result<Soc
     let filter = |stage, picture: &mut Picture| {
         Filter::of_stage(stage).pass(&mut picture.bytes[picture.pixels_at..]);
     };
-    // Whoever sent it may have gone.
+    // The sender of the image may have gone.
     let end = |_: &Pipeline<Picture>, picture: Picture| drop(picture.done.send(picture.bytes));
     let pipeline = Pipeline::new(handle, "filter", stages, pass_cost(EXPECTED_BYTES), filter, end);
     let server = Arc::new(Server { pipeline, pictures: AtomicUsize::new(0) });
@@ -99,7 +100,7 @@ pub fn serve(handle: &Handle, stages: usize, addr: SocketAddr) -> io::Result<Soc
     Ok(addr)
 }
 
-/// Gives each connection a color of this core, where its socket is.
+/// Gives each connection a color of this core, because the socket is there.
 async fn accept(server: Arc<Server>, handle: Handle, core: CoreIndex, socket: OwnedFd) -> io::Result<()> {
     let listener = TcpListener::new(socket)?;
     loop {
@@ -112,7 +113,7 @@ async fn accept(server: Arc<Server>, handle: Handle, core: CoreIndex, socket: Ow
             let answer = service_fn(|request| server.answer(request));
             let http =
                 http1::Builder::new().timer(CoreTimer).serve_connection(HyperStream::new(stream), answer);
-            // A connection that breaks off is its client's business.
+            // A broken connection is the client's problem.
             drop(http.await);
         });
     }
@@ -154,7 +155,7 @@ impl Server {
     }
 }
 
-/// A place among the images being worked on.
+/// A permit for an image in progress.
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
@@ -170,7 +171,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Serves and sends images until every client has its images back; the checksum is that of their pixels.
+/// Serves and sends images until every client has all images back; the checksum covers the pixels.
 ///
 /// # Errors
 /// When a socket fails, or an image is refused.

@@ -1,6 +1,6 @@
-//! The work that programs do, apart from any runtime, so that every runtime does the same.
+//! The work of the programs, independent of any runtime, so that every runtime does the same work.
 //!
-//! Pure functions of their arguments; what they return enters a program's checksum, so no compiler may leave them out.
+//! Pure functions. The results enter a program's checksum, so no compiler may omit the work.
 
 pub mod image;
 pub mod netpbm;
@@ -8,17 +8,20 @@ pub mod zipf;
 
 use std::time::{Duration, Instant};
 
-/// `count` square roots, each of a number that the one before made, from `from`: nothing but the processor's divider.
+/// `count` square roots, each of a number that depends on the previous root, from `from`: uses only
+/// the processor's divider.
 pub fn square_roots(count: u32, from: f64) -> f64 {
     (0..count).fold(from, |root, number| (root + f64::from(number)).sqrt())
 }
 
-/// About what `count` square roots take: some twenty cycles each, one after the other, on processors of the last years.
+/// Approximate time of `count` square roots: some twenty cycles each, sequentially, on processors
+/// of the last years.
 pub fn square_roots_cost(count: u32) -> Duration {
     Duration::from_nanos(7 * u64::from(count))
 }
 
-/// `rounds` rounds of mixing (the step of SplitMix64, one after the other) from `seed`: work without memory.
+/// `rounds` rounds of mixing (the step of SplitMix64, one after the other) from `seed`: work
+/// without memory.
 pub fn mix(rounds: u64, seed: u64) -> u64 {
     (0..rounds).fold(seed, |state, _| {
         let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -28,7 +31,7 @@ pub fn mix(rounds: u64, seed: u64) -> u64 {
     })
 }
 
-/// How fast this machine mixes, for work that is to last a given time.
+/// The speed of mixing on this machine, for work of a given duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// Rounds of [`mix`] in a microsecond.
@@ -36,7 +39,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Measures for some ten milliseconds; the fastest of several tries, since others can only slow one down.
+    /// Measures for some ten milliseconds; the fastest of several tries, because other processes
+    /// can only slow down a try.
     pub fn measure() -> Self {
         const ROUNDS: u64 = 200_000;
         let one = |seed| {

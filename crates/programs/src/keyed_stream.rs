@@ -1,9 +1,11 @@
-//! A stream of records with keys, of which a few are very common: each key's records in order, keys in parallel.
+//! A stream of records with keys, a few of which are very common: each key's records in order, keys
+//! in parallel.
 //!
-//! A key is a color, and its state is reached without a lock. Producers are colors too: each posts a batch of records and
-//! then itself, so that it takes turns with everything else. Every record is checked to come after the ones that its
-//! producer sent before it under that key. What makes it hard is the law of Zipf: the commonest key alone may keep a
-//! core busy, and where the next ones are decides whether the others are idle.
+//! A key is a color, and the key's state needs no lock. Producers are colors too: each posts a
+//! batch of records and then itself, so that other colors get their turns. Every record is checked
+//! to come after the earlier records of the same producer under that key. The difficulty is Zipf's
+//! law: the commonest key alone may keep a core busy, and the placement of the next keys decides
+//! whether the other cores are idle.
 
 use crate::{
     Outcome, Tally,
@@ -15,13 +17,13 @@ use std::{
 };
 use vermeil::{Color, Colored, Handle, Handler, Spec};
 
-/// How much is processed.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, clap::Args)]
 pub struct Size {
     /// Different keys.
     #[arg(long, default_value_t = 10_000)]
     pub keys: u32,
-    /// Exponent of the law: 0 makes all keys alike, 1 is Zipf's own.
+    /// Exponent of the law: 0 makes all keys alike, 1 is Zipf's law.
     #[arg(long, default_value_t = 1.0)]
     pub skew: f64,
     /// Producers.
@@ -41,28 +43,29 @@ impl Size {
         pace.rounds(Duration::from_nanos(self.record_ns))
     }
 
-    /// The keys of one producer's records.
+    /// The keys of a producer's records.
     pub fn keys_of(&self, zipf: &Zipf, producer: u32) -> Vec<u32> {
         zipf.draw(mix(1, producer.into()), self.records as usize)
     }
 }
 
-/// Records that a producer posts before others have their turn. A guess: some ten microseconds.
+/// Records that a producer posts before other colors have their turn. A guess: some ten
+/// microseconds.
 pub const BATCH: usize = 64;
 
-/// What posting a batch is expected to take.
+/// Expected time of posting a batch.
 const PRODUCE: Duration = Duration::from_micros(10);
 
-/// What a record adds to its key's sum.
+/// The contribution of a record to the key's sum.
 pub fn value(rounds: u64, producer: u32, number: u32) -> u64 {
     mix(rounds, u64::from(producer) << 32 | u64::from(number))
 }
 
-/// A key's state, and what is done with each record: the same on every runtime.
+/// A key's state and the processing of a record: the same on every runtime.
 #[derive(Debug)]
 pub struct Key {
     sum: u64,
-    /// For each producer, the number after its last record's.
+    /// For each producer, the number after the last record.
     next: Vec<u32>,
     /// Producers that have sent their last record.
     ended: u32,
@@ -74,10 +77,10 @@ impl Key {
         Self { sum: 0, next: vec![0; producers as usize], ended: 0 }
     }
 
-    /// Takes in one record.
+    /// Processes a record.
     ///
     /// # Panics
-    /// When a record comes before one that was sent earlier.
+    /// When a record comes before a record that was sent earlier.
     pub fn update(&mut self, rounds: u64, producer: u32, number: u32) {
         let next = &mut self.next[producer as usize];
         assert!(number >= *next, "record {number} of producer {producer} came late");
@@ -85,21 +88,21 @@ impl Key {
         self.sum = self.sum.wrapping_add(value(rounds, producer, number));
     }
 
-    /// One producer has ended; gives the sum once all have.
+    /// A producer has ended; returns the sum once all have.
     pub fn end(&mut self) -> Option<u64> {
         self.ended += 1;
         (self.ended as usize == self.next.len()).then_some(self.sum)
     }
 }
 
-/// A record of a key, or the end of a producer's.
+/// A record of a key, or the end of a producer's records.
 #[derive(Clone, Copy, Debug)]
 enum Record {
     Value { key: u32, producer: u32, number: u32 },
     End { key: u32 },
 }
 
-/// Where a producer is in its sequence.
+/// A producer's position in the sequence.
 #[derive(Debug)]
 struct Position {
     producer: u32,
@@ -115,7 +118,7 @@ struct Stream {
     produce: OnceLock<Handler<Position>>,
 }
 
-/// Runs it.
+/// Runs the program.
 pub fn run(handle: &Handle, size: Size, pace: Pace) -> Outcome {
     let rounds = size.rounds(pace);
     let zipf = Zipf::new(size.keys, size.skew);
@@ -151,12 +154,12 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> Outcome {
 }
 
 impl Stream {
-    /// Posts the next batch, and comes again for the one after it.
+    /// Posts the next batch, and then the producer itself.
     fn produce(&self, mut at: Position) {
         for _ in 0..BATCH {
             let Some((key, record)) = self.record(&at) else { return };
             if self.update.post(&self.colors[key as usize], record).is_err() {
-                // The core of that key is full: it gets time to work some of it off.
+                // The core of that key is full and needs time to process events.
                 break;
             }
             at.next += 1;
@@ -164,7 +167,7 @@ impl Stream {
         self.go_on(at);
     }
 
-    /// What a producer sends next: its records, then to every key that it has ended, then nothing.
+    /// The producer's next message: the producer's records, then the end to every key, then none.
     fn record(&self, at: &Position) -> Option<(u32, Record)> {
         let keys = &self.producers[at.producer as usize].1;
         if let Some(&key) = keys.get(at.next) {

@@ -1,11 +1,12 @@
-//! Programs on the runtime: what its examples run and its bench measures.
+//! Programs on the runtime: run by the examples and measured by the bench.
 //!
-//! Each is a real program in one file, written as a user of the runtime would write it, on the public API of `vermeil`
-//! alone. The examples (`crates/runtime/examples`) give each a command line; `vermeil-bench` runs them under every policy
-//! and gives their work ([`kernel`]) to other runtimes. Each says how many events it ran, how long they took and a
-//! checksum of what they made, which is the same under every policy, on every number of cores and on every runtime.
+//! Each is a real program in one file, in the style of a user of the runtime, on the public API of
+//! `vermeil` alone. The examples (`crates/runtime/examples`) give each program a command line.
+//! `vermeil-bench` runs the programs under every policy and gives their work ([`kernel`]) to other
+//! runtimes. Each program reports the number of events, the time and a checksum of the results. The
+//! checksum is the same under every policy, on every number of cores and on every runtime.
 //!
-//! Never knows how it is measured.
+//! Never knows the measurement.
 
 pub mod encrypting_server;
 pub mod image_pipeline;

@@ -1,9 +1,9 @@
-//! Events of 2 microseconds beside jobs of 20 milliseconds: how long do the short ones wait?
+//! Events of 2 microseconds beside jobs of 20 milliseconds: how long do the short events wait?
 //!
-//! Every chain is a color that works and posts itself again until it has done its steps; chains of short steps are
-//! many, chains of long jobs few. A long job holds its core for ten thousand short steps, and what is queued behind it
-//! there waits, unless somebody takes it away. Besides throughput it measures the delay of the short steps, from
-//! their posting until they run.
+//! Every chain is a color that works and posts itself again until all steps are done. Chains of
+//! short steps are many, chains of long jobs few. A long job holds a core for ten thousand short
+//! steps, and the colors queued behind the job wait there, unless a thief takes them away. Besides
+//! throughput the program measures the delay of the short steps, from their posting until they run.
 
 use crate::{
     Outcome, Tally,
@@ -16,13 +16,13 @@ use std::{
 };
 use vermeil::{Color, Colored, Handle, Handler, Spec};
 
-/// How much is done.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Size {
     /// Chains of short steps.
     #[arg(long, default_value_t = 64)]
     pub short_chains: u32,
-    /// Steps of each of them.
+    /// Steps of each short chain.
     #[arg(long, default_value_t = 10_000)]
     pub short_steps: u32,
     /// Microseconds of a short step.
@@ -31,7 +31,7 @@ pub struct Size {
     /// Chains of long jobs.
     #[arg(long, default_value_t = 2)]
     pub long_chains: u32,
-    /// Jobs of each of them.
+    /// Jobs of each long chain.
     #[arg(long, default_value_t = 20)]
     pub long_steps: u32,
     /// Microseconds of a long job.
@@ -39,19 +39,19 @@ pub struct Size {
     pub long_us: u64,
 }
 
-/// The steps of one chain.
+/// The steps of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Steps it has.
+    /// Number of steps.
     pub steps: u32,
-    /// Rounds of [`mix`] in each.
+    /// Rounds of [`mix`] in each step.
     pub rounds: u64,
-    /// Whether its delays are measured.
+    /// Whether the chain's delays are measured.
     pub is_short: bool,
 }
 
 impl Size {
-    /// The chains; the long ones stand between the short ones, as evenly as they go.
+    /// The chains; long chains are spread evenly between the short chains.
     pub fn chains(&self, pace: Pace) -> Vec<Chain> {
         let short_rounds = pace.rounds(Duration::from_micros(self.short_us));
         let long_rounds = pace.rounds(Duration::from_micros(self.long_us));
@@ -71,7 +71,7 @@ impl Size {
     }
 }
 
-/// A chain under way: the same on every runtime.
+/// A chain in progress: the same on every runtime.
 #[derive(Debug)]
 pub struct Progress {
     chain: Chain,
@@ -87,7 +87,7 @@ impl Progress {
         Self { chain, done: 0, state: number as u64, delays }
     }
 
-    /// Does a step that was to run at `since`; says whether there are more.
+    /// Runs a step that was posted at `since`; returns whether there are more.
     pub fn step(&mut self, since: Instant) -> bool {
         if self.chain.is_short {
             let delay_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -98,18 +98,18 @@ impl Progress {
         self.done < self.chain.steps
     }
 
-    /// What its steps made.
+    /// The result of the steps.
     pub fn result(&self) -> u64 {
         self.state
     }
 
-    /// The delays of its steps in nanoseconds; none for a long chain.
+    /// The delays of the steps in nanoseconds; empty for a long chain.
     pub fn delays(&self) -> &Histogram<u64> {
         &self.delays
     }
 }
 
-/// One more step of a chain.
+/// A step of a chain.
 #[derive(Debug)]
 struct Step {
     chain: usize,
@@ -125,7 +125,7 @@ struct Jobs {
     steps: OnceLock<Steps>,
 }
 
-/// Short and long steps are handlers of their own, since they cost so differently.
+/// Short and long steps are different handlers, because their costs differ so much.
 struct Steps {
     short: Handler<Step>,
     long: Handler<Step>,
@@ -146,7 +146,7 @@ impl Jobs {
     }
 }
 
-/// Runs it; gives the delays of the short steps in nanoseconds too.
+/// Runs the program; also returns the delays of the short steps in nanoseconds.
 ///
 /// # Panics
 /// When chains have no steps.
@@ -174,7 +174,7 @@ pub fn run(handle: &Handle, size: Size, pace: Pace) -> (Outcome, Histogram<u64>)
     (outcome, delays(handle, &jobs.colors, &jobs.progress))
 }
 
-/// The delays of all chains, each asked for on its color.
+/// The delays of all chains, each read on the chain's color.
 fn delays(handle: &Handle, colors: &[Color], progress: &Arc<[Colored<Progress>]>) -> Histogram<u64> {
     let mut all = Histogram::new(2).expect("a histogram of two digits");
     for (chain, color) in colors.iter().enumerate() {

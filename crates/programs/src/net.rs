@@ -1,8 +1,9 @@
 //! Sockets for handlers, and clients for the programs that serve.
 //!
-//! A [`vermeil::TcpStream`] belongs to one core and its tasks. These programs want more: handlers that do their
-//! own system calls, so that a connection can be served on any core. [`Socket`] makes non-blocking calls wherever it is
-//! used, and [`Readiness`], one per core, posts an event when a socket that had nothing to give has.
+//! A [`vermeil::TcpStream`] belongs to one core and the tasks there. These programs need more:
+//! handlers with their own system calls, so that any core can serve a connection. [`Socket`] makes
+//! non-blocking calls on any core. [`Readiness`], one per core, posts an event when a blocked
+//! socket becomes ready.
 
 mod client;
 mod readiness;
@@ -15,7 +16,7 @@ pub use socket::{Socket, Wait};
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
 use vermeil::{Handle, ListenOptions, listen};
 
-/// One listening socket per core, all at `addr`; with port 0, at the one the first was given.
+/// A listening socket per core, all at `addr`; with port 0, at the port of the first socket.
 ///
 /// # Errors
 /// As [`listen`].

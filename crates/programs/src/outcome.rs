@@ -1,4 +1,4 @@
-//! What a run of a program comes to, and how its end is noticed.
+//! The outcome of a run, and the detection of its end.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One run of a program.
+/// A run of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Events of the program's own, without the runtime's.
+    /// Events of the program, without the runtime's events.
     pub events: u64,
-    /// From the first event's posting until the last one's end.
+    /// From the first post until the end of the last event.
     pub elapsed: Duration,
-    /// Of everything that was computed: a function of the program's size alone.
+    /// Checksum of all results: a function of the program's size alone.
     pub checksum: u64,
 }
 
@@ -24,7 +24,7 @@ impl Outcome {
     }
 }
 
-/// Adds up the parts of a result, made on whatever core, and wakes the thread that waits for all of them.
+/// Adds up the parts of a result, from any core, and wakes the thread that waits for all parts.
 #[derive(Debug)]
 pub struct Tally {
     missing: AtomicU64,
@@ -34,7 +34,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Expects `parts` parts, for the calling thread to wait for; the time begins to run.
+    /// Expects `parts` parts, for the calling thread to wait for; starts the clock.
     pub fn new(parts: u64) -> Self {
         Self {
             missing: AtomicU64::new(parts),
@@ -44,16 +44,16 @@ impl Tally {
         }
     }
 
-    /// One part more. Sums wrap, so their order does not matter.
+    /// Adds a part. Sums wrap, so their order does not matter.
     pub fn add(&self, part: u64) {
         self.sum.fetch_add(part, Ordering::Relaxed);
-        // Pairs with the load in `wait`: who sees the last part sees every sum.
+        // Pairs with the load in `wait`: a thread that sees the last part sees every sum.
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.waiter.unpark();
         }
     }
 
-    /// Waits for the last part; to be called by the thread that made the tally.
+    /// Waits for the last part; call from the thread that made the tally.
     pub fn wait(&self, events: u64) -> Outcome {
         while self.missing.load(Ordering::Acquire) > 0 {
             std::thread::park();

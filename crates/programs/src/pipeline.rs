@@ -1,7 +1,8 @@
-//! Handlers in a row: what one has done with an item, the next one gets.
+//! Handlers in a row: each stage passes an item on to the next.
 //!
-//! Each stage is a handler with a color of its own, so a stage never runs twice at once and items stay in order, while
-//! stages work on different items in parallel: the model of Genevès' thesis, in which whole handlers are placed.
+//! Each stage is a handler with a separate color, so a stage never runs twice at once and items
+//! stay in order, while stages work on different items in parallel: the model of Genevès' thesis,
+//! in which whole handlers are placed.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -21,8 +22,9 @@ impl<T> Clone for Pipeline<T> {
 }
 
 impl<T: Send + 'static> Pipeline<T> {
-    /// `stages` handlers, called `name-1` and so on: each does its `work`, given its position, and hands the item on;
-    /// a run is expected to take `cost`; the last one hands it to `end`, on its own color.
+    /// `stages` handlers, called `name-1` and so on. Each runs `work` with its position and passes
+    /// the item on; a run is expected to take `cost`. The last stage passes the item to `end`, on
+    /// the stage's color.
     ///
     /// # Panics
     /// Without stages.
@@ -57,12 +59,13 @@ impl<T: Send + 'static> Pipeline<T> {
     /// Gives an item to the first stage.
     ///
     /// # Errors
-    /// [`Full`] when its core has no room; the item comes back.
+    /// [`Full`] when the stage's core has no room; the item comes back.
     pub fn start(&self, item: T) -> Result<(), Full<T>> {
         self.post(0, item)
     }
 
-    /// To the stage at `position`. Items in a pipeline are few beside the bound of events: who starts them sees to that.
+    /// Passes an item to the stage at `position`. The code that starts items must keep their number
+    /// far below the bound of events.
     fn hand(&self, position: usize, item: T) {
         if let Err(full) = self.post(position, item) {
             panic!("{full}: start fewer items at a time");

@@ -1,8 +1,8 @@
 //! The recording of a run in a file, for `vermeil sim`.
 //!
-//! The file is made before the run: who cannot write it learns that at once. The form is the runtime's ("Recordings" in
-//! docs/runtime.md). Leaves out when a run is recorded: `cli.rs`, and `vermeil-runs --trace`. Tested through the examples, in the
-//! runtime's `tests/docs.rs`.
+//! The file is made before the run, so that a write error shows at once. The form is the runtime's
+//! ("Recordings" in docs/runtime.md). Leaves out when a run is recorded: `cli.rs`, and
+//! `vermeil-runs --trace`. Tested through the examples, in the runtime's `tests/docs.rs`.
 
 use std::{
     fs::File,
@@ -12,14 +12,14 @@ use std::{
 };
 use vermeil::Runtime;
 
-/// Events of each core that a recording keeps: 32 MiB, and all of most programs.
+/// Events of each core that a recording keeps: 32 MiB, and all events of most programs.
 pub const EVENTS_PER_CORE: usize = 1 << 20;
 
-/// How long events that are still queued have to be run and recorded. A server's tasks never end. Guess: a thousand times what is left
-/// to do when the result is there.
+/// Time for queued events to run and be recorded, because a server's tasks never end. Guess: a
+/// thousand times the work that is left when the result is there.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The file that a recording goes to.
+/// The file of a recording.
 #[derive(Debug)]
 pub struct Record {
     path: PathBuf,
@@ -30,17 +30,17 @@ impl Record {
     /// Makes the file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the file cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Ends the runtime, since a run is noted only after it has told its result, and writes what the cores have kept; gives the line
-    /// that says so.
+    /// Ends the runtime, because the last run is recorded only after its result, and writes the
+    /// recordings of the cores; returns a line for the report.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn write(mut self, runtime: Runtime) -> io::Result<String> {
         let handle = runtime.handle();
         runtime.shutdown(PATIENCE);

@@ -1,7 +1,8 @@
 //! A pipeline that only computes: sixteen handlers, each taking 10,000 square roots of every event.
 //!
-//! The first benchmark of Genevès' thesis. Nothing is shared and nothing is large, so all placements that use every core
-//! are alike, and what is measured is how evenly the work is spread and what the runtime itself costs.
+//! The first benchmark of Genevès' thesis. Nothing is shared and nothing is large, so all
+//! placements that use every core are alike. The program therefore measures the balance of work and
+//! the cost of the runtime.
 
 use crate::{
     Outcome, Tally,
@@ -11,7 +12,7 @@ use crate::{
 use std::sync::Arc;
 use vermeil::Handle;
 
-/// How much is computed.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Size {
     /// Handlers in the row.
@@ -20,12 +21,12 @@ pub struct Size {
     /// Square roots that each handler takes of each event.
     #[arg(long, default_value_t = 10_000)]
     pub roots: u32,
-    /// Events that go through, all of them posted at the start.
+    /// Events that go through, all posted at the start.
     #[arg(long, default_value_t = 4_000)]
     pub events: u32,
 }
 
-/// Runs it.
+/// Runs the program.
 ///
 /// # Panics
 /// When a core has no room for the events.

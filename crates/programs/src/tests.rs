@@ -1,4 +1,5 @@
-//! Every program at a small size, under every policy: the checksum is the one that a single thread computes.
+//! Every program at a small size, under every policy: the checksum equals the checksum of a single
+//! thread.
 
 use crate::{
     encrypting_server, image_pipeline, image_server, kernel::Pace, keyed_stream, mixed_jobs, sqrt_pipeline,
@@ -19,7 +20,7 @@ const POLICIES: [&str; 10] = [
     "adaptive",
 ];
 
-/// Work that takes next to no time.
+/// Work that takes almost no time.
 const PACE: Pace = Pace { rounds_per_us: 1.0 };
 
 /// Runs `program` on two cores under every policy; nothing is left over.

@@ -1,11 +1,13 @@
-//! A web server of static files written handler by handler, as the one that Mely was measured with.
+//! A web server of static files written handler by handler, like the server of Mely's measurements.
 //!
-//! accept, read, parse, look up, open, write, close: each step of a request is an event of its own, on the color of its
-//! connection. Handlers make their own non-blocking system calls, so a connection can be served on any core, and a stolen
-//! color takes its connection along. Small files are held in memory from the start; what is longer or new is opened when
-//! it is asked for, on the blocking pool, because a disk may keep one waiting.
+//! accept, read, parse, look up, open, write, close: each step of a request is an event, on the
+//! color of the connection. Handlers make non-blocking system calls, so any core can serve a
+//! connection, and a stolen color takes the connection along. Small files are held in memory from
+//! the start. Longer or new files are opened on request, on the blocking pool, because a disk may
+//! be slow.
 //!
-//! It answers GET without a body and keeps connections alive; a server to use is `vermeil serve`.
+//! The server answers GET without a body and keeps connections alive; for production use `vermeil
+//! serve`.
 
 use crate::{
     Outcome,
@@ -24,28 +26,30 @@ use vermeil::{Color, Colored, Handle, Handler, Spec, blocking};
 
 /// Bytes received at once: most requests are shorter.
 const RECV_BYTES: usize = 4 << 10;
-/// Bytes of a request's head; a longer one ends its connection. What browsers send is far below.
+/// Maximum size of a request's head in bytes; a longer head ends the connection. Browsers send far
+/// less.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Header lines of a request; more end its connection.
+/// Header lines of a request; more end the connection.
 const HEADERS_MAX: usize = 64;
 /// Files up to this size are held in memory. A guess: pages and small pictures.
 const HELD_BYTES_MAX: u64 = 64 << 10;
-/// Connections accepted in one event, so that those there are served in between. As the web server's.
+/// Connections accepted in one event, because existing connections must be served in between. As in
+/// the web server.
 const ACCEPTS_IN_A_ROW: usize = 16;
 
-/// What is asked for, when the program measures itself.
+/// The load, when the program measures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Size {
     /// Connections, kept alive.
     #[arg(long, default_value_t = 64)]
     pub connections: u32,
-    /// Requests on each of them.
+    /// Requests on each connection.
     #[arg(long, default_value_t = 1_000)]
     pub requests: u32,
     /// Threads that make the requests.
     #[arg(long, default_value_t = 1)]
     pub clients: u32,
-    /// Bytes of the file that is asked for.
+    /// Bytes of the requested file.
     #[arg(long, default_value_t = 1 << 10)]
     pub file_bytes: usize,
 }
@@ -85,14 +89,14 @@ struct Connection {
 #[derive(Default)]
 struct State {
     received: Vec<u8>,
-    /// Of the request under way, below the root.
+    /// Path of the current request, below the root.
     path: PathBuf,
     keep_alive: bool,
-    /// What is being sent, and how much of it has been.
+    /// The answer being sent, and the number of sent bytes.
     sending: Option<(Arc<[u8]>, usize)>,
 }
 
-/// What comes after a step.
+/// The step after a step.
 enum Next {
     Read,
     Parse,
@@ -101,14 +105,15 @@ enum Next {
     Write,
     Close,
     Wait(Wait),
-    /// Nothing: the connection has ended, or something else goes on with it.
+    /// Nothing: the connection has ended, or another task continues the connection.
     Nothing,
 }
 
-/// Serves the files below `root` at `addr` until the runtime stops; gives the address, with the port that 0 became.
+/// Serves the files below `root` at `addr` until the runtime stops; returns the address, with the
+/// port in place of 0.
 ///
 /// # Errors
-/// When the folder cannot be read, or the address not be listened at.
+/// When the folder cannot be read, or the address cannot be listened at.
 pub fn serve(handle: &Handle, root: &Path, addr: SocketAddr) -> io::Result<SocketAddr> {
     let root = root.canonicalize()?;
     let mut held = HashMap::new();
@@ -128,7 +133,8 @@ pub fn serve(handle: &Handle, root: &Path, addr: SocketAddr) -> io::Result<Socke
 
 impl Steps {
     fn new(site: &Arc<Site>) -> Self {
-        // What the author expects: steps with a system call take microseconds, the others hundreds of nanoseconds.
+        // The author's estimates: steps with a system call take microseconds, the others hundreds
+        // of nanoseconds.
         let step = |name: &str, cost_ns, run: fn(&Arc<Site>, &Arc<Connection>) -> Next| {
             let spec = Spec::new(name).cost(Duration::from_nanos(cost_ns));
             let site = site.clone();
@@ -174,11 +180,11 @@ impl Site {
         post(step, &connection);
     }
 
-    /// Takes a few connections; each is told when its first request comes.
+    /// Accepts a few connections; each is notified at its first request.
     fn accept(self: &Arc<Self>, listener: Arc<Listener>) {
         for _ in 0..ACCEPTS_IN_A_ROW {
-            // What is wrong with one connection is no reason not to accept others; out of descriptors, the next one
-            // is asked for when the readiness comes round again.
+            // A failed connection is no reason to refuse others. When descriptors run out, the
+            // server accepts again at the next readiness.
             let Ok(socket) = listener.socket.accept() else { break };
             let color = self.handle.color();
             let state = Colored::new(color.id(), State::default());
@@ -198,7 +204,7 @@ impl Site {
         })
     }
 
-    /// Reads a file on the blocking pool; a task of the connection's color goes on from there.
+    /// Reads a file on the blocking pool; a task on the connection's color continues.
     fn open(self: &Arc<Self>, connection: &Arc<Connection>) -> Next {
         let (site, connection) = (self.clone(), connection.clone());
         let color = connection.color.clone();
@@ -222,7 +228,7 @@ fn post(step: Step, connection: &Arc<Connection>) {
 }
 
 impl Connection {
-    /// Receives; also what comes first when a socket that was waited for is ready.
+    /// Receives; also the first step after a wait for the socket.
     fn read(&self) -> Next {
         self.state.with(|state| {
             if state.sending.is_some() {
@@ -286,7 +292,7 @@ impl State {
     }
 }
 
-/// The file that a GET without a body asks for, below the root.
+/// The requested file of a GET without a body, below the root.
 fn path_of(request: &httparse::Request<'_, '_>) -> Option<PathBuf> {
     let has_body = |header: &httparse::Header<'_>| {
         ["content-length", "transfer-encoding"].iter().any(|name| header.name.eq_ignore_ascii_case(name))
@@ -319,13 +325,13 @@ fn refusal(status: &str) -> Arc<[u8]> {
     format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{status}").into_bytes().into()
 }
 
-/// The file's content, if it is a file and stands below `root`, links followed.
+/// The file's content, if the path is a file below `root` after following links.
 fn read_below(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let path = path.canonicalize()?;
     if path.starts_with(root) { fs::read(path) } else { Err(ErrorKind::NotFound.into()) }
 }
 
-/// Takes the small files below `folder` into memory; links are left to be opened.
+/// Loads the small files below `folder` into memory; links are opened on request.
 fn hold(root: &Path, folder: &Path, held: &mut HashMap<PathBuf, Arc<[u8]>>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
@@ -339,7 +345,8 @@ fn hold(root: &Path, folder: &Path, held: &mut HashMap<PathBuf, Arc<[u8]>>) -> i
     Ok(())
 }
 
-/// Serves a file and asks for it until every client has had its requests; the checksum is that of all bodies.
+/// Serves a file and requests the file until every client has all answers; the checksum covers all
+/// bodies.
 ///
 /// # Errors
 /// When a socket fails, or an answer is not the file.

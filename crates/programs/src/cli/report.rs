@@ -1,7 +1,8 @@
-//! What a run came to, in words and tables: the outcome, each core, each handler, and what was decided about handlers.
+//! The report on a run in words and tables: the outcome, each core, each handler, and the decisions
+//! about handlers.
 //!
-//! What the columns mean is in docs/runtime.md, "Reading the counters". Tested through the examples, in the
-//! runtime's `tests/docs.rs`.
+//! docs/runtime.md, "Reading the counters", explains the columns. Tested through the examples, in
+//! the runtime's `tests/docs.rs`.
 
 use crate::Outcome;
 use std::{fmt, time::Duration};
@@ -23,7 +24,7 @@ pub fn report(handle: &Handle, outcome: &Outcome) -> String {
     text
 }
 
-/// What each core has done since the start.
+/// The counters of each core since the start.
 pub fn cores(handle: &Handle) -> String {
     let head =
         ["events", "activations", "panics", "parks", "completions", "steals", "moves", "wakes", "thieves"];
@@ -37,8 +38,8 @@ pub fn cores(handle: &Handle) -> String {
     text + "\n"
 }
 
-/// What the events of each handler came to that ran since the start. Times are of those that were observed; their names
-/// stand last, since those of tasks are long.
+/// The counters of each handler's events since the start. Times are of observed runs. The names
+/// come last, because the names of tasks are long.
 pub fn handlers(handle: &Handle) -> String {
     let head = ["runs", "delay us", "99 %", "warm us", "cold us", "steals", "moves", "wakes"];
     let mut text = head.map(column).concat() + "  handler\n";
@@ -70,7 +71,8 @@ fn column(value: impl fmt::Display) -> String {
     format!("{value:>12}")
 }
 
-/// What the policy decided about handlers, and what it spent on learning; nothing where it decides and learns nothing.
+/// The policy's decisions about handlers, and the time spent on learning; empty if the policy
+/// neither decides nor learns.
 pub fn placements(handle: &Handle) -> String {
     let placements = handle.placements();
     let mut text = String::new();

@@ -1,15 +1,15 @@
-//! Images and the filters that pass over them.
+//! Images and filters.
 //!
-//! A filter multiplies every pixel, adds to it and takes the remainder to 256: one pass over memory with next to no
-//! computing, as the filters in Genevès' thesis on placing handlers. Filters compose to one of their own kind, which is
-//! how results are checked.
+//! A filter multiplies every pixel, adds a constant and takes the remainder to 256: a pass over
+//! memory with almost no computing, like the filters in Genevès' thesis on placing handlers.
+//! Filters compose to a filter of the same form, which serves to check results.
 
 use std::time::Duration;
 
-/// One pass: each pixel becomes `pixel * multiply + add`, modulo 256.
+/// A pass: each pixel becomes `pixel * multiply + add`, modulo 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// The factor; an odd one loses nothing.
+    /// The factor; an odd factor loses no information.
     pub multiply: u8,
     /// The term.
     pub add: u8,
@@ -21,7 +21,7 @@ impl Filter {
         Self { multiply: (2 * stage + 3) as u8, add: (5 * stage + 1) as u8 }
     }
 
-    /// What a row of stages comes to.
+    /// The composition of a row of stages.
     ///
     /// # Panics
     /// Without stages.
@@ -29,7 +29,7 @@ impl Filter {
         (0..stages).map(Self::of_stage).reduce(Self::then).expect("a row has a stage")
     }
 
-    /// What a pixel becomes.
+    /// The new value of a pixel.
     pub fn pixel(self, pixel: u8) -> u8 {
         pixel.wrapping_mul(self.multiply).wrapping_add(self.add)
     }
@@ -41,18 +41,19 @@ impl Filter {
         }
     }
 
-    /// This filter and then `next`, in one.
+    /// The composition of this filter and then `next`.
     pub fn then(self, next: Self) -> Self {
         Self { multiply: self.multiply.wrapping_mul(next.multiply), add: next.pixel(self.add) }
     }
 }
 
-/// About what a pass over an image takes, from a cache that all cores share: some 20 bytes in a nanosecond.
+/// Approximate time of a pass over an image, from a cache that all cores share: some 20 bytes per
+/// nanosecond.
 pub fn pass_cost(image_bytes: usize) -> Duration {
     Duration::from_nanos(image_bytes as u64 / 20)
 }
 
-/// Draws image `number` over whatever `pixels` held.
+/// Draws image `number` over the contents of `pixels`.
 pub fn draw(pixels: &mut [u8], number: u64) {
     let shade = (number as u8).wrapping_mul(31);
     for (x, pixel) in pixels.iter_mut().enumerate() {

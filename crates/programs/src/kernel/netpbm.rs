@@ -1,7 +1,8 @@
-//! Where the pixels are in a binary Netpbm image (pgm(5), ppm(5)): the simplest format that every tool reads.
+//! Finds the pixels in a binary Netpbm image (pgm(5), ppm(5)): the simplest format that every tool
+//! reads.
 
-/// The place of the first pixel in a gray (`P5`) or color (`P6`) image of 8 bits a sample; `None` for anything else, and
-/// for an image that has more or fewer pixels than it says.
+/// The position of the first pixel in a gray (`P5`) or color (`P6`) image of 8 bits per sample;
+/// `None` for any other format, and for an image whose number of pixels does not match the head.
 pub fn pixels_at(image: &[u8]) -> Option<usize> {
     let samples = match image.get(..2)? {
         b"P5" => 1,
@@ -12,13 +13,13 @@ pub fn pixels_at(image: &[u8]) -> Option<usize> {
     let width = number(image, &mut at)?;
     let height = number(image, &mut at)?;
     let most = number(image, &mut at)?;
-    // One white space ends the head; a pixel may look like another.
+    // A single white space ends the head, because a pixel may look like white space.
     at += 1;
     let bytes = width.checked_mul(height)?.checked_mul(samples)?;
     (most == 255 && at.checked_add(bytes) == Some(image.len())).then_some(at)
 }
 
-/// An image's head.
+/// The head of a gray image.
 pub fn gray_head(width: usize, height: usize) -> String {
     format!("P5\n{width} {height}\n255\n")
 }

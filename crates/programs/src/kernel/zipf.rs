@@ -1,8 +1,9 @@
-//! Keys as they come in practice: a few of them most of the time.
+//! Keys with a realistic distribution: a few keys make up most of the stream.
 
 use super::mix;
 
-/// Keys from 0 to `count - 1`, of which key `k` comes with a probability in proportion to `1 / (k + 1) ^ skew`.
+/// Keys from 0 to `count - 1`. Key `k` occurs with a probability proportional to `1 / (k + 1) ^
+/// skew`.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     /// The sums of the weights up to each key.
@@ -24,13 +25,13 @@ impl Zipf {
         Self { sums: sums.collect() }
     }
 
-    /// The first `count` keys of the sequence that `seed` names.
+    /// The first `count` keys of the sequence of `seed`.
     pub fn draw(&self, seed: u64, count: usize) -> Vec<u32> {
         let all = self.sums[self.sums.len() - 1];
         let mut state = seed;
         let mut next = || {
             state = mix(1, state);
-            // The upper 53 bits, as many as a double has.
+            // The upper 53 bits, the precision of a double.
             let share = (state >> 11) as f64 / (1u64 << 53) as f64;
             self.sums.partition_point(|&sum| sum <= share * all) as u32
         };
@@ -46,7 +47,7 @@ mod tests {
     fn the_first_key_comes_as_often_as_the_law_says() {
         let keys = Zipf::new(100, 1.0).draw(1, 50_000);
         assert!(keys.iter().all(|&key| key < 100));
-        // One in the 100th harmonic number, 5.187.
+        // The inverse of the 100th harmonic number, 5.187.
         let first = keys.iter().filter(|&&key| key == 0).count();
         assert!((9_200..10_100).contains(&first), "{first}");
     }

@@ -1,6 +1,8 @@
-//! The clients of a closed loop: each sends a request, waits for the whole answer, and sends the next.
+//! The clients of a closed loop: each sends a request, waits for the whole answer, and sends the
+//! next.
 //!
-//! Plain threads with blocking sockets, so that what is measured is the program and not a second runtime.
+//! Plain threads with blocking sockets, so that the measurement covers the program and not a second
+//! runtime.
 
 use crate::Outcome;
 use std::{
@@ -11,13 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest a client waits for an answer: a server that says nothing that long is broken.
+/// Maximum wait of a client for an answer, because a server that is silent for so long is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Where the program serves.
+    /// The address of the program.
     pub addr: SocketAddr,
     /// Connections, kept for all their requests.
     pub connections: u32,
@@ -28,9 +30,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Runs it. A thread's round sends one request on each of its connections, then reads each answer: `request`
-    /// writes one, given the connection's number and the request's; `answer` reads one and gives its part of the
-    /// checksum. An event of the outcome is a request.
+    /// Runs the load. In a round, a thread sends a request on each of its connections, then reads
+    /// each answer. `request` writes a request, from the connection's number and the request's
+    /// number. `answer` reads an answer and returns a part of the checksum. An event of the outcome
+    /// is a request.
     ///
     /// # Errors
     /// When a connection fails, or an answer does not come for a minute.
@@ -81,10 +84,11 @@ fn connect(addr: SocketAddr) -> io::Result<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
-/// Reads the answer to an HTTP/1.1 request that is not refused and has a length; gives its body.
+/// Reads the answer to an HTTP/1.1 request, which must have status 200 and a length; returns the
+/// body.
 ///
 /// # Errors
-/// When it is neither, or the connection fails.
+/// When the answer has another form, or the connection fails.
 pub fn read_http(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let wrong = |what: &str| io::Error::new(ErrorKind::InvalidData, format!("unexpected answer: {what}"));
     let mut line = String::new();

@@ -1,8 +1,9 @@
-//! Who is told that a socket has become ready: one epoll per core, itself watched by a task there.
+//! Notification of ready sockets: an epoll per core, watched by a task there.
 //!
-//! Every socket is asked for once at a time (`EPOLLONESHOT`), so that it is not told ready on two cores at once; whoever
-//! finds it would block asks again, from any core. A late event for a place that was given to another socket since tells
-//! that one for nothing: handlers try, find that they would block, and ask again.
+//! Every socket is armed once at a time (`EPOLLONESHOT`), so that the socket is not reported ready
+//! on two cores at once. A handler that would block arms the socket again, from any core. A late
+//! event for a slot that was given to another socket causes a spurious notification: handlers try,
+//! would block, and arm again.
 
 use rustix::{
     event::{
@@ -26,7 +27,7 @@ const EVENTS_AT_ONCE: usize = 128;
 /// Called when a socket is ready: posts an event.
 type Tell = Arc<dyn Fn() + Send + Sync>;
 
-/// The sockets that one core watches.
+/// The sockets that a core watches.
 pub struct Readiness {
     epoll: OwnedFd,
     watched: Mutex<Slab<Tell>>,
@@ -36,7 +37,7 @@ impl Readiness {
     /// Starts watching on `core`, for as long as the runtime lives.
     ///
     /// # Errors
-    /// What epoll_create(2) says.
+    /// As epoll_create(2).
     pub fn start(handle: &Handle, core: CoreIndex) -> io::Result<Arc<Self>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readiness = Arc::new(Self { epoll, watched: Mutex::default() });
@@ -45,7 +46,7 @@ impl Readiness {
         Ok(readiness)
     }
 
-    /// Has `tell` called once `fd` has something to read; gives the socket's place.
+    /// Calls `tell` once `fd` has input; returns the socket's slot.
     pub(super) fn add(&self, fd: BorrowedFd<'_>, tell: Tell) -> io::Result<usize> {
         let place = self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(tell);
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
@@ -58,16 +59,16 @@ impl Readiness {
         }
     }
 
-    /// Has the socket at `place` told once more.
+    /// Arms the socket at `place` again.
     pub(super) fn again(&self, fd: BorrowedFd<'_>, place: usize, flags: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(place as u64);
         Ok(epoll::modify(&self.epoll, fd, data, flags | EventFlags::ONESHOT)?)
     }
 
-    /// Drops what tells the socket at `place`.
+    /// Drops the callback of the socket at `place`.
     pub(super) fn forget(&self, place: usize) {
         let tell = self.watched.lock().unwrap_or_else(PoisonError::into_inner).try_remove(place);
-        // Outside the lock: it may hold the last reference to the socket.
+        // Outside the lock, because the callback may hold the last reference to the socket.
         drop(tell);
     }
 
@@ -79,7 +80,7 @@ impl Readiness {
         }
     }
 
-    /// Tells those that are ready, some at a time; whether there were any.
+    /// Notifies some ready sockets. Returns whether there were any.
     fn tell_ready(&self) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); EVENTS_AT_ONCE];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

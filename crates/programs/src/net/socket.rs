@@ -16,45 +16,46 @@ use std::{
     },
 };
 
-/// What a socket that would block waits for.
+/// The event that a blocked socket waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Something to read, a connection to accept, or the end.
+    /// Input, a connection to accept, or the end.
     Input,
     /// Room to write.
     Output,
 }
 
-/// A non-blocking socket. Calls never wait: they fail with `WouldBlock`, and [`wait`](Self::wait) asks for an event.
+/// A non-blocking socket. Calls never wait: they fail with `WouldBlock`, and [`wait`](Self::wait)
+/// requests an event.
 pub struct Socket {
     fd: OwnedFd,
     readiness: Arc<Readiness>,
     place: AtomicUsize,
 }
 
-/// No place yet.
+/// No slot yet.
 const NOWHERE: usize = usize::MAX;
 
 impl Socket {
-    /// Takes over a non-blocking socket; nobody is told of anything yet.
+    /// Takes over a non-blocking socket; no callback yet.
     pub fn new(fd: OwnedFd, readiness: Arc<Readiness>) -> Self {
         Self { fd, readiness, place: AtomicUsize::new(NOWHERE) }
     }
 
-    /// From now on `tell` is called when the socket is ready; the first time when it has input.
+    /// Calls `tell` from now on when the socket is ready; the first time when there is input.
     ///
     /// # Errors
-    /// What epoll_ctl(2) says.
+    /// As epoll_ctl(2).
     pub fn watch(&self, tell: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
         let place = self.readiness.add(self.fd.as_fd(), Arc::new(tell))?;
         self.place.store(place, Ordering::Release);
         Ok(())
     }
 
-    /// Asks to be told once more.
+    /// Requests one more notification.
     ///
     /// # Errors
-    /// What epoll_ctl(2) says.
+    /// As epoll_ctl(2).
     pub fn wait(&self, wait: Wait) -> io::Result<()> {
         let flags = match wait {
             Wait::Input => EventFlags::IN | EventFlags::RDHUP,
@@ -63,15 +64,16 @@ impl Socket {
         self.readiness.again(self.fd.as_fd(), self.place.load(Ordering::Acquire), flags)
     }
 
-    /// Stops watching; dropping the socket then closes it. Without this, what tells it would keep it alive.
+    /// Stops watching; dropping the socket then closes the descriptor. Without this call, the
+    /// callback would keep the socket alive.
     pub fn forget(&self) {
         self.readiness.forget(self.place.load(Ordering::Acquire));
     }
 
-    /// The next connection, watched where this one is.
+    /// The next connection, watched by the same core.
     ///
     /// # Errors
-    /// What accept(2) says.
+    /// As accept(2).
     pub fn accept(&self) -> io::Result<Self> {
         let fd = accept_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
         Ok(Self::new(fd, self.readiness.clone()))
@@ -80,7 +82,7 @@ impl Socket {
     /// Appends at most `count` bytes to `buffer`; 0 is the end.
     ///
     /// # Errors
-    /// What recv(2) says.
+    /// As recv(2).
     pub fn recv(&self, buffer: &mut Vec<u8>, count: usize) -> io::Result<usize> {
         buffer.reserve_exact(count);
         loop {
@@ -92,10 +94,10 @@ impl Socket {
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends as many bytes as fit.
     ///
     /// # Errors
-    /// What send(2) says.
+    /// As send(2).
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match send(&self.fd, bytes, SendFlags::NOSIGNAL) {
