@@ -1,15 +1,17 @@
-//! FastCGI 1.0 without sockets: what a web server says to a responder, and what it hears back.
+//! FastCGI 1.0 without sockets: the messages of a web server to a responder, and the replies.
 //!
-//! Bytes in, events out; nothing here reads a socket or a clock. [`request`] writes what a client says (a request, its
-//! parameters, its input), [`Response`] reads what comes back. [`responder`] is the other side, as far as a test or a
-//! bench needs one. Both read records with [`records`], in which one rule holds: *the events depend on the bytes, never
-//! on how they were cut*; neighbouring pieces of one stream are one event in this sense.
+//! Bytes in, events out; no code here reads a socket or a clock. [`request`] writes the client's
+//! messages (a request, its parameters, its input), and [`Response`] reads the reply. [`responder`]
+//! is the other side, as far as tests and benches need it. Both read records with [`records`] under
+//! one rule: *the events depend on the bytes, never on how the bytes were cut*. Adjacent pieces of
+//! a stream count as a single event in this sense.
 //!
-//! One request at a time on a connection: no known application multiplexes, since the protocol has no flow control per
-//! request. Request numbers change all the same, so that what an application sends late is not taken for the next
-//! answer.
+//! One request at a time on a connection: no known application multiplexes, because the protocol
+//! has no flow control per request. The request number still changes, so that late output of an
+//! application is not taken for the next answer.
 //!
-//! Source: Mark R. Brown, *FastCGI Specification*, Open Market, 1996; sections are cited by number. Must never do I/O.
+//! Source: Mark R. Brown, *FastCGI Specification*, Open Market, 1996; sections are cited by number.
+//! Must never do I/O.
 
 mod error;
 pub mod limits;
@@ -23,7 +25,7 @@ pub use error::Fault;
 pub use records::{Kind, RequestId};
 pub use response::{Event, ProtocolStatus, Response, Step};
 
-/// The same cases in every run: a failure is the change's fault, not the day's.
+/// The same cases in every run, so that only a change of the code causes a failure.
 #[cfg(test)]
 fn fixed_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};

@@ -1,7 +1,7 @@
-//! Names and values, each with its length before it (§3.4).
+//! Names and values, each with a length before it (§3.4).
 //!
-//! A length below 128 takes one byte, any other four with the highest bit set. Tested below and, across records, in
-//! `responder/tests.rs`.
+//! A length below 128 takes one byte, any other four with the highest bit set. Tested below and,
+//! across records, in `responder/tests.rs`.
 
 use crate::Fault;
 
@@ -11,10 +11,10 @@ const SHORT_END: usize = 128;
 /// Marks a length of four bytes.
 const LONG_BIT: u32 = 1 << 31;
 
-/// The lengths of one pair as they stand before it, and how many bytes that takes.
+/// The encoded lengths of a pair, and their number of bytes.
 ///
 /// # Panics
-/// If the name or the value has 2 GiB or more: such a request must have been refused before.
+/// If the name or the value has 2 GiB or more; the caller must have refused such a request before.
 pub fn lengths(name: &[u8], value: &[u8]) -> ([u8; 8], usize) {
     let mut bytes = [0; 8];
     let name_end = put_length(name.len(), &mut bytes);
@@ -33,7 +33,7 @@ fn put_length(length: usize, out: &mut [u8]) -> usize {
     4
 }
 
-/// The pairs in `bytes`, in order; after a fault there are no more.
+/// The pairs in `bytes`, in order; after an error the iterator ends.
 pub fn read(bytes: &[u8]) -> Pairs<'_> {
     Pairs { rest: bytes }
 }

@@ -1,19 +1,21 @@
 //! Records: the header of eight bytes, the content, the padding (§3.3).
 //!
-//! [`Reader`] cuts what arrives into records. Content of streams is given as it comes, in pieces; that of other kinds
-//! is given whole, within [`WHOLE_BYTES_MAX`]; that of unknown kinds is skipped. It holds no bytes: its user keeps what
-//! was not consumed and shows it again with more behind it. Tested through both roles.
+//! [`Reader`] cuts the input into records. Content of streams is passed on in pieces as it arrives,
+//! content of other kinds is passed on whole, within [`WHOLE_BYTES_MAX`], and content of unknown
+//! kinds is skipped. The reader holds no bytes: the caller keeps unconsumed bytes and passes them
+//! again with more bytes behind. Tested through both roles.
 
 use crate::{Fault, limits::WHOLE_BYTES_MAX};
 use std::{fmt, num::NonZero, ops::Range};
 
-/// The only version there is.
+/// The only version.
 const VERSION: u8 = 1;
 
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 8;
 
-/// The number of a request on its connection (§3.3): not zero, which stands for the connection itself.
+/// The number of a request on its connection (§3.3); never zero, because zero stands for the
+/// connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(NonZero<u16>);
 
@@ -21,7 +23,7 @@ impl RequestId {
     /// The first request of a connection.
     pub const FIRST: Self = Self(NonZero::<u16>::MIN);
 
-    /// The one after this; the first again after the last.
+    /// The next number; the first number again after the last.
     #[must_use]
     pub fn next(self) -> Self {
         self.0.checked_add(1).map_or(Self::FIRST, Self)
@@ -40,11 +42,11 @@ impl fmt::Display for RequestId {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a record is (§8).
+        /// The kind of a record (§8).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $($(#[$doc])* $name,)*
-            /// A number that the specification does not give.
+            /// A number outside of the specification.
             Unknown(u8),
         }
 
@@ -81,7 +83,7 @@ kinds! {
     Stdout = 6,
     /// `FCGI_STDERR`, a stream from the application.
     Stderr = 7,
-    /// `FCGI_DATA`, a stream to the application in the role of a filter, which nobody plays.
+    /// `FCGI_DATA`, a stream to an application in the filter role, which no application uses.
     Data = 8,
     /// `FCGI_GET_VALUES`, to the application.
     GetValues = 9,
@@ -91,7 +93,7 @@ kinds! {
     UnknownType = 11,
 }
 
-/// What becomes of a record's content.
+/// The treatment of a record's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     InPieces,
@@ -109,7 +111,7 @@ impl Kind {
     }
 }
 
-/// Appends a record's header. `id` is nothing for a record of the connection itself.
+/// Appends a record's header. `id` is `None` for a record of the connection.
 ///
 /// # Panics
 /// If the content does not fit into one record.
@@ -146,22 +148,22 @@ enum Phase {
     },
 }
 
-/// What [`Reader::read`] found.
+/// The result of [`Reader::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// Nothing yet: show the same bytes again with more behind them.
+    /// Nothing yet: pass the same bytes again with more bytes behind.
     NeedMore,
-    /// Bytes that mean nothing: drop so many.
+    /// Meaningless bytes: drop this number.
     Skip(usize),
-    /// A record, or a piece of a stream's.
+    /// A record, or a piece of a stream's record.
     Record {
         /// Bytes to drop, content included.
         consumed: usize,
-        /// What it is.
+        /// The kind.
         kind: Kind,
-        /// The number of its request, zero for the connection itself.
+        /// The number of the request, zero for the connection.
         id: u16,
-        /// Where its content is. Empty for a record of a stream: the stream's end.
+        /// The position of the content. Empty for a record of a stream: the stream's end.
         data: Range<usize>,
     },
 }
@@ -172,10 +174,10 @@ impl Reader {
         matches!(self.phase, Phase::Header)
     }
 
-    /// Reads on in `input`.
+    /// Continues reading in `input`.
     ///
     /// # Errors
-    /// What is wrong; nothing more can be read then.
+    /// The protocol error; nothing more can be read afterwards.
     pub fn read(&mut self, input: &[u8]) -> Result<Read, Fault> {
         match self.phase {
             Phase::Header => self.header(input),
@@ -203,7 +205,7 @@ impl Reader {
     }
 
     fn header(&mut self, input: &[u8]) -> Result<Read, Fault> {
-        // What is no FastCGI is known by its first byte, however slowly it comes.
+        // The first byte reveals input that is not FastCGI, however slowly the bytes arrive.
         if let Some(&version) = input.first()
             && version != VERSION
         {

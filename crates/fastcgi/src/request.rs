@@ -1,7 +1,8 @@
-//! What a client says: begin, parameters, input, abort; and the question for an application's values.
+//! The client's messages: begin, parameters, input, abort; and the query for an application's
+//! values.
 //!
-//! Everything is appended to a buffer of the caller's. Long content is not copied: [`stdin_header`] goes before it.
-//! Read back by the other role in `responder/tests.rs`.
+//! Every function appends to the caller's buffer. Long content is not copied: [`stdin_header`] goes
+//! before the content. Read back by the other role in `responder/tests.rs`.
 
 use crate::{
     limits::CONTENT_BYTES_MAX,
@@ -12,19 +13,19 @@ use crate::{
 /// The role of an application that answers requests (§6.2), the only one in use.
 pub(crate) const ROLE_RESPONDER: u16 = 1;
 
-/// The flag of §5.1 by which an application leaves the connection open.
+/// The flag of §5.1 that makes an application leave the connection open.
 pub(crate) const FLAG_KEEP: u8 = 1;
 
-/// What becomes of the connection after a request.
+/// The state of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// The application leaves it open for another request.
+    /// The application leaves the connection open for another request.
     Keep,
-    /// The application closes it.
+    /// The application closes the connection.
     Close,
 }
 
-/// The names of what an application can be asked for (§4.1).
+/// The names of an application's values (§4.1).
 pub const VALUE_NAMES: [&str; 3] = ["FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"];
 
 /// Appends the beginning of a request.
@@ -35,25 +36,25 @@ pub fn begin(out: &mut Vec<u8>, id: RequestId, persistence: Persistence) {
     out.extend_from_slice(&[role_high, role_low, flags, 0, 0, 0, 0, 0]);
 }
 
-/// Writes the parameters of a request. Ended with [`finish`](Self::finish).
+/// Writes the parameters of a request. End with [`finish`](Self::finish).
 #[must_use = "parameters end with finish()"]
 #[derive(Debug)]
 pub struct Params<'a> {
     out: &'a mut Vec<u8>,
     id: RequestId,
-    /// Where the present record's header stands.
+    /// Position of the current record's header.
     record_at: usize,
 }
 
 impl<'a> Params<'a> {
-    /// Parameters of request `id`, behind what is in `out`.
+    /// Parameters of request `id`, behind the contents of `out`.
     pub fn new(out: &'a mut Vec<u8>, id: RequestId) -> Self {
         let record_at = out.len();
         put_header(out, Kind::Params, Some(id), 0);
         Self { out, id, record_at }
     }
 
-    /// Appends one parameter.
+    /// Appends a parameter.
     ///
     /// # Panics
     /// If the name or the value has 2 GiB or more.
@@ -65,7 +66,7 @@ impl<'a> Params<'a> {
             [&lengths[..count], name, value].into_iter().for_each(|part| self.out.extend_from_slice(part));
             return;
         }
-        // Across the end of a record.
+        // The pair crosses the end of a record.
         self.bytes(&lengths[..count]);
         self.bytes(name);
         self.bytes(value);
@@ -96,15 +97,15 @@ impl<'a> Params<'a> {
 
     /// Ends the parameters.
     pub fn finish(mut self) {
-        // The last record is empty: that is the end of the stream.
+        // The last record is empty, because an empty record ends the stream.
         if self.content_bytes() > 0 {
             self.next_record();
         }
     }
 }
 
-/// Appends the header of a record of input; its content, `bytes` of it, is to follow. With no bytes it is the end of
-/// the input.
+/// Appends the header of a record of input; the content of `bytes` bytes must follow. Zero bytes
+/// end the input.
 ///
 /// # Panics
 /// If `bytes` is more than [`CONTENT_BYTES_MAX`].
@@ -113,7 +114,8 @@ pub fn stdin_header(out: &mut Vec<u8>, id: RequestId, bytes: usize) {
     put_header(out, Kind::Stdin, Some(id), bytes);
 }
 
-/// Appends a piece of input, copied. An empty piece appends nothing: it would be the end.
+/// Appends a piece of input, copied. An empty piece appends nothing, because an empty record would
+/// end the input.
 pub fn stdin(out: &mut Vec<u8>, id: RequestId, input: &[u8]) {
     for piece in input.chunks(CONTENT_BYTES_MAX) {
         stdin_header(out, id, piece.len());
@@ -126,12 +128,12 @@ pub fn end_stdin(out: &mut Vec<u8>, id: RequestId) {
     stdin_header(out, id, 0);
 }
 
-/// Appends the wish to have request `id` given up (§5.4). The application still ends it.
+/// Appends a request to abort request `id` (§5.4). The application still ends the request.
 pub fn abort(out: &mut Vec<u8>, id: RequestId) {
     put_header(out, Kind::AbortRequest, Some(id), 0);
 }
 
-/// Appends the question for values by their names (§4.1), at most a few of [`VALUE_NAMES`].
+/// Appends a query for values by name (§4.1), at most a few of [`VALUE_NAMES`].
 ///
 /// # Panics
 /// If the names do not fit into one record.

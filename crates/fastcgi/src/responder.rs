@@ -1,8 +1,8 @@
 //! The application's side, as small as tests and benches need it: requests in, output out.
 //!
-//! [`Requests`] reads what a client says and holds the parameters until they are complete. Roles other than the
-//! responder's are reported, not refused: what to answer is its user's part. Tested in `responder/tests.rs`, together
-//! with what [`request`](crate::request) writes.
+//! [`Requests`] reads the client's messages and holds the parameters until they are complete. Roles
+//! other than the responder's are reported, not refused, because the caller decides on the answer.
+//! Tested in `responder/tests.rs`, together with the output of [`request`](crate::request).
 
 use crate::{
     Fault,
@@ -15,19 +15,19 @@ use std::ops::Range;
 #[cfg(test)]
 mod tests;
 
-/// Reads one connection's requests, one at a time.
+/// Reads the requests of a connection, one at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     reader: Reader,
     params: Vec<u8>,
 }
 
-/// What was found, and how many bytes to drop with it.
+/// An event, and the number of bytes to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that are done with.
+    /// Bytes of the input that are consumed.
     pub consumed: usize,
-    /// What they are; nothing if they mean nothing yet.
+    /// The event; none if the bytes have no meaning yet.
     pub event: Option<Event>,
 }
 
@@ -36,30 +36,31 @@ pub struct Step {
 pub enum Event {
     /// A request begins.
     Begin {
-        /// Its number.
+        /// The request's number.
         id: RequestId,
-        /// Whether the client asks for an answer; the other roles are not played here.
+        /// Whether the client uses the responder role; this crate supports no other role.
         is_responder: bool,
-        /// What becomes of the connection after the answer.
+        /// The state of the connection after the answer.
         persistence: Persistence,
     },
     /// All parameters, to be read with [`pairs::read`](crate::pairs::read).
     Params(Vec<u8>),
-    /// A piece of the input, at this place.
+    /// A piece of the input, at this position.
     Stdin(Range<usize>),
     /// The end of the input.
     StdinEnd,
-    /// The request shall be given up.
+    /// The request must be aborted.
     Abort,
-    /// The client asks for values, by these pairs.
+    /// The client queries values, by these pairs.
     GetValues(Range<usize>),
 }
 
 impl Requests {
-    /// Reads on in `input`, what has arrived and was not consumed; nothing if more bytes are needed.
+    /// Continues reading in `input`, which has arrived and was not consumed; `None` if more bytes
+    /// are needed.
     ///
     /// # Errors
-    /// What is wrong. The connection must be closed.
+    /// The protocol error. The connection must be closed.
     pub fn read(&mut self, input: &[u8]) -> Result<Option<Step>, Fault> {
         match self.reader.read(input)? {
             Read::NeedMore => Ok(None),
@@ -111,7 +112,7 @@ fn begin(id: u16, content: &[u8]) -> Result<Event, Fault> {
     })
 }
 
-/// Appends a piece of output, in as many records as it takes.
+/// Appends a piece of output, in as many records as necessary.
 pub fn stdout(out: &mut Vec<u8>, id: RequestId, output: &[u8]) {
     stream(out, Kind::Stdout, id, output);
 }

@@ -1,8 +1,9 @@
-//! What a client hears back: output, error output, the end.
+//! The reply to a client: output, error output, the end.
 //!
-//! [`Response`] reads the records of one request's answer and refuses what no application may send: another request's
-//! records, kinds that go the other way, output after its end. That any cut gives the same events, and that no bytes
-//! can make it panic, is tested in `response/tests.rs`.
+//! [`Response`] reads the records of a request's answer and refuses every record that no
+//! application may send: another request's records, kinds of the other direction, output after the
+//! end. `response/tests.rs` checks that any cut gives the same events, and that no bytes cause a
+//! panic.
 
 use crate::{
     Fault,
@@ -16,7 +17,7 @@ mod tests;
 /// Bytes of the content of `FCGI_END_REQUEST` (§5.5).
 const END_BYTES: usize = 8;
 
-/// Reads the answer to one request.
+/// Reads the answer to a request.
 #[derive(Clone, Debug)]
 pub struct Response {
     reader: Reader,
@@ -25,47 +26,47 @@ pub struct Response {
     ended: bool,
 }
 
-/// What was found, and how many bytes to drop with it.
+/// An event, and the number of bytes to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that are done with.
+    /// Bytes of the input that are consumed.
     pub consumed: usize,
-    /// What they are; nothing if they mean nothing.
+    /// The event; none if the bytes have no meaning.
     pub event: Option<Event>,
 }
 
-/// A part of an answer. Ranges are places in the input that [`Response::read`] was shown.
+/// A part of an answer. Ranges are positions in the input of [`Response::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A piece of the output: head and body as of CGI.
+    /// A piece of the output: head and body as in CGI.
     Stdout(Range<usize>),
     /// A piece of the error output.
     Stderr(Range<usize>),
-    /// The request has ended; applications may leave out the ends of their streams.
+    /// The request has ended. Applications may omit the ends of their streams.
     End {
-        /// The application's exit code, for what it is worth.
+        /// The application's exit code, which may be meaningless.
         app_status: u32,
-        /// Whether the application took the request at all.
+        /// Whether the application accepted the request.
         protocol_status: ProtocolStatus,
     },
-    /// Names and values that were asked for; see [`pairs::read`](crate::pairs::read).
+    /// Queried names and values; see [`pairs::read`](crate::pairs::read).
     Values(Range<usize>),
     /// The application does not know this kind of record.
     UnknownKind(u8),
 }
 
-/// How a request ended for the protocol (§5.5).
+/// The end of a request at the protocol level (§5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolStatus {
-    /// It was answered.
+    /// The request was answered.
     Complete,
-    /// The application does one request at a time on a connection.
+    /// The application handles one request at a time on a connection.
     CannotMultiplex,
-    /// The application has no room for it.
+    /// The application has no capacity for the request.
     Overloaded,
-    /// The application does not play this role.
+    /// The application does not support this role.
     UnknownRole,
-    /// A number that the specification does not give.
+    /// A number outside of the specification.
     Unknown(u8),
 }
 
@@ -87,22 +88,23 @@ impl Response {
         Self { reader: Reader::default(), id, stdout_ended: false, ended: false }
     }
 
-    /// Whether the request has ended and the connection stands between records: another request may follow, unless
-    /// bytes are left that nobody asked for.
+    /// Whether the request has ended and the connection is between records. Another request may
+    /// follow, unless unexpected bytes are left.
     pub fn is_over(&self) -> bool {
         self.ended && self.is_between_records()
     }
 
-    /// Whether the next byte begins a record. Applications announce a record's length when they have its content, so amid
-    /// one the rest is about to come.
+    /// Whether the next byte begins a record. Applications announce a record's length once they
+    /// have its content, so within a record the rest is about to arrive.
     pub fn is_between_records(&self) -> bool {
         self.reader.is_between_records()
     }
 
-    /// Reads on in `input`, what has arrived and was not consumed; nothing if more bytes are needed.
+    /// Continues reading in `input`, which has arrived and was not consumed; `None` if more bytes
+    /// are needed.
     ///
     /// # Errors
-    /// What is wrong. The connection must be closed.
+    /// The protocol error. The connection must be closed.
     pub fn read(&mut self, input: &[u8]) -> Result<Option<Step>, Fault> {
         match self.reader.read(input)? {
             Read::NeedMore => Ok(None),

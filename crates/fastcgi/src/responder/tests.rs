@@ -1,4 +1,4 @@
-//! What a client writes comes back on the other side, however it was cut.
+//! A client's messages arrive on the other side, for any cut of the bytes.
 
 use super::*;
 use crate::{fixed_cases, pairs, request};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// A whole request as the responder saw it.
+/// A whole request from the view of the responder.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     id: Option<RequestId>,
@@ -59,7 +59,7 @@ fn write(id: RequestId, persistence: Persistence, params: &[Pair], stdin: &[u8])
     bytes
 }
 
-/// Pairs that fill `total` bytes to the byte.
+/// Pairs that fill exactly `total` bytes.
 fn params_of(total: usize) -> Vec<Pair> {
     let name = b"NAME".to_vec();
     // One byte for the name's length, four for the value's.

@@ -1,4 +1,5 @@
-//! Any cut gives the same events; no bytes make it panic; what no application may send is a fault.
+//! Any cut gives the same events; no bytes cause a panic; a record that no application may send is
+//! a fault.
 
 use super::*;
 use crate::{fixed_cases, limits::WHOLE_BYTES_MAX, responder};
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 
 const ID: RequestId = RequestId::FIRST;
 
-/// An event with its bytes; neighbouring pieces of one stream are one.
+/// An event with its bytes; adjacent pieces of a stream are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Stdout(Vec<u8>),
@@ -17,7 +18,7 @@ enum Seen {
     Fault(Fault),
 }
 
-/// Reads `bytes`, of which `pieces` arrive at once each.
+/// Reads bytes that arrive in these pieces.
 fn read_in<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Seen> {
     let mut response = Response::new(ID);
     let (mut buffer, mut seen) = (Vec::new(), Vec::new());
@@ -142,7 +143,7 @@ fn how_a_request_can_end() {
     }
 }
 
-/// Records that are mostly valid, so that the reader gets beyond the first.
+/// Mostly valid records, so that the reader gets beyond the first.
 fn some_record() -> impl Strategy<Value = Vec<u8>> {
     let content = proptest::collection::vec(any::<u8>(), 0..40);
     let kind = prop_oneof![6 => 6u8..=7, 1 => 3u8..=3, 1 => any::<u8>()];
@@ -184,7 +185,7 @@ proptest! {
     #[test]
     fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         read_in([&bytes[..]]);
-        // Past the version byte.
+        // Beyond the version byte.
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() { *first = 1 }
         read_in([&bytes[..]]);
