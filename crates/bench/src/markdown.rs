@@ -3,7 +3,6 @@
 //! A page keeps one section per bench between two markers; a run replaces what stands between them and touches nothing
 //! else. A page without the markers gets them at its end.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -22,7 +21,7 @@ pub fn replace_section(path: &Path, bench: &str, section: &str) -> Result<()> {
     let page = with_section(&page, bench, section).ok_or_else(|| {
         Error::form(path.display(), format!("only one of the two markers of `bench {bench}`"))
     })?;
-    fs::write(path, page).map_err(Error::path("write", path))
+    vermeil_io::output::write(path, page).map_err(Error::path("write", path))
 }
 
 fn with_section(page: &str, bench: &str, section: &str) -> Option<String> {

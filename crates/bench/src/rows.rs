@@ -3,7 +3,7 @@
 //! Rows are appended, never rewritten: the file is the history. Which programs and variants there are is the bench's
 //! business.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -83,7 +83,7 @@ pub fn append(path: &Path, rows: &[Row]) -> Result<()> {
         lines.push('\n');
     }
     let mut file =
-        OpenOptions::new().create(true).append(true).open(path).map_err(Error::path("open", path))?;
+        vermeil_io::output::Output::append().mode(0o644).open(path).map_err(Error::path("open", path))?;
     file.write_all(lines.as_bytes()).map_err(Error::path("write", path))
 }
 

@@ -6,7 +6,6 @@ use crate::{Exit, command, print};
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +36,7 @@ impl ManArgs {
 pub fn man_pages(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let write = |page: Page| {
         let path = dir.join(page.file_name);
-        fs::write(&path, page.text)?;
+        vermeil_io::output::write(&path, page.text)?;
         Ok(path)
     };
     pages().into_iter().map(write).collect()

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::{fs, io};
+use vermeil_io::output::{Output, Place};
 
 /// Whether `path` can be written to, without leaving anything there.
 ///
@@ -20,10 +21,10 @@ fn try_to_write(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     let is_new = found.is_err();
-    fs::OpenOptions::new().append(true).create(true).open(path)?;
+    Output::append().open(path)?;
     if is_new {
         // Left, it would be a result of nothing. If that is refused, it is overwritten.
-        let _left = fs::remove_file(path);
+        let _left = Place::find(path).and_then(|place| place.remove());
     }
     Ok(())
 }

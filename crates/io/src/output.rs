@@ -21,7 +21,10 @@ pub use place::{Place, Refusal};
 
 use place::{Walk, is_trusted};
 use rustix::{
-    fs::{CWD, FileType, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, ftruncate, mkdirat, openat},
+    fs::{
+        CWD, FileType, Gid, Mode, OFlags, Uid, fchmod, fchown, fcntl_getfl, fcntl_setfl, fstat, ftruncate,
+        mkdirat, openat,
+    },
     io::Errno,
     process::geteuid,
 };
@@ -131,8 +134,9 @@ impl Output {
         Self { is_new: true, ..self }
     }
 
-    /// Opens `path`, and makes the file if it is missing. Never waits: a FIFO without a reader is the error `ENXIO`, and
-    /// the descriptor of a FIFO or a device does not block.
+    /// Opens `path`, and makes the file if it is missing. For [`append`](Self::append) a FIFO without a reader is the error
+    /// `ENXIO`, and the descriptor does not block. For [`replace`](Self::replace) a FIFO is waited for, unless another user
+    /// could have planted it.
     ///
     /// # Errors
     /// What the system says, or [`Refusal`].
@@ -145,8 +149,8 @@ impl Output {
     }
 
     fn flags(&self) -> OFlags {
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        if self.appends { flags | OFlags::APPEND } else { flags }
+        let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+        if self.appends { flags | OFlags::APPEND | OFlags::NONBLOCK } else { flags }
     }
 
     fn open_plainly(&self, path: &Path) -> io::Result<OwnedFd> {
@@ -168,8 +172,14 @@ impl Output {
         }
         for _ in 0..TRIES_MAX {
             if !self.is_new {
-                match openat(folder, name, self.flags() | OFlags::NOFOLLOW, Mode::empty()) {
+                let flags = self.flags() | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+                match openat(folder, name, flags, Mode::empty()) {
                     Err(Errno::NOENT) => {}
+                    Err(Errno::NXIO) if !self.appends && !place.could_be_planted(&place.stat()?)? => {
+                        return Ok(
+                            openat(folder, name, self.flags() | OFlags::NOFOLLOW, Mode::empty())?.into()
+                        );
+                    }
                     Err(Errno::LOOP) => return Err(place.link_refused()),
                     opened => return self.check(opened?, &place),
                 }
@@ -192,13 +202,16 @@ impl Output {
     /// Looks at a file that was there.
     fn check(&self, file: OwnedFd, place: &Place) -> io::Result<File> {
         let found = fstat(&file)?;
+        if !self.appends {
+            fcntl_setfl(&file, fcntl_getfl(&file)? & !OFlags::NONBLOCK)?;
+        }
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => {}
             FileType::Fifo | FileType::CharacterDevice => return Ok(file.into()),
             _ => return Err(Refusal::Kind(place.path.clone()).into()),
         }
         let folder = fstat(&place.folder)?;
-        if place.is_open_for(&folder, &found)? {
+        if place.could_be_planted(&found)? {
             if found.st_nlink != 1 {
                 return Err(Refusal::HardLink(place.path.clone()).into());
             }

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 use vermeil::Runtime;
+use vermeil_io::output::Output;
 
 /// Events of each core that a recording keeps: 32 MiB, and all events of most programs.
 pub const EVENTS_PER_CORE: usize = 1 << 20;
@@ -32,7 +33,7 @@ impl Record {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+        let file = Output::replace().open(path).map_err(|error| cannot_write(path, &error))?;
         Ok(Self { path: path.to_owned(), file })
     }
 

@@ -7,11 +7,12 @@
 
 use crate::{log::LogTarget, options::ServeOptions, voice::say};
 use rustix::{
-    fs::{Gid, Uid, fchown},
+    fs::{Gid, Uid},
     process::{getegid, geteuid},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
-use std::{fmt, fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _, str::FromStr};
+use std::{fmt, io, str::FromStr};
+use vermeil_io::output::{Output, Owner};
 use vermeil_spawn::{Identity, UserError};
 
 /// Who the server runs as once it has what only the superuser may have. As text: `NAME` or `NAME:GROUP`.
@@ -112,26 +113,22 @@ impl User {
         Ok(())
     }
 
-    /// Gives this user the log's file, which it opens itself from then on.
+    /// Makes the log's file for this user if it is missing. The server opens it as this user from then on, so a file
+    /// that is there keeps its owner.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// The file cannot be made, or another user could have planted it.
     fn own_log(&self, log: &LogTarget) -> io::Result<()> {
         let LogTarget::File(path) = log else { return Ok(()) };
         if self.is_ours() || !geteuid().is_root() {
             return Ok(());
         }
-        // A FIFO without a reader must not hold us.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let opened = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path);
-        let file = match opened {
-            Err(error) if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NXIO) => {
-                return Ok(());
-            }
-            opened => opened?,
-        };
-        let (uid, gid) = (Uid::from_raw(self.identity.uid), Gid::from_raw(self.identity.gid));
-        Ok(fchown(&file, Some(uid), Some(gid))?)
+        let owner = Owner { uid: self.identity.uid, gid: self.identity.gid };
+        match Output::append().owned_by(Some(owner)).open(path) {
+            // A FIFO without a reader is there, and is opened later.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => Ok(()),
+            opened => opened.map(drop),
+        }
     }
 }
 

@@ -99,7 +99,7 @@ pub enum ServeError {
     #[error(transparent)]
     Runtime(#[from] StartError),
     /// The log, for the user that the server becomes.
-    #[error("cannot give the access log to the user that the server becomes: {0}")]
+    #[error("cannot make the access log for the user that the server becomes: {0}")]
     OwnLog(io::Error),
     /// The user.
     #[error(transparent)]

@@ -4,11 +4,11 @@
 //! cores have stopped. The form is the runtime's (`docs/runtime.md`, Recordings). Leaves out several instances, which the
 //! command line refuses. Tested through the binary (`crates/cli/tests/e2e/trace.rs`).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use vermeil::Handle;
+use vermeil_io::output::Output;
 
 /// Events that each core keeps: 2 MiB, some tenths of a second under full load.
 pub(crate) const EVENTS_PER_CORE: usize = 1 << 16;
@@ -22,7 +22,7 @@ pub(crate) struct Trace {
 impl Trace {
     /// Makes the file, which its owner alone may read.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let file = Output::replace().mode(0o600).open(path)?;
         Ok(Self { path: path.to_owned(), file })
     }
 

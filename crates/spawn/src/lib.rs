@@ -54,4 +54,4 @@ pub use reply::{End, Exit, Usage};
 pub use request::{Directory, Program, REQUEST_BYTES_MAX, Request};
 pub use revise::{PROFILES_MAX, Rereading, Reviser, Revisions};
 pub use start::{Keeper, Preparation, start, start_revisable};
-pub use user::UserError;
+pub use user::{UserError, user_name};

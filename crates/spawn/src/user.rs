@@ -70,6 +70,28 @@ impl Identity {
     }
 }
 
+/// The name of the user with this number, or the number itself if the database has no name: for messages.
+pub fn user_name(uid: u32) -> String {
+    let mut bytes = ENTRY_BYTES;
+    loop {
+        let mut strings = vec![0; bytes];
+        // SAFETY: all zeroes is a value of it.
+        let mut entry: libc::passwd = unsafe { mem::zeroed() };
+        let mut found = ptr::null_mut();
+        // SAFETY: everything that is written to is ours, of the length that is said.
+        let error =
+            unsafe { libc::getpwuid_r(uid, &raw mut entry, strings.as_mut_ptr(), bytes, &raw mut found) };
+        match error {
+            0 if !found.is_null() => {
+                // SAFETY: the call has pointed it at a string in `strings`, which ends with a zero byte.
+                return unsafe { CStr::from_ptr(entry.pw_name) }.to_string_lossy().into_owned();
+            }
+            libc::ERANGE if bytes < ENTRY_BYTES_MAX => bytes *= 2,
+            _ => return uid.to_string(),
+        }
+    }
+}
+
 fn group_entry(name: &CStr) -> io::Result<Option<u32>> {
     let mut bytes = ENTRY_BYTES;
     loop {
@@ -142,6 +164,12 @@ mod tests {
             daemon.gid != 0 && daemon.groups.contains(&daemon.gid) && !daemon.groups.contains(&0),
             "{daemon:?}"
         );
+    }
+
+    #[test]
+    fn numbers_have_names() {
+        assert_eq!(user_name(0), "root");
+        assert_eq!(user_name(4_000_000_000), "4000000000");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use vermeil_io::output;
 use vermeil_topology::CpuSet;
 
 use crate::verify::share;
@@ -240,7 +241,7 @@ impl Store {
         let compared = Compared { boot: self.boot().to_owned(), ..comparison.verdict() };
         let text = serde_json::to_string_pretty(&compared).expect("our own types are JSON");
         let path = self.compared_path(&comparison.nic);
-        fs::write(&path, text).map_err(|source| Error::State { doing: "write", path, source })
+        output::write(&path, text).map_err(|source| Error::State { doing: "write", path, source })
     }
 
     /// What a comparison on this card has said since the boot.

@@ -5,7 +5,7 @@
 //! beside it is held by whoever changes settings. Leaves out changing them (`apply.rs`). Tested there and here.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use vermeil_io::output::{self, Output, Place};
 
 use crate::{Error, Owner, Setting};
 
@@ -113,8 +114,8 @@ impl Store {
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
         let path = self.file.with_extension("lock");
         let open = || -> io::Result<File> {
-            fs::create_dir_all(&self.folder)?;
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            output::make_folders(&self.folder)?;
+            let file = Output::append().mode(0o644).open(&path)?;
             flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
         };
@@ -151,17 +152,18 @@ impl Store {
     pub(crate) fn save(&self, state: &State) -> Result<(), Error> {
         let aside = self.file.with_extension("new");
         let write = || -> io::Result<()> {
-            let mut file = File::create(&aside)?;
+            let mut file = Output::replace().open(&aside)?;
             file.write_all(serde_json::to_string_pretty(state).map_err(io::Error::other)?.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&aside, &self.file)?;
-            File::open(&self.folder)?.sync_all()
+            let (aside, to) = (Place::find(&aside)?, Place::find(&self.file)?);
+            aside.rename(&to)?;
+            to.sync_folder()
         };
         write().map_err(|source| self.trouble("write", source))
     }
 
     pub(crate) fn remove(&self) -> Result<(), Error> {
-        match fs::remove_file(&self.file) {
+        match Place::find(&self.file).and_then(|file| file.remove()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.trouble("remove", error)),
             _ => Ok(()),
         }

@@ -113,7 +113,7 @@ impl Report {
         rows::append(&outputs.rows, &self.rows())?;
         fs::create_dir_all(&outputs.images).map_err(Error::path("create", &outputs.images))?;
         let picture = outputs.images.join("bench-runtime.svg");
-        fs::write(&picture, self.chart().to_svg()).map_err(Error::path("write", &picture))?;
+        vermeil_io::output::write(&picture, self.chart().to_svg()).map_err(Error::path("write", &picture))?;
         markdown::replace_section(&outputs.page, "runtime", &self.section())
     }
 

@@ -142,7 +142,7 @@ pub(super) fn write(output: &OutputArgs, record: &Record) -> Exit {
 }
 
 fn to_file(path: &Path, text: &str) -> Exit {
-    match fs::write(path, text) {
+    match vermeil_io::output::write(path, text) {
         Ok(()) => Exit::Clean,
         Err(error) => print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed),
     }

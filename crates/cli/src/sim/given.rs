@@ -150,7 +150,7 @@ pub(super) fn plan(policy: &Policy, program: &Program, machine: &Machine) -> Res
 /// Writes a result that was asked for.
 pub(super) fn write(option: &'static str, path: &Path, text: &str) -> Result<(), Wrong> {
     let failed = |source| Wrong::File { option, action: "write", path: path.to_owned(), source };
-    fs::write(path, text).map_err(failed)
+    vermeil_io::output::write(path, text).map_err(failed)
 }
 
 fn read(option: &'static str, path: &Path) -> Result<String, Wrong> {

@@ -17,6 +17,7 @@ mod host_cgi;
 mod hosts;
 mod instances;
 mod kills;
+mod links;
 mod log;
 mod operation;
 mod php;

@@ -165,8 +165,9 @@ impl Place {
 }
 
 impl Place {
-    pub(super) fn is_open_for(&self, folder: &Stat, entry: &Stat) -> io::Result<bool> {
-        Ok(self.open.is_some() || is_open(folder, entry)?)
+    /// Whether a user who is not trusted could have put `entry` here.
+    pub(super) fn could_be_planted(&self, entry: &Stat) -> io::Result<bool> {
+        Ok(self.open.is_some() || is_open(&fstat(&self.folder)?, entry)?)
     }
 
     pub(super) fn link_refused(&self) -> io::Error {

@@ -13,6 +13,7 @@ use super::classes::{FileSet, Kind};
 use super::manifest::{MANIFEST, Manifest, Pages};
 use super::{content, pages, php};
 use crate::error::LoadError;
+use vermeil_io::output::{self, Output, Place};
 
 /// The modification time of every file: 2005-01-01 00:00:00 UTC.
 const MODIFIED: Duration = Duration::from_secs(1_104_537_600);
@@ -133,7 +134,7 @@ impl Writer<'_> {
     fn place(&self, path: &str) -> Result<PathBuf, LoadError> {
         let place = self.root.join(path.trim_start_matches('/'));
         if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(cannot_write(folder))?;
+            output::make_folders(folder).map_err(cannot_write(folder))?;
         }
         Ok(place)
     }
@@ -149,11 +150,11 @@ fn with_file(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let part = path.with_file_name(name);
-    let mut file = File::create(&part)?;
+    let mut file = Output::replace().open(&part)?;
     fill(&mut file)?;
     file.set_times(FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + MODIFIED))?;
     drop(file);
-    fs::rename(&part, path)
+    Place::find(&part)?.rename(&Place::find(path)?)
 }
 
 fn is_there(path: &Path, bytes: u64) -> bool {

@@ -5,19 +5,23 @@
 //! abstract kind are not used: they have no owner. Tested in `tests.rs`.
 
 use rustix::{
-    fs::{Mode, OFlags, fstat, open},
+    fs::{FileType, Mode, OFlags, Stat, fstat, open},
     process::{Uid, geteuid, umask},
 };
 use std::{
     env, fmt, fs, io,
-    os::unix::{
-        fs::{DirBuilderExt as _, FileTypeExt as _},
-        net::{UnixListener, UnixStream},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::DirBuilderExt as _,
+            net::{UnixListener, UnixStream},
+        },
     },
     path::{Path, PathBuf},
     str::FromStr,
     sync::OnceLock,
 };
+use vermeil_io::output;
 
 /// What the names of sockets in the default folder end in; before it stands the number of the process.
 const SUFFIX: &str = ".sock";
@@ -105,8 +109,16 @@ pub(super) fn default_folder() -> PathBuf {
 /// Whether `folder` is this user's and nobody else may enter it. Not through a symbolic link: that would be whoever made
 /// it who decides.
 pub(super) fn is_private(folder: &Path) -> io::Result<bool> {
+    is_open_folder_private(&open_folder(folder)?)
+}
+
+fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let stat = fstat(open(folder, flags, Mode::empty())?)?;
+    Ok(open(folder, flags, Mode::empty())?)
+}
+
+fn is_open_folder_private(folder: &OwnedFd) -> io::Result<bool> {
+    let stat = fstat(folder)?;
     Ok(stat.st_uid == owner().as_raw() && stat.st_mode & 0o077 == 0)
 }
 
@@ -130,6 +142,8 @@ fn is_ours(path: &Path) -> bool {
 /// A bound socket.
 pub(super) struct Place {
     path: PathBuf,
+    /// Its name, in the folder that it was made in; nothing if an inherited socket's folder is gone.
+    name: Option<output::Place>,
     listener: UnixListener,
     /// Whether its name goes with it.
     has_name: bool,
@@ -145,7 +159,8 @@ impl Place {
             }
             _ => {}
         }
-        if !is_private(&folder).map_err(PlaceError::io(&folder))? {
+        let opened = open_folder(&folder).map_err(PlaceError::io(&folder))?;
+        if !is_open_folder_private(&opened).map_err(PlaceError::io(&folder))? {
             return Err(PlaceError::NotPrivate(folder));
         }
         for left in sockets_in(&folder) {
@@ -155,29 +170,39 @@ impl Place {
                 let _ = fs::remove_file(&left);
             }
         }
-        Self::bind(&folder.join(format!("{}{SUFFIX}", std::process::id())))
+        let name = format!("{}{SUFFIX}", std::process::id());
+        let path = folder.join(&name);
+        Self::bind_at(output::Place::within(opened, name.as_ref(), &path))
     }
 
     /// Binds a socket at `path`.
     pub(super) fn bind(path: &Path) -> Result<Self, PlaceError> {
-        match fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => return Err(PlaceError::NoSocket(path.to_owned())),
-            Ok(_) if is_answered(path) => return Err(PlaceError::Taken(path.to_owned())),
-            Ok(_) => fs::remove_file(path).map_err(PlaceError::io(path))?,
+        Self::bind_at(output::Place::find(path).map_err(PlaceError::io(path))?)
+    }
+
+    /// Every step goes by the open folder, because the user of a folder could put a link in the way between two of them.
+    fn bind_at(name: output::Place) -> Result<Self, PlaceError> {
+        let path = name.path().to_owned();
+        let is_socket = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+        match name.stat() {
+            Ok(found) if !is_socket(&found) => return Err(PlaceError::NoSocket(path)),
+            Ok(_) if is_answered(&name.way()) => return Err(PlaceError::Taken(path)),
+            Ok(_) => name.remove().map_err(PlaceError::io(&path))?,
             Err(_) => {}
         }
         // Of the whole process, but it has no other thread yet that makes files; a mode set afterwards would come late.
         let before = umask(Mode::from_raw_mode(0o177));
-        let bound = UnixListener::bind(path);
+        let bound = UnixListener::bind(name.way());
         umask(before);
-        let listener = bound.map_err(PlaceError::io(path))?;
-        listener.set_nonblocking(true).map_err(PlaceError::io(path))?;
-        Ok(Self { path: path.to_owned(), listener, has_name: true })
+        let listener = bound.map_err(PlaceError::io(&path))?;
+        listener.set_nonblocking(true).map_err(PlaceError::io(&path))?;
+        Ok(Self { path, name: Some(name), listener, has_name: true })
     }
 
     /// A socket that another process has bound there, and whose name it has still.
     pub(super) fn inherited(path: &Path, listener: UnixListener) -> Self {
-        Self { path: path.to_owned(), listener, has_name: false }
+        let name = output::Place::find(path).ok();
+        Self { path: path.to_owned(), name, listener, has_name: false }
     }
 
     /// Its name is this process's from now on.
@@ -202,8 +227,8 @@ impl Place {
 /// Takes its name away. Fails, without harm, for a process that has become another user since.
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.has_name {
-            let _ = fs::remove_file(&self.path);
+        if let Some(name) = self.name.as_ref().filter(|_| self.has_name) {
+            let _ = name.remove();
         }
     }
 }

@@ -25,13 +25,15 @@ mod tests;
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
+use vermeil_spawn::user_name;
 
 pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
@@ -110,6 +112,22 @@ pub enum LogError {
     /// The log thread cannot be started.
     #[error("cannot start the log thread: {0}; raise the limit of processes, or run with --log off")]
     Thread(io::Error),
+}
+
+/// Adds whose file it is, if that is why it cannot be opened.
+fn with_owner(path: &Path, error: io::Error) -> io::Error {
+    let is_denied = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
+    let ours = rustix::process::geteuid().as_raw();
+    match std::fs::metadata(path).map(|found| found.uid()) {
+        Ok(owner) if is_denied && owner != ours => {
+            let (owner, us, path) = (user_name(owner), user_name(ours), path.display());
+            let words = format!(
+                "{error}, because it belongs to user {owner} and the server is user {us}; give it away with `chown {us} {path}`"
+            );
+            io::Error::new(error.kind(), words)
+        }
+        _ => error,
+    }
 }
 
 /// What became of the records so far.
@@ -217,8 +235,10 @@ impl Log {
                 Self::start_sink(sink, cores, notices, patience)
             }
             LogTarget::File(path) => {
-                let sink =
-                    Sink::file(path).map_err(|source| LogError::Open { path: path.clone(), source })?;
+                let sink = Sink::file(path).map_err(|source| LogError::Open {
+                    path: path.clone(),
+                    source: with_owner(path, source),
+                })?;
                 Self::start_sink(sink, cores, notices, patience)
             }
         }

@@ -6,15 +6,15 @@
 //! Tested in `tests.rs` through the whole log.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vermeil_io::output::Output;
 
 /// Mode of a new log file: requests are the operator's business, and his group's.
 const FILE_MODE: u32 = 0o640;
@@ -69,14 +69,8 @@ impl Sink {
     /// Opens the path anew. On failure the old file stays. Nothing to do for standard output.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        // Non-blocking: a FIFO must not hold us in open(2), and the description is ours alone.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(FILE_MODE)
-            .custom_flags(flags.bits() as i32)
-            .open(path)?;
+        // Never waits for the reader of a FIFO.
+        let file = Output::append().mode(FILE_MODE).open(path)?;
         self.may_block = !file.metadata()?.is_file();
         self.file = Some(file);
         Ok(())

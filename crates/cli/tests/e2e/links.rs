@@ -1,0 +1,184 @@
+//! Links that the server's user plants where the superuser writes: each path that the superuser opens or makes, with each kind
+//! of link. Says so and passes where the tests are not run by the superuser. The rule itself: `crates/io/src/output.rs`.
+
+use crate::support::{Io, Process, Server, Site, until, vermeil};
+use rustix::process::{Signal, geteuid};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The user that plants links: nobody, who is also the server's user.
+const NOBODY: u32 = 65_534;
+
+const SECRET: &str = "root:secret";
+
+/// How a user may lead the superuser to another file.
+#[derive(Clone, Copy, Debug)]
+enum Trick {
+    Link,
+    DanglingLink,
+    HardLink,
+    /// Of a folder on the way, to a file that is there.
+    FolderLink,
+    /// Of a folder on the way, to a name that is free.
+    DanglingFolderLink,
+}
+
+const TRICKS: [Trick; 5] =
+    [Trick::Link, Trick::DanglingLink, Trick::HardLink, Trick::FolderLink, Trick::DanglingFolderLink];
+
+/// A folder of nobody's, and the superuser's folder beside it.
+struct World {
+    site: Site,
+}
+
+impl World {
+    fn new() -> Self {
+        let site = Site::new();
+        fs::set_permissions(site.outside("."), Permissions::from_mode(0o755)).unwrap();
+        site.write("index.html", b"page");
+        for name in ["theirs", "etc"] {
+            fs::create_dir(site.outside(name)).unwrap();
+        }
+        chown(site.outside("theirs"), Some(NOBODY), Some(NOBODY)).unwrap();
+        let secret = site.outside("etc/secret");
+        fs::write(&secret, SECRET).unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        Self { site }
+    }
+
+    /// Plants a link; gives the path that the superuser is told to write to.
+    fn plant(&self, trick: Trick) -> PathBuf {
+        let at = |name: &str| self.site.outside(name);
+        let link = |target: &str, name: &str| {
+            symlink(at(target), at(name)).unwrap();
+            lchown(at(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        };
+        match trick {
+            Trick::Link => link("etc/secret", "theirs/file"),
+            Trick::DanglingLink => link("etc/new", "theirs/file"),
+            Trick::HardLink => fs::hard_link(at("etc/secret"), at("theirs/file")).unwrap(),
+            Trick::FolderLink | Trick::DanglingFolderLink => link("etc", "theirs/way"),
+        }
+        match trick {
+            Trick::FolderLink => at("theirs/way/secret"),
+            Trick::DanglingFolderLink => at("theirs/way/new"),
+            _ => at("theirs/file"),
+        }
+    }
+
+    #[track_caller]
+    fn is_untouched(&self, writer: &str, trick: Trick) {
+        let secret = self.site.outside("etc/secret");
+        let found =
+            fs::symlink_metadata(&secret).unwrap_or_else(|error| panic!("{writer}, {trick:?}: {error}"));
+        assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o600), "{writer}, {trick:?}");
+        assert_eq!(fs::read_to_string(&secret).unwrap(), SECRET, "{writer}, {trick:?}");
+        let listed = fs::read_dir(self.site.outside("etc")).unwrap().count();
+        assert_eq!(listed, 1, "{writer}, {trick:?}: something was made in the superuser's folder");
+    }
+}
+
+fn is_superuser() -> bool {
+    let is = geteuid().is_root();
+    if !is {
+        eprintln!("SKIPPED: only the superuser's rights can be abused");
+    }
+    is
+}
+
+/// Runs a server until it serves or has ended, and ends it.
+fn serve(site: &Site, arguments: &[&str]) {
+    let mut command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--user", "nobody:nogroup"]);
+    command.args(arguments).arg(site.root());
+    let process = Process::spawn(command);
+    until("the server serves or has ended", || {
+        (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
+    });
+    if !process.has_ended() {
+        process.signal(Signal::TERM);
+    }
+    process.wait();
+}
+
+/// Runs a command to its end.
+fn run(mut command: Command) {
+    command.output().unwrap();
+}
+
+#[test]
+fn planted_links_lead_the_superuser_nowhere() {
+    if !is_superuser() {
+        return;
+    }
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let writers: [(&str, &dyn Fn(&World, &Path)); 12] = [
+        ("--log", &|world, path| serve(&world.site, &["--log", &text(path)])),
+        ("--trace", &|world, path| serve(&world.site, &["--log", "off", "--trace", &text(path)])),
+        ("--control", &|world, path| serve(&world.site, &["--log", "off", "--control", &text(path)])),
+        ("instances --log", &|world, path| {
+            let cores = ["--cores", "2", "--instances", "2"];
+            serve(&world.site, &[&cores[..], &["--log", &text(path)]].concat());
+        }),
+        ("log of a server without --user", &|world, path| {
+            let root = text(&world.site.root());
+            let command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--log", &text(path), &root]);
+            let process = Process::spawn(command);
+            until("the server serves or has ended", || {
+                (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
+            });
+        }),
+        ("log after a reload", &|world, path| {
+            let file = world.site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n");
+            let server = Server::of_file(&file);
+            let other = format!("log = \"{}\"", text(path));
+            let changed = fs::read_to_string(&file).unwrap().replace("log = \"off\"", &other);
+            fs::write(&file, changed).unwrap();
+            server.signal(Signal::HUP);
+            server.says("the configuration stays as it is");
+        }),
+        ("load --json", &|world, path| {
+            let server = Server::start(Io::Epoll, &world.site, &[]);
+            let url = format!("http://{}/", server.addr());
+            run(vermeil(&["load", &url, "--time", "100ms", "--json", &text(path)]));
+        }),
+        ("load --html", &|world, path| {
+            let server = Server::start(Io::Epoll, &world.site, &[]);
+            let url = format!("http://{}/", server.addr());
+            run(vermeil(&["load", &url, "--time", "100ms", "--html", &text(path)]));
+        }),
+        ("load files", &|_, path| run(vermeil(&["load", "files", "webstone", &text(path)]))),
+        ("sim run --trace", &|_, path| run(vermeil(&["sim", "run", "--trace", &text(path)]))),
+        ("sim run --timeline", &|_, path| run(vermeil(&["sim", "run", "--timeline", &text(path)]))),
+        ("steer's state", &|_, path| run(vermeil(&["steer", "undo", "--state", &text(path)]))),
+    ];
+    for (name, write) in writers {
+        for trick in TRICKS {
+            let world = World::new();
+            let path = world.plant(trick);
+            write(&world, &path);
+            world.is_untouched(name, trick);
+        }
+    }
+}
+
+#[test]
+fn log_of_another_user_is_refused_with_advice() {
+    if !is_superuser() {
+        return;
+    }
+    let world = World::new();
+    let log = world.site.outside("theirs/file");
+    fs::write(&log, "").unwrap();
+    fs::set_permissions(&log, Permissions::from_mode(0o600)).unwrap();
+    let root = world.site.root();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--user", "nobody:nogroup", "--log"];
+    let output = vermeil(&arguments).args([&log, &root]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("belongs to user root") && said.contains("chown nobody"), "{said}");
+    assert_eq!(fs::metadata(&log).unwrap().uid(), 0);
+}
