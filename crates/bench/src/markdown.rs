@@ -3,6 +3,7 @@
 //! A page keeps one section per bench between two markers; a run replaces what stands between them and touches nothing
 //! else. A page without the markers gets them at its end.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
