@@ -9,7 +9,7 @@ use crate::{
     control::StatusForm,
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
     gateway::{self, Call},
-    hosts::{Action, Found, Host, HostId, OpenJob, Path},
+    hosts::{Action, Found, Host, HostId, OpenJob, Path, Route, RunBy, Template},
     local::Local,
     log::NoticeKind,
     slow::{self, Piece, What},
@@ -94,14 +94,14 @@ fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out
             Err(_) => return Answer::Slow(What::Resolve(job)),
         },
     };
-    if let Outcome::Listing { .. } | Outcome::Forbidden = handle.outcome() {
+    if let Outcome::Listing { .. } | Outcome::Program { .. } = handle.outcome() {
         let site = hosts.site().clone();
         return found(local, host, &site, request, &handle, head, out);
     }
     resolved(local, request, &handle, head, out)
 }
 
-/// Answers `request`, whose path has been resolved to `handle` in `site`; a folder without a page may be a program's.
+/// Answers `request`, whose path has been resolved to `handle` in `site`; the index page of a folder may be a program.
 pub(crate) fn found(
     local: &mut Local,
     host: HostId,
@@ -111,9 +111,35 @@ pub(crate) fn found(
     head: Head,
     out: &mut Vec<u8>,
 ) -> Answer {
-    match Call::of_folder(local, host, request, handle) {
+    match handle.outcome() {
+        Outcome::Program { script } if request.target.path.ends_with(b"/") => {
+            index_program(local, host, request, script, head, out)
+        }
+        _ => found_by_files(local, site, request, handle, head, out),
+    }
+}
+
+/// Answers `request` for a folder whose index page is the program `script`, as a request for `script` would be.
+fn index_program(
+    local: &mut Local,
+    host: HostId,
+    request: &Request<'_>,
+    script: &[u8],
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    // Programs are rare enough for a copy of the reference.
+    let met = local.hosts.met(host);
+    let Host { rules, name, .. } = met.host();
+    let call = match rules.run_by(script) {
+        RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
+        RunBy::Php => Call::of_index(local, host, request, script),
+        RunBy::Cgi => Call::of_cgi(local, host, request).map(|call| call.for_cgi(script.into())),
+        RunBy::Nothing => None,
+    };
+    match call {
         Some(call) => Answer::Slow(What::Program(call)),
-        None => found_by_files(local, site, request, handle, head, out),
+        None => error(local, Status::Forbidden, b"", head, out),
     }
 }
 
@@ -167,16 +193,59 @@ fn routed(
             None => error(local, Status::NotFound, b"", head, out),
         }),
         Action::Redirect { to, status } => {
-            // HTTP/1.0 need not say which host it means.
-            let path = Path { host: request.host.or(name), decoded, query: request.target.query };
-            let (status, mut line) = (*status, b"Location: ".to_vec());
-            let written = to.write(route.prefix.as_deref(), &path, &mut line);
-            line.extend_from_slice(b"\r\n");
-            Some(match written {
-                Some(()) => error(local, status, &line, head, out),
-                None => error(local, Status::BadRequest, b"", head, out),
-            })
+            let location = location(to, route, name, request, decoded);
+            Some(redirect_by_route(local, *status, location, head, out))
         }
+    }
+}
+
+/// Answers `request` for the index page at `decoded`, whose path `route` takes from the programs.
+pub(crate) fn by_route(
+    local: &mut Local,
+    route: &Route,
+    name: Option<&[u8]>,
+    request: &Request<'_>,
+    decoded: &[u8],
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match &route.action {
+        Action::Redirect { to, status } => {
+            let location = location(to, route, name, request, decoded);
+            redirect_by_route(local, *status, location, head, out)
+        }
+        Action::Status => Answer::Slow(What::Status(form(request))),
+        Action::Ready => ready(local, head, out),
+        Action::Files | Action::Cgi => error(local, Status::Forbidden, b"", head, out),
+    }
+}
+
+/// The line that says where `route` sends a client; nothing if that takes a name and there is none.
+fn location(
+    to: &Template,
+    route: &Route,
+    name: Option<&[u8]>,
+    request: &Request<'_>,
+    decoded: &[u8],
+) -> Option<Vec<u8>> {
+    // HTTP/1.0 need not say which host it means.
+    let path = Path { host: request.host.or(name), decoded, query: request.target.query };
+    let mut line = b"Location: ".to_vec();
+    to.write(route.prefix.as_deref(), &path, &mut line)?;
+    line.extend_from_slice(b"\r\n");
+    Some(line)
+}
+
+fn redirect_by_route(
+    local: &mut Local,
+    status: Status,
+    location: Option<Vec<u8>>,
+    head: Head,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match location {
+        Some(line) => error(local, status, &line, head, out),
+        None => error(local, Status::BadRequest, b"", head, out),
     }
 }
 
@@ -250,7 +319,7 @@ pub(crate) fn resolved(
         Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
         Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
         Outcome::Listing { .. } => unreachable!("lists are made by jobs"),
-        Outcome::Forbidden => error(local, Status::Forbidden, b"", head, out),
+        Outcome::Program { .. } | Outcome::Forbidden => error(local, Status::Forbidden, b"", head, out),
         Outcome::NotFound(_) => match handle.not_found_page() {
             Some(page) => Reply { local, request, handle, head, out }.not_found(page),
             None => error(local, Status::NotFound, b"", head, out),

@@ -20,7 +20,8 @@ pub(super) struct PhpArgs {
     ///
     /// `auto`, or nothing: a pool of our own, of the php-fpm or php-cgi that is found, ended with the server. A path:
     /// the same, of that php-fpm or php-cgi. unix:PATH or ADDRESS:PORT: a FastCGI pool that runs already. A folder
-    /// without index.html is answered by its index.php. Default: no PHP; such files are sent as they are.
+    /// without index.html is answered by its index.php. Default: no PHP; such files get 403, because the text of a
+    /// program is never sent.
     #[arg(long, value_name = "auto|PATH|unix:PATH|ADDR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto")]
     php: Option<Where>,

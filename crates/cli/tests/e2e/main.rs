@@ -21,6 +21,7 @@ mod links;
 mod log;
 mod operation;
 mod php;
+mod programs;
 mod ranges;
 mod reload;
 mod requests;

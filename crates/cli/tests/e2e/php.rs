@@ -33,6 +33,15 @@ fn installed(name: &str) -> Option<PathBuf> {
     files.filter(is_it).max()
 }
 
+/// Whether there is a php-fpm; says so if there is none.
+pub(crate) fn is_installed() -> bool {
+    let is_there = installed("php-fpm").is_some();
+    if !is_there {
+        eprintln!("SKIPPED: no php-fpm on this machine");
+    }
+    is_there
+}
+
 /// Runs `test` with the program, or says that it is not there.
 fn with(name: &str, test: impl FnOnce(&Path)) {
     match installed(name) {
@@ -59,11 +68,7 @@ fn writable(site: &Site, name: &str) -> PathBuf {
 
 /// A server with a pool of its own.
 fn serve(io: Io, site: &Site, args: &[&str]) -> Option<Server> {
-    if installed("php-fpm").is_none() {
-        eprintln!("SKIPPED: no php-fpm on this machine");
-        return None;
-    }
-    Some(Server::start(io, site, &[&["--php"], args].concat()))
+    is_installed().then(|| Server::start(io, site, &[&["--php"], args].concat()))
 }
 
 fn write(site: &Site, name: &str, code: &str) {

@@ -4,7 +4,7 @@
 //! be run with, and whether it may, is judged again by the spawner. A name that begins with a dot is never a program.
 //! Tested below.
 
-use crate::gateway::Program;
+use crate::{files::ends_with, gateway::Program};
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
     io::Errno,
@@ -36,7 +36,7 @@ pub(crate) struct Look {
     pub(crate) root: Arc<File>,
     /// Decoded, without dot segments and empty segments; starts with a slash.
     pub(crate) path: Vec<u8>,
-    /// How the program's name ends, if that is what makes it one.
+    /// How the program's name ends, if that is what makes it one. In any case of letters.
     pub(crate) suffix: Option<Box<str>>,
 }
 
@@ -83,7 +83,7 @@ impl Look {
     fn may_be(&self, name: &[u8]) -> bool {
         self.suffix
             .as_ref()
-            .is_none_or(|suffix| name.len() > suffix.len() && name.ends_with(suffix.as_bytes()))
+            .is_none_or(|suffix| name.len() > suffix.len() && ends_with(name, suffix.as_bytes()))
     }
 
     fn kind(&self, path: &[u8], wait: Wait) -> Result<FileType, Errno> {

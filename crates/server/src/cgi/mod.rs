@@ -30,6 +30,7 @@ pub(crate) use start::{PreparedCgi, Sites, is_wanted, prepare, profiles};
 use crate::{
     connection::{Connection, Head, Lost},
     gateway::{Broken, Call, Relayed, Shared},
+    hosts::{Action, Rules},
     local,
 };
 use bytes::Bytes;
@@ -130,18 +131,24 @@ pub(crate) async fn answer(
         return Ok(Answered::No(Status::ServiceUnavailable));
     };
     let site = &*site;
-    let look = Look { root: site.folder.clone(), path: asked.path, suffix: asked.suffix };
-    let looked = match look.now(Wait::No) {
-        Looked::MustWait => {
-            // Earlier answers of a pipeline need not wait.
-            connection.flush(Bytes::new(), More::No).await?;
-            match blocking(move || look.now(Wait::Yes)).await {
-                Ok(looked) => looked,
-                Err(_) => return Ok(Answered::No(Status::ServiceUnavailable)),
+    let mut looked = Looked::Nothing;
+    for Candidate { path, suffix } in asked.candidates {
+        let look = Look { root: site.folder.clone(), path, suffix };
+        looked = match look.now(Wait::No) {
+            Looked::MustWait => {
+                // Earlier answers of a pipeline need not wait.
+                connection.flush(Bytes::new(), More::No).await?;
+                match blocking(move || look.now(Wait::Yes)).await {
+                    Ok(looked) => looked,
+                    Err(_) => return Ok(Answered::No(Status::ServiceUnavailable)),
+                }
             }
+            looked => looked,
+        };
+        if looked != Looked::Nothing {
+            break;
         }
-        looked => looked,
-    };
+    }
     let program = match looked {
         Looked::Found(program) => program,
         Looked::Nothing => return Ok(Answered::No(Status::NotFound)),
@@ -158,28 +165,47 @@ struct Asked {
     cgi: Arc<Cgi>,
     shared: Arc<Shared>,
     site: SiteKey,
+    /// The first that names a program counts.
+    candidates: Vec<Candidate>,
+}
+
+/// A path that may name the program.
+struct Candidate {
     /// Decoded.
     path: Vec<u8>,
-    /// Of the route that it came by.
+    /// Of the route that gives the path to CGI.
     suffix: Option<Box<str>>,
+}
+
+impl Candidate {
+    /// Nothing if no route gives `path` to CGI.
+    fn of(path: Vec<u8>, rules: &Rules) -> Option<Self> {
+        let route = rules.routes.iter().find(|route| route.matches(&path))?;
+        (route.action == Action::Cgi).then(|| Self { suffix: route.suffix.clone(), path })
+    }
+
+    /// For a request of `path`: the path itself, and the index pages of the folder that it may name.
+    fn all(path: &[u8], rules: &Rules) -> Vec<Self> {
+        let indexes = rules.files.index_names.iter().filter(|_| path.ends_with(b"/"));
+        let indexes = indexes.map(|name| [path, name.as_bytes()].concat());
+        std::iter::once(path.to_vec()).chain(indexes).filter_map(|path| Self::of(path, rules)).collect()
+    }
 }
 
 impl Asked {
     fn of(request: &Request<'_>, call: &Call) -> Result<Self, Status> {
         let mut decoded = Vec::new();
         let path = path::decode(request.target.path, &mut decoded).map_err(|error| error.status())?;
-        let path = path.bytes;
+        let path = call.script.as_deref().unwrap_or(path.bytes);
         local::with(|local| {
             let programs = local.programs.as_ref().ok_or(Status::NotFound)?;
             let cgi = programs.shared.cgi().cloned().ok_or(Status::NotFound)?;
             let host = call.host.host();
-            let route = host.rules.routes.iter().find(|route| route.matches(path));
             Ok(Self {
                 cgi,
                 shared: programs.shared.clone(),
                 site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
-                path: path.to_vec(),
-                suffix: route.and_then(|route| route.suffix.clone()),
+                candidates: Candidate::all(path, host.rules),
             })
         })
     }

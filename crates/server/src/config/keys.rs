@@ -182,15 +182,17 @@ table! {
         /// The folder whose files are served; relative to the folder of this file. Nothing outside of it can be reached.
         /// Without it every path that no route takes is 404.
         root: Option<At<PathBuf>> = None,
-        /// The pages a folder answers with, the first that exists.
+        /// The pages a folder answers with, the first that exists. A page that is a program runs; a program that nothing runs is
+        /// refused here.
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
         /// Whether a folder without such a page is listed, instead of answering 403.
         listing: bool = true,
         /// Which symbolic links below the folder are followed: `within` relative ones that stay below it at every step,
         /// `all` wherever they lead, `none`.
         follow_symlinks: FollowSymlinks = FollowSymlinks::Within,
-        /// Whether files named `*.php` are answered by PHP, and folders without an index page by their `index.php`: `true` by the
-        /// server's (see `[php]`), a table by a pool of its own. Without it such files are sent as they are.
+        /// Whether files named `*.php`, in any case of letters, are answered by PHP, and folders without an index page by their
+        /// `index.php`: `true` by the server's (see `[php]`), a table by a pool of its own. Without it such files get 403, because the
+        /// text of a program is never sent.
         php: FlagOr<HostPhpTable> = FlagOr::Flag(false),
         /// What the host's CGI programs run as and within, where it is not as for all (see `[cgi]`).
         cgi: Option<HostCgiTable> = None,
@@ -205,7 +207,7 @@ table! {
     pub(super) struct RouteTable {
         /// How the path begins, in whole segments: `"/old"` is `/old` and all below it, not `/older`.
         prefix: Option<At<String>> = None,
-        /// How a segment of the path ends: `".php"` is `/a.php` and `/a.php/more`.
+        /// How a segment of the path ends, in any case of letters: `".php"` is `/a.php`, `/a.PHP` and `/a.php/more`.
         suffix: Option<At<String>> = None,
         /// What is done: `files` serves files after all, `redirect` sends the client elsewhere, `cgi` runs the program that the
         /// path names below the host's folder (see `[cgi]`), `status` tells what `vermeil status` does, with several

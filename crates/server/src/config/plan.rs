@@ -1,13 +1,15 @@
 //! What a server would do, in words: for `vermeil check`.
 //!
-//! Looks at folders that would be served, or that programs would run in, and at nothing else; opens and binds nothing.
+//! Looks at folders that would be served, at the names at their top, and at folders that programs would run in, and at
+//! nothing else; binds nothing.
 
 use crate::{
     ServeOptions,
-    hosts::{Action, Host, HostId, HostPhp, Unknown},
+    files::has_program_name,
+    hosts::{Action, Host, HostId, HostPhp, Rules, RunBy, Unknown},
     php::PoolOptions,
 };
-use std::{collections::HashMap, fmt, fs, io, path::Path};
+use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_topology::CpuSet;
 
 /// Hosts that are shown one by one, and folders that are complained of. Guess: a screen.
@@ -65,7 +67,16 @@ impl<'o> Plan<'o> {
             directory.as_deref().map(|folder| ("run programs in", folder)),
             parent.map(|folder| ("run programs in a cgroup below", folder)),
         ];
-        folders.into_iter().flatten().find_map(trouble)
+        let idle = || {
+            let name = idle_program(root, rules)?;
+            Some(format!(
+                "{}: nothing runs {}, and the text of programs and of their copies is never sent (403); write \
+                 php = true for *.php, or a route with action = \"cgi\", or take it away",
+                self.called(id),
+                root.join(name).display()
+            ))
+        };
+        folders.into_iter().flatten().find_map(trouble).or_else(idle)
     }
 
     fn called(&self, id: HostId) -> String {
@@ -74,6 +85,20 @@ impl<'o> Plan<'o> {
             None => "the default host".to_owned(),
         }
     }
+}
+
+/// Names of a folder that are looked at for programs that nothing runs. Guess: a site's first page.
+const LOOKED_AT_MAX: usize = 1000;
+
+/// The name of a program at the top of `root` that nothing runs.
+fn idle_program(root: &Path, rules: &Rules) -> Option<OsString> {
+    let names =
+        fs::read_dir(root).ok()?.take(LOOKED_AT_MAX).filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut names = names.filter(|name| {
+        let path = [b"/", name.as_bytes()].concat();
+        has_program_name(&path) && matches!(rules.run_by(&path), RunBy::Nothing)
+    });
+    names.next()
 }
 
 /// Why `root` is no folder to be used; nothing if it cannot be seen from here.

@@ -17,9 +17,10 @@ use crate::{
     cgi::Cgroup,
     control::ControlTarget,
     cpus_of,
-    files::{Listing, SiteOptions, StoreOptions},
+    files::{Listing, SiteOptions, StoreOptions, ends_with, has_program_name},
     hosts::{Action, Builder, HostId, Hosts, Name, Route, Rules, Template, Unknown},
     log::LogTarget,
+    php,
 };
 use std::{
     collections::HashMap,
@@ -80,7 +81,7 @@ pub(super) fn resolve(
     let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
     let gateway = programs::gateway(&document.php, sends);
     let cgi = programs::cgi(&document.cgi, &mut found);
-    let php = programs::php(&document.php, cpus.len(), &mut found);
+    let shared_php = programs::php(&document.php, cpus.len(), &mut found);
     problems.append(&mut found.0);
     let (hosts, cache) = (hosts?, &document.cache);
     let mut limits = Limits::from(document.limits.clone());
@@ -100,7 +101,7 @@ pub(super) fn resolve(
             other => other,
         },
         gateway,
-        php: hosts.have_shared_php().then_some(php),
+        php: hosts.have_shared_php().then_some(shared_php),
         php_pools: programs::php_pools(&document.php),
         hosts: hosts.into(),
         listen,
@@ -255,6 +256,7 @@ impl<'f> HostsMade<'f> {
             index_names,
             listing: if host.listing { Listing::On } else { Listing::Off },
             follow_symlinks: host.follow_symlinks,
+            ..SiteOptions::default()
         };
         let php = programs::host_php(&host.php, &mut self.problems);
         let cgi =
@@ -264,6 +266,7 @@ impl<'f> HostsMade<'f> {
         }
         let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
         let rules = Rules { files, php, cgi, sends, routes };
+        self.refuse_idle_programs(&host.index, &rules);
         let root = host.root.map(|root| self.folder.join(root.value));
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
@@ -315,6 +318,25 @@ impl<'f> HostsMade<'f> {
             }
         }
         names.iter().map(|name| name.value.clone()).collect()
+    }
+
+    /// An index page that nothing runs would be 403 in each folder.
+    fn refuse_idle_programs(&mut self, names: &[At<String>], rules: &Rules) {
+        for At { value, at } in names {
+            let may_run = |route: &Route| {
+                let suffix = route.suffix.as_deref().unwrap_or_default();
+                route.action == Action::Cgi && ends_with(value.as_bytes(), suffix.as_bytes())
+            };
+            let is_php = rules.php.is_on() && php::is_named_php(value.as_bytes());
+            let path = format!("/{value}");
+            if has_program_name(path.as_bytes()) && !is_php && !rules.routes.iter().any(may_run) {
+                let what = format!(
+                    "\"{value}\": nothing runs this program here, and its text is never sent; write php = true \
+                     for *.php, a route with action = \"cgi\", or another page"
+                );
+                self.problems.push(at, "host.index", what);
+            }
+        }
     }
 
     fn route(&mut self, route: &At<RouteTable>) -> Option<Route> {

@@ -50,6 +50,11 @@ pub enum Outcome {
         /// The folder's path, as decoded, with a slash at its start and end.
         path: Box<[u8]>,
     },
+    /// It is a program, or the folder's index page is one: its text is not sent. What runs it is not known here.
+    Program {
+        /// The program's path, decoded, with a slash at its start.
+        script: Box<[u8]>,
+    },
     /// It is there, and must not be read, or the site does not show it: 403.
     Forbidden,
     /// There is nothing, or nothing that is served: 404. See [`Entry::not_found_page`].

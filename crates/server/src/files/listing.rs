@@ -4,7 +4,7 @@
 //! dotfiles and nothing but files and folders. Tested in `listing/tests.rs`.
 
 use super::{
-    open::{Identity, Purpose, Way, open},
+    open::{Identity, Purpose, Way, open, reached},
     root::Root,
     site::Site,
 };
@@ -86,6 +86,7 @@ impl ListingJob {
         let below = below.strip_suffix(b"/").unwrap_or(below);
         let way = Way::Allowed(self.site.options.follow_symlinks);
         let folder = open(root.as_fd(), below, Purpose::Reading, way, CacheOnly::No)?;
+        reached(root.as_fd(), folder.as_fd())?;
         let mut items = Vec::new();
         for found in Dir::read_from(&folder)? {
             let found = found?;
@@ -112,6 +113,7 @@ impl ListingJob {
             };
             let way = Way::Allowed(self.site.options.follow_symlinks);
             let file = open(root.as_fd(), &path, Purpose::Locating, way, CacheOnly::No).ok()?;
+            reached(root.as_fd(), file.as_fd()).ok()?;
             found = Identity::of(file.as_fd()).ok()?;
         }
         let kind = match found.file_type() {

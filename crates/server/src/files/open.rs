@@ -5,10 +5,10 @@
 
 use super::options::FollowSymlinks;
 use rustix::{
-    fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2},
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat},
     io::Errno,
 };
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use vermeil_io::CacheOnly;
 
 /// How often an open that raced with renaming is repeated. Guess: each needs another rename at the wrong moment.
@@ -75,6 +75,48 @@ pub(super) fn open(
             result => return result,
         }
     }
+}
+
+/// Where links have led: the path of an open file below the root, with a slash at its start, or its path in the file
+/// system if the file is not below the root. Waits for no disk.
+///
+/// # Errors
+/// `ENOENT` if a link has led to a name that is not served: a dotfile is hidden whatever path leads there. Any other
+/// error means that `/proc` cannot tell.
+pub(super) fn reached(root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let (root, path) = (path_of(root)?, path_of(file)?);
+    let below = match &root[..] {
+        b"/" => Some(&path[..]),
+        root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with(b"/")),
+    };
+    // A root below a dotfile is its operator's choice, and so is what lies beside that root.
+    let shared = root.iter().zip(&path).take_while(|(a, b)| a == b).count();
+    let shared = path[..shared].iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+    if has_hidden(below.unwrap_or(&path[shared..])) {
+        return Err(Errno::NOENT);
+    }
+    Ok(below.unwrap_or(&path).to_vec())
+}
+
+fn path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mut path = readlinkat(CWD, link, Vec::new())?.into_bytes();
+    if path.ends_with(DELETED) {
+        path.truncate(path.len() - DELETED.len());
+    }
+    Ok(path)
+}
+
+/// What the kernel appends to the path of a file that has lost its name.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Whether a segment of `path` is a dotfile's name. `.well-known` at the top is none, as in requests, and neither is a
+/// name with two dots: Kubernetes mounts its volumes with links to such folders.
+fn has_hidden(path: &[u8]) -> bool {
+    let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).enumerate();
+    segments.any(|(i, segment)| {
+        segment.starts_with(b".") && !segment.starts_with(b"..") && !(i == 0 && segment == b".well-known")
+    })
 }
 
 /// What tells one state of one file from another.

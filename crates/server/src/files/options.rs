@@ -2,6 +2,7 @@
 //!
 //! Also the error of a folder that cannot be served. Defaults that depend on the machine are read from it here, once.
 
+use super::programs::Programs;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -59,6 +60,8 @@ pub struct SiteOptions {
     pub listing: Listing,
     /// The pages a folder answers with, the first that exists. Names without slashes. Default: `index.html`.
     pub index_names: Vec<String>,
+    /// Which files are programs, beside those that are everywhere. Default: none, as on a host without PHP and CGI.
+    pub programs: Programs,
 }
 
 impl Default for SiteOptions {
@@ -67,6 +70,7 @@ impl Default for SiteOptions {
             follow_symlinks: FollowSymlinks::default(),
             listing: Listing::default(),
             index_names: vec!["index.html".to_owned()],
+            programs: Programs::default(),
         }
     }
 }

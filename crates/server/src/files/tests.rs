@@ -16,6 +16,7 @@ mod content;
 mod heads;
 mod links;
 mod policy;
+mod programs;
 mod root;
 mod siblings;
 mod sites;
@@ -109,6 +110,7 @@ fn describe(entry: &Entry) -> String {
         Outcome::File(file) => String::from_utf8_lossy(&body(file.variant(Choice::Identity))).into_owned(),
         Outcome::Redirect { location } => format!("-> {}", String::from_utf8_lossy(location)),
         Outcome::Listing { .. } => "listing".to_owned(),
+        Outcome::Program { script } => format!("program {}", String::from_utf8_lossy(script)),
         Outcome::Forbidden => "403".to_owned(),
         Outcome::NotFound(_) => match entry.not_found_page() {
             Some(page) => format!("404 {}", String::from_utf8_lossy(&body(page.variant(Choice::Identity)))),

@@ -15,8 +15,8 @@ use crate::{
     answer::{self, Answer},
     cgi::{self, Cgi, Spawning},
     connection::{Connection, Head, Lost},
-    files::{Handle, Store},
-    hosts::{HostId, HostPhp, Met},
+    files::Store,
+    hosts::{Action, HostId, HostPhp, Met},
     local::{self, Local},
     log::{NoticeKind, Notices},
     php::{self, Idle, Php, PoolOptions, Pools, Supervisor},
@@ -163,6 +163,8 @@ pub(crate) struct Call {
     pub(crate) host: Met,
     pub(crate) answering: Arc<Answering>,
     pub(super) reason: Reason,
+    /// The program that is to run, decoded, where the path of the request is not its own: an index page.
+    pub(crate) script: Option<Arc<[u8]>>,
     pub(crate) content: Collected,
     pub(crate) name: RequestName,
 }
@@ -172,10 +174,12 @@ impl Call {
     #[inline]
     pub(crate) fn of(local: &mut Local, host: HostId, request: &Request<'_>) -> Option<Self> {
         local.programs.as_ref()?;
-        if !local.hosts.hosts().host(host).rules.php.is_on() {
+        let rules = local.hosts.hosts().host(host).rules;
+        let has_php = rules.php.is_on();
+        if !has_php && !rules.routes.iter().any(|route| route.action == Action::Cgi) {
             return None;
         }
-        let reason = route::may_concern(request)?;
+        let reason = route::may_concern(request).filter(|&reason| has_php || reason == Reason::Folder)?;
         Self::new(local, host, request, reason)
     }
 
@@ -184,19 +188,19 @@ impl Call {
         Self::new(local, host, request, Reason::Cgi)
     }
 
-    /// The call for a folder that has no page of its own; `handle` is what it resolved to.
-    pub(crate) fn of_folder(
+    /// The call for a folder whose index page is the PHP program `script`.
+    pub(crate) fn of_index(
         local: &mut Local,
         host: HostId,
         request: &Request<'_>,
-        handle: &Handle,
+        script: &[u8],
     ) -> Option<Self> {
-        local.programs.as_ref()?;
-        if !local.hosts.hosts().host(host).rules.php.is_on() {
-            return None;
-        }
-        let is_left = route::is_left_to_program(request.target.path, handle);
-        is_left.then(|| Self::new(local, host, request, Reason::Folder)).flatten()
+        Some(Self { script: Some(script.into()), ..Self::new(local, host, request, Reason::Index)? })
+    }
+
+    /// The same call for the CGI program `script`, an index page.
+    pub(crate) fn for_cgi(&self, script: Arc<[u8]>) -> Self {
+        Self { reason: Reason::Cgi, script: Some(script), ..self.clone() }
     }
 
     /// Nothing if there are no programs.
@@ -208,7 +212,8 @@ impl Call {
             _ => Collected::Follows,
         };
         let host = local.hosts.met(host);
-        Some(Self { host, answering, reason, content, name: RequestName(local.boundary()) })
+        let name = RequestName(local.boundary());
+        Some(Self { host, answering, reason, script: None, content, name })
     }
 }
 
@@ -246,6 +251,8 @@ pub(crate) async fn answer(
     }
     let program = match route::find(connection, request, file_head, call).await? {
         Route::Program(program) => program,
+        // The content is still to be read.
+        Route::File(answer @ Answer::Slow(slow::What::Program(_))) => return Ok(Outcome::Answer(answer)),
         Route::File(answer) => {
             connection.settle(file_head.persistence);
             return Ok(Outcome::Answer(answer));

@@ -2,28 +2,22 @@
 //!
 //! [`may_concern`] is asked for every request where programs are served at all, and looks at the path's bytes alone.
 //! [`find`] then asks the file cache, as if the program were a file to be sent: it must be a regular file below the
-//! root, reached by allowed links, and no dotfile. A name with the extension is never sent as a file, also if it
-//! appears meanwhile.
+//! root, reached by allowed links, and no dotfile. The text of a program is never sent (`files/programs.rs`).
 
 use super::Call;
 use crate::{
     answer::{self, Answer},
     connection::{Connection, Head, Lost},
     files::{Handle, Job, Lookup, Outcome, Site, SiteError},
-    hosts::{Found, Met},
+    hosts::{Found, Met, RunBy},
     local::{self, Local},
-    slow,
+    php::{EXTENSION, INDEX},
+    slow::{self, What},
 };
 use bytes::Bytes;
 use std::sync::Arc;
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::{Method, Request, Status, gateway::split, path};
-
-/// How the names of PHP programs end.
-const EXTENSION: &[u8] = b".php";
-
-/// What a folder's own program is called.
-const INDEX: &[u8] = b"index.php";
 
 /// Why a request may be for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +26,10 @@ pub(crate) enum Reason {
     Name,
     /// A route says so; it is CGI's.
     Cgi,
-    /// It asks something of a folder that only a program can do, or that has no page of its own.
+    /// It asks something of a folder that only a program can do.
     Folder,
+    /// The index page of its folder is a PHP program.
+    Index,
 }
 
 /// A program that was found: paths below the root, decoded.
@@ -76,11 +72,6 @@ fn names_program_encoded(path: &[u8]) -> bool {
     path::decode(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
 }
 
-/// Whether what a folder resolved to leaves it to a program.
-pub(crate) fn is_left_to_program(path: &[u8], handle: &Handle) -> bool {
-    path.ends_with(b"/") && matches!(handle.outcome(), Outcome::Listing { .. } | Outcome::Forbidden)
-}
-
 /// Finds what `request` is for.
 pub(crate) async fn find(
     connection: &mut Connection,
@@ -106,7 +97,15 @@ pub(crate) async fn find(
     let mut search = Search { connection, site, request, head };
     match call.reason {
         Reason::Name => search.by_name(decoded).await,
-        Reason::Folder => search.by_folder(decoded).await,
+        Reason::Folder => search.by_folder(decoded, call).await,
+        Reason::Index => {
+            let script = call.script.as_deref().expect("an index page has a path");
+            let handle = search.look_up(script).await?;
+            Ok(match is_program(&handle) {
+                true => Route::Program(Program { script: script.to_vec(), path_info: Vec::new() }),
+                false => search.as_file(handle),
+            })
+        }
         Reason::Cgi => unreachable!("CGI finds its programs itself"),
     }
 }
@@ -160,13 +159,31 @@ impl Search<'_> {
         self.of_path().await
     }
 
-    async fn by_folder(&mut self, decoded: &[u8]) -> Result<Route, Lost> {
-        let script = [decoded, INDEX].concat();
-        let handle = self.look_up(&script).await?;
-        if is_program(&handle) {
-            return Ok(Route::Program(Program { script, path_info: Vec::new() }));
-        }
-        self.of_path().await
+    /// The program of a folder is its index page, or PHP's own index page beside another one.
+    async fn by_folder(&mut self, decoded: &[u8], call: &Call) -> Result<Route, Lost> {
+        let handle = look_up(self.connection, &self.site, self.request.target.path).await?;
+        let rules = call.host.host().rules;
+        let script = match handle.as_ref().map(|handle| handle.outcome()) {
+            Ok(Outcome::Program { script }) => script.to_vec(),
+            _ if rules.php.is_on() => {
+                let script = [decoded, INDEX.as_bytes()].concat();
+                if !is_program(&self.look_up(&script).await?) {
+                    return Ok(self.as_file(handle));
+                }
+                script
+            }
+            _ => return Ok(self.as_file(handle)),
+        };
+        let Self { connection, request, head, .. } = self;
+        Ok(match rules.run_by(&script) {
+            RunBy::Php => Route::Program(Program { script, path_info: Vec::new() }),
+            RunBy::Cgi => Route::File(Answer::Slow(What::Program(call.for_cgi(script.into())))),
+            RunBy::Route(route) => Route::File(local::with(|local| {
+                let name = call.host.host().name;
+                answer::by_route(local, route, name, request, &script, *head, &mut connection.output)
+            })),
+            RunBy::Nothing => refused(connection, Status::Forbidden, *head),
+        })
     }
 
     async fn look_up(&mut self, decoded: &[u8]) -> Result<Result<Handle, Status>, Lost> {
@@ -194,7 +211,7 @@ impl Search<'_> {
 }
 
 fn is_program(handle: &Result<Handle, Status>) -> bool {
-    matches!(handle, Ok(handle) if matches!(handle.outcome(), Outcome::File(_)))
+    matches!(handle, Ok(handle) if matches!(handle.outcome(), Outcome::Program { .. }))
 }
 
 /// A decoded path as it would stand in a request.

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     answer::{self, Answer},
     connection::{Connection, Head, Lost},
-    files::{Listing, Outcome, Site, SiteError, SiteOptions, Store},
-    hosts::Hosts,
+    files::{Given, Listing, Outcome, Part, Programs, Site, SiteError, SiteOptions, Store},
+    hosts::{Action, Hosts},
     local, paths, slow,
 };
 use std::{
@@ -41,9 +41,10 @@ impl SendSites {
         store: &Arc<Store>,
     ) -> Result<Self, SiteError> {
         let opened = send_roots(options, hosts).map(|root| {
-            let site = match before.0.get(root) {
+            let programs = programs_in(&paths::absolute(&root.folder), hosts);
+            let site = match before.0.get(root).filter(|site| site.site.options().programs == programs) {
                 Some(site) => site.clone(),
-                None => Arc::new(SendSite::open(root, store)?),
+                None => Arc::new(SendSite::open(root, programs, store)?),
             };
             Ok((root.clone(), site))
         });
@@ -76,14 +77,44 @@ pub(crate) struct SendSite {
 
 impl SendSite {
     /// Opens the folder of `root` in the cache of all files.
-    pub(crate) fn open(root: &SendRoot, store: &Arc<Store>) -> Result<Self, SiteError> {
-        let options =
-            SiteOptions { listing: Listing::Off, index_names: Vec::new(), ..SiteOptions::default() };
+    pub(crate) fn open(root: &SendRoot, programs: Programs, store: &Arc<Store>) -> Result<Self, SiteError> {
+        let options = SiteOptions {
+            listing: Listing::Off,
+            index_names: Vec::new(),
+            programs,
+            ..SiteOptions::default()
+        };
         let prefix = root.prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').as_bytes().to_vec());
         let folder = paths::absolute(&root.folder);
         let site = store.open(&folder, options, CacheOnly::No)?;
         Ok(Self { prefix, folder: trimmed(&folder), site })
     }
+}
+
+/// The programs of all hosts that may lie in `folder`: by their names, and by their places where these are in it. A folder
+/// inside such a place was named for sending all the same, so it holds files.
+fn programs_in(folder: &Path, hosts: &Hosts) -> Programs {
+    let mut parts = Vec::new();
+    for host in hosts.iter().map(|id| hosts.host(id)) {
+        for route in host.rules.routes.iter().filter(|route| route.action == Action::Cgi) {
+            let prefix = match (&route.suffix, host.root) {
+                (Some(_), _) => None,
+                (None, Some(root)) => {
+                    let prefix = route.prefix.as_deref().unwrap_or("/").trim_matches('/');
+                    let Ok(below) = root.join(prefix).strip_prefix(folder).map(Path::to_owned) else {
+                        continue;
+                    };
+                    below.to_str().map(|below| format!("/{below}").into())
+                }
+                (None, None) => continue,
+            };
+            let part = (Part { prefix, suffix: route.suffix.clone() }, Given::ToCgi);
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+    }
+    Programs { last_index: None, parts }
 }
 
 fn trimmed(folder: &Path) -> Vec<u8> {
@@ -244,7 +275,7 @@ mod tests {
         let open = |prefix: Option<&str>, name: &str| {
             std::fs::create_dir(around.join(name)).expect("made");
             let root = SendRoot { prefix: prefix.map(str::to_owned), folder: around.join(name) };
-            SendSite::open(&root, &store).expect("opened")
+            SendSite::open(&root, Programs::default(), &store).expect("opened")
         };
         let roots = [open(None, "one"), open(Some("/files/"), "two")];
         let find = |named: Named<'_>| {

@@ -15,4 +15,5 @@ pub(crate) use open::{CoreHosts, Folder, Found, Met, OpenJob, OpenSites};
 
 pub use name::{NAME_BYTES_MAX, Name, NameError};
 pub use route::{Action, Path, Route, Template, TemplateError};
+pub(crate) use table::RunBy;
 pub use table::{Builder, Host, HostId, HostPhp, Hosts, Rules, Taken, Unknown};

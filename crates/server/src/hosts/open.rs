@@ -37,7 +37,8 @@ impl Folder {
     /// The folder of a host; nothing if it has none.
     pub(crate) fn of(hosts: &Hosts, host: HostId) -> Option<Self> {
         let host = hosts.host(host);
-        Some(Self { root: host.root?.to_owned(), options: host.rules.files.clone() })
+        let options = SiteOptions { programs: host.rules.programs(), ..host.rules.files.clone() };
+        Some(Self { root: host.root?.to_owned(), options })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Works on decoded paths, so no spelling of a path gets around a route. Leaves out giving the answer. Tested in
 //! `tests.rs`.
 
+use crate::files::{has_segment, rest};
 use std::{fmt, str::FromStr};
 use vermeil_http::{Status, path::percent_encode_path};
 
@@ -11,7 +12,7 @@ use vermeil_http::{Status, path::percent_encode_path};
 pub struct Route {
     /// How the path begins, in whole segments.
     pub prefix: Option<Box<str>>,
-    /// How one of its segments ends.
+    /// How one of its segments ends, in any case of letters.
     pub suffix: Option<Box<str>>,
     /// What is done.
     pub action: Action,
@@ -54,16 +55,6 @@ impl Route {
         let begins = self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some());
         begins && self.suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path))
     }
-}
-
-/// What `path` has behind `prefix`, if it begins with it in whole segments.
-fn rest<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
-    let rest = path.strip_prefix(prefix)?;
-    (prefix.ends_with(b"/") || rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
-}
-
-fn has_segment(suffix: &[u8], path: &[u8]) -> bool {
-    path.split(|&byte| byte == b'/').any(|segment| segment.ends_with(suffix))
 }
 
 /// A text with places for parts of the request.

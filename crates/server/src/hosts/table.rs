@@ -8,7 +8,13 @@ use super::{
     name::{self, Name},
     route::{Action, Route},
 };
-use crate::{cgi::HostPrograms, files::SiteOptions, gateway::HostSends, paths, php::PoolOptions};
+use crate::{
+    cgi::HostPrograms,
+    files::{Given, Part, Programs, SiteOptions},
+    gateway::HostSends,
+    paths,
+    php::{self, PoolOptions},
+};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
@@ -56,10 +62,45 @@ pub struct Rules {
     pub routes: Vec<Route>,
 }
 
+impl Rules {
+    /// Which files are programs, as PHP and the routes say.
+    pub fn programs(&self) -> Programs {
+        let parts = self.routes.iter().filter_map(|route| {
+            let given = match route.action {
+                Action::Cgi => Given::ToCgi,
+                Action::Files => Given::ToFiles,
+                Action::Status | Action::Ready | Action::Redirect { .. } => return None,
+            };
+            Some((Part { prefix: route.prefix.clone(), suffix: route.suffix.clone() }, given))
+        });
+        Programs { last_index: self.php.is_on().then(|| php::INDEX.into()), parts: parts.collect() }
+    }
+
+    /// What runs the program at `script`, decoded: the first route that matches says so, as for a request.
+    pub(crate) fn run_by(&self, script: &[u8]) -> RunBy<'_> {
+        match self.routes.iter().find(|route| route.matches(script)) {
+            Some(Route { action: Action::Cgi, .. }) => RunBy::Cgi,
+            Some(route) if route.action != Action::Files => RunBy::Route(route),
+            _ if self.php.is_on() && php::is_named_php(script) => RunBy::Php,
+            _ => RunBy::Nothing,
+        }
+    }
+}
+
+/// What answers for a program that a folder has as its index page.
+pub(crate) enum RunBy<'r> {
+    Php,
+    Cgi,
+    /// It is not run: a route takes its path.
+    Route(&'r Route),
+    /// It is not run, and its text is not sent.
+    Nothing,
+}
+
 /// Which PHP a host has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HostPhp {
-    /// None: such files are sent as they are.
+    /// None: such files are not sent either.
     #[default]
     Off,
     /// The server's.

@@ -35,6 +35,18 @@ use std::sync::{
 use stream::Address;
 use vermeil_fastcgi::request::Persistence;
 
+/// How the names of PHP programs end, in any case of letters.
+pub(crate) const EXTENSION: &[u8] = b".php";
+
+/// What a folder's own program is called.
+pub(crate) const INDEX: &str = "index.php";
+
+/// Whether PHP runs the file at `path`, by its name.
+pub(crate) fn is_named_php(path: &[u8]) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    name.len() > EXTENSION.len() && crate::files::ends_with(name, EXTENSION)
+}
+
 /// How long a connection to a pool of our own is kept that nobody uses, in milliseconds. Guess: between two clicks;
 /// opening one costs 30 µs.
 const IDLE_MS: u64 = 10_000;

@@ -9,7 +9,7 @@ use super::{
         content::{Charge, Content, OpenFile, ReadFailure, read_whole},
         entry::{Entry, FileEntry, Lasting, NotFound, Outcome, Probe, Trust},
         index::{Adoption, Descent, RecordId, Target},
-        open::{Identity, Moment, Purpose, Way, open},
+        open::{Identity, Moment, Purpose, Way, open, reached},
         options::Listing,
         root::Root,
         site::Site,
@@ -127,6 +127,12 @@ impl<'a> Look<'a> {
                 Err(errno) => return self.failed(errno),
             }
         }
+        if let Some(name) = &site.options.programs.last_index {
+            let index = join(below, name.as_bytes());
+            if self.find(&index)?.is_ok_and(|found| found.file_type() == FileType::RegularFile) {
+                return Ok(Outcome::Program { script: [b"/", &*index].concat().into() });
+            }
+        }
         match site.options.listing {
             Listing::On => Ok(Outcome::Listing { path: path.into() }),
             Listing::Off => Ok(Outcome::Forbidden),
@@ -160,6 +166,10 @@ impl<'a> Look<'a> {
     }
 
     fn file(&mut self, path: &[u8], found: &Identity, role: Role) -> Result<Outcome, WouldBlock> {
+        let script = [b"/", path].concat();
+        if role == Role::Answer && self.site.options.programs.include(&script) {
+            return Ok(Outcome::Program { script: script.into() });
+        }
         let mut siblings = Vec::new();
         let lag_ms = i64::try_from(self.site.store.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
         for (coding, suffix) in SIBLINGS {
@@ -278,13 +288,27 @@ impl<'a> Look<'a> {
         Ok(found)
     }
 
-    /// Opens, and notes if the way there is one that the kernel cannot vouch for.
+    /// Opens, and notes if the way there is one that the kernel cannot vouch for. Nothing opens for reading here that is
+    /// a program, by its own name or by that which a link leads to, and no link leads to a hidden name.
     fn open(&mut self, path: &[u8], purpose: Purpose) -> Result<Result<OwnedFd, Errno>, WouldBlock> {
+        let is_program =
+            |path: &[u8]| purpose == Purpose::Reading && self.site.options.programs.include(path);
+        if is_program(&[b"/", path].concat()) {
+            return Ok(Err(Errno::ACCESS));
+        }
         let mut opened = open(self.root.as_fd(), path, purpose, Way::Plain, self.cache);
         if let Err(Errno::LOOP | Errno::XDEV) = opened {
-            self.trust = Trust::Nobody;
             let way = Way::Allowed(self.site.options.follow_symlinks);
-            opened = open(self.root.as_fd(), path, purpose, way, self.cache);
+            opened = open(self.root.as_fd(), path, purpose, way, self.cache).and_then(|file| {
+                match reached(self.root.as_fd(), file.as_fd()) {
+                    Ok(real) if is_program(&real) => Err(Errno::ACCESS),
+                    Ok(_) => Ok(file),
+                    Err(Errno::NOENT) => Err(Errno::NOENT),
+                    // Without `/proc` no link can be followed to its name.
+                    Err(_) => Err(Errno::ACCESS),
+                }
+            });
+            self.trust = Trust::Nobody;
         }
         match opened {
             Err(Errno::AGAIN) => Err(WouldBlock),
