@@ -1,10 +1,11 @@
-//! Which core is given a new connection, decided in the kernel by a program over the sockets of an address
+//! Selects the core of a new connection in the kernel, by a program over the sockets of an address
 //! (`bpf/accept.bpf.c`), in modes that can be compared.
 //!
-//! Sockets are known by their core's number, not by their order, so cores and addresses may come and go. One description
-//! of cores and cpus serves all addresses; the cores' boards are a map that the server writes and the program reads.
-//! Loading takes CAP_BPF; whoever is refused is told in words. Leaves out the sockets and what cores write. Tested here,
-//! where it is allowed, and through the server.
+//! Sockets are identified by their core's number, not by their order, so cores and addresses may
+//! come and go. A single description of cores and cpus serves all addresses. The cores' load pages
+//! are a map that the server writes and the program reads. Loading needs CAP_BPF; a refusal is
+//! explained in words. Leaves out the sockets and the data that cores write. Tested here, if the
+//! right is there, and through the server.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -16,31 +17,33 @@ use vermeil_topology::{CpuId, Distance, Machine};
 
 use crate::bpf::{self, MapKind, Mappable, ProgramKind};
 
-/// Bytes of one core's board: `struct core` of the program.
+/// Bytes of a core's load page: `struct core` of the program.
 pub const CORE_BYTES: u32 = 128;
 
-/// Work that waits for a core, above which its connections go elsewhere; below half of it they stay again. Guess: the
-/// length of a turn that is too long.
+/// Pending work of a core above which the core's connections go elsewhere; below half of this value
+/// connections stay again. Guess: the length of a turn that is too long.
 const BOUND_NS: u64 = 1_000_000;
 
-/// How long, and how often, a socket is asked for that another program's array has still, because nobody took it out: the kernel
-/// lets go of that array when a grace period is over, which takes 10 ms, and seconds where the cpus are all taken.
+/// Interval and number of attempts to enter a socket that is still in another program's array,
+/// because that array's owner did not remove the socket. The kernel frees the array after a grace
+/// period of 10 ms, or of seconds if all cpus are busy.
 const LET_GO: (Duration, u32) = (Duration::from_millis(5), 400);
 
-/// How the program chooses; the numbers are the program's.
+/// The program's modes, by the program's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The same core for all connections of an address.
     Fixed = 1,
-    /// One core after the other.
+    /// The cores in turn.
     RoundRobin = 2,
     /// The core of the cpu that handles the packets.
     Local = 3,
-    /// The same, unless it has much more to do than another.
+    /// The core of the cpu that handles the packets, unless that core has much more work than
+    /// another.
     LoadAware = 4,
 }
 
-/// The program's maps that all addresses share.
+/// The maps of the program that all addresses share.
 #[derive(Debug)]
 pub struct AcceptSteering {
     plan: OwnedFd,
@@ -52,11 +55,11 @@ pub struct AcceptSteering {
 }
 
 impl AcceptSteering {
-    /// For cores on these cpus. `homes` has, for each cpu of the machine by number, the core that takes the connections
-    /// whose packets are handled there ([`homes`]).
+    /// Steering for cores on these cpus. `homes` has, for each cpu of the machine by number, the
+    /// core for connections whose packets that cpu handles ([`homes`]).
     ///
     /// # Errors
-    /// Why the kernel refuses, in words.
+    /// The kernel's refusal, in words.
     pub fn new(cores: usize, homes: &[u32], mode: Mode) -> Result<AcceptSteering, String> {
         let make = || -> io::Result<AcceptSteering> {
             let count = u32::try_from(cores).map_err(io::Error::other)?;
@@ -72,20 +75,22 @@ impl AcceptSteering {
                 bpf::update(steering.cpus.as_fd(), cpu, &home.to_ne_bytes())?;
             }
             bpf::update(steering.plan.as_fd(), 0, &plan_bytes(mode, count))?;
-            // Refused now, it can be done without; refused when there are sockets, those would be left without a choice.
+            // A refusal now is harmless, because the server runs without steering. A refusal with
+            // existing sockets would leave those sockets without a choice.
             steering.group()?;
             Ok(steering)
         };
         make().map_err(|error| refusal(&error))
     }
 
-    /// The map of boards, to be mapped into the memory of whoever writes them.
+    /// The map of load pages, for mapping into the writer's memory.
     pub fn boards(&self) -> BorrowedFd<'_> {
         self.cores.as_fd()
     }
 
-    /// Has the program choose among the listening sockets of one address, in the order of their cores, in place of any program
-    /// that did: of another process, which has them too. In the moment between them the kernel's hash chooses.
+    /// Makes the program choose among the listening sockets of an address, in the order of their
+    /// cores. Replaces any earlier program, also of another process that shares the sockets.
+    /// Between the two programs the kernel's hash chooses.
     ///
     /// # Errors
     /// The kernel refuses the program or a socket.
@@ -93,14 +98,15 @@ impl AcceptSteering {
         self.choose_by(self.group()?, sockets)
     }
 
-    /// As [`choose_among`](Self::choose_among), with a program that was loaded before.
+    /// As [`choose_among`](Self::choose_among), with a loaded program.
     ///
     /// # Errors
     /// The kernel refuses a socket.
     pub fn choose_by(&self, group: Group, sockets: &[impl AsFd]) -> io::Result<()> {
         let Some(first) = sockets.first() else { return Ok(()) };
         let Group { map, program } = group;
-        // First, since a socket is in one array only, and the other one goes with its program.
+        // First, because a socket is in at most one array, and the other array ends with its
+        // program.
         bpf::attach_reuseport(first.as_fd(), program.as_fd())?;
         (0..).zip(sockets).try_for_each(|(core, socket)| enter(&map, core, socket.as_fd()))?;
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,10 +115,10 @@ impl AcceptSteering {
         Ok(())
     }
 
-    /// A program for the sockets of one address, which it does not know yet.
+    /// Loads a program for the sockets of an address, still without sockets.
     ///
     /// # Errors
-    /// The kernel refuses it: to load a program takes a right.
+    /// The kernel refuses the program, because loading needs a right.
     pub fn group(&self) -> io::Result<Group> {
         let map = bpf::create_map(MapKind::Sockets, 8, self.count, Mappable::No)?;
         let maps = [map.as_fd(), self.plan.as_fd(), self.cpus.as_fd(), self.cores.as_fd()];
@@ -120,31 +126,32 @@ impl AcceptSteering {
         Ok(Group { map, program })
     }
 
-    /// Has the program choose no more, so that another one's can at once: see [`choose_among`](Self::choose_among).
+    /// Stops choosing, so that another process's program can start at once: see
+    /// [`choose_among`](Self::choose_among).
     pub fn let_go(&self) {
         for group in self.groups.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // Where the kernel refuses, the other has to wait.
+            // If the kernel refuses, the other process must wait.
             (0..self.count).for_each(|core| drop(bpf::delete(group.as_fd(), core)));
         }
     }
 
-    /// Whether there are sockets left of an address: they go when they are closed.
+    /// Whether sockets of an address are left; closed sockets disappear.
     fn has_any(&self, group: &OwnedFd) -> bool {
         (0..self.count).any(|core| bpf::lookup(group.as_fd(), core, &mut [0; 8]).is_ok())
     }
 }
 
-/// A program and its map, for the sockets of one address.
+/// A program and its map, for the sockets of an address.
 #[derive(Debug)]
 pub struct Group {
     map: OwnedFd,
     program: OwnedFd,
 }
 
-/// Has no program choose among the sockets of one address. It is no error if none did.
+/// Detaches any program from the sockets of an address. No error if there was no program.
 ///
 /// # Errors
-/// The kernel cannot (before Linux 5.3).
+/// The kernel lacks the operation (before Linux 5.3).
 pub fn choose_no_more(socket: BorrowedFd<'_>) -> io::Result<()> {
     match bpf::detach_reuseport(socket) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -165,7 +172,7 @@ fn enter(group: &OwnedFd, core: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     bpf::update(group.as_fd(), core, &number.to_ne_bytes())
 }
 
-/// Bytes of `struct plan`: mode, cores, the next of round-robin, the bound.
+/// Bytes of `struct plan`: mode, cores, the next core of round-robin, the bound.
 const PLAN_BYTES: usize = 24;
 
 fn plan_bytes(mode: Mode, cores: u32) -> [u8; PLAN_BYTES] {
@@ -176,8 +183,9 @@ fn plan_bytes(mode: Mode, cores: u32) -> [u8; PLAN_BYTES] {
     bytes
 }
 
-/// For each cpu of the machine, by number, the core that takes its connections: its own, or the nearest one. Cpus of one
-/// distance to several cores are dealt to them in turn, so that no core serves a whole node.
+/// For each cpu of the machine, by number, the core for the cpu's connections: the core on the cpu,
+/// or the nearest core. Cpus at equal distance from several cores are assigned in turn, so that no
+/// core serves a whole node.
 pub fn homes(machine: &Machine, cores: &[CpuId]) -> Vec<u32> {
     let last = machine.cpus().union(machine.offline()).iter().last().map_or(0, |cpu| cpu.0);
     let home = |cpu: u32| {
@@ -190,8 +198,9 @@ pub fn homes(machine: &Machine, cores: &[CpuId]) -> Vec<u32> {
     (0..=last).map(home).collect()
 }
 
-/// Of each core, the others that its connections may go to, nearest first: half of `most` from its own node, the rest one
-/// from each other node in turn, so that a node with too much to do is relieved by others, and not all by the same core.
+/// For each core, the other cores that its connections may go to, nearest first: half of `most`
+/// from the core's node, the rest from each other node in turn. So other nodes relieve a busy node,
+/// each with a different core.
 pub fn near(machine: &Machine, cores: &[CpuId], most: usize) -> Vec<Vec<u32>> {
     let of = |core: usize| -> Vec<u32> {
         let others =
@@ -207,7 +216,8 @@ pub fn near(machine: &Machine, cores: &[CpuId], most: usize) -> Vec<Vec<u32>> {
     (0..cores.len()).map(of).collect()
 }
 
-/// Core numbers with their distance from `cpu`, the nearest first; among equals the ones after `cpu` first.
+/// Core numbers with their distance from `cpu`, the nearest first; among equals the cores after
+/// `cpu` first.
 fn nearest_first(machine: &Machine, cpu: CpuId, cores: &[CpuId]) -> Vec<(Option<Distance>, usize)> {
     let mut all: Vec<_> =
         cores.iter().enumerate().map(|(core, &of)| (machine.distance(cpu, of), core)).collect();
@@ -227,7 +237,7 @@ fn one_of_each_node(machine: &Machine, cores: &[CpuId], core: usize, away: Vec<u
     nodes.iter().map(|(_, of_node)| of_node[core % of_node.len()]).collect()
 }
 
-/// Why there is no program, and what helps: a right does only where one is missing.
+/// The reason of a refusal and the cure. A right is named only if a right is missing.
 fn refusal(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -265,7 +275,7 @@ mod tests {
         assert_eq!(super::near(&one_node, &cpus(12), 8)[10], [11, 0, 1, 2, 3, 4, 5, 6]);
     }
 
-    /// As the kernel's structure: mode and cores, then two words.
+    /// The kernel structure's layout: mode and cores, then two words.
     #[test]
     fn a_plan_has_the_layout_of_the_program() {
         let bytes = plan_bytes(Mode::LoadAware, 7);
@@ -291,7 +301,7 @@ mod tests {
         (addr, sockets)
     }
 
-    /// Connects `count` times; gives how many connections came to each socket.
+    /// Connects `count` times; returns the number of connections of each socket.
     fn connect(addr: SocketAddr, sockets: &[TcpListener], count: usize) -> Vec<usize> {
         let _clients: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(addr).unwrap()).collect();
         sockets.iter().map(|socket| std::iter::from_fn(|| socket.accept().ok()).count()).collect()
@@ -303,7 +313,7 @@ mod tests {
 
     #[test]
     fn every_mode_chooses_as_it_says() {
-        // All cpus have core 2 for their home.
+        // The home of all cpus is core 2.
         let homes = vec![2; 1024];
         for (mode, expected) in [
             (Mode::RoundRobin, vec![5, 5, 5, 5]),
@@ -322,10 +332,12 @@ mod tests {
         assert_eq!(came.iter().max(), Some(&20), "one address, one core: {came:?}");
     }
 
-    /// Has a core of four show the work it has, and when it looked at its sockets last; two cores are near: 3, then 1.
-    /// Cores 0 and 1 are of one process, 2 and 3 of another.
+    /// Writes the load page of one of four cores: the pending work, and the time of the last look
+    /// at the sockets. Two cores are near: 3, then
+    /// 1. Cores 0 and 1 belong to one process, 2 and 3 to another.
     fn show(steering: &AcceptSteering, core: u32, [pending_ns, looked_ns, programs_ns]: [u64; 3]) {
-        // The words of `struct core`: busy since, pending, looks, programs, elsewhere, sent away, near (count, then cores) and process.
+        // The words of `struct core`: busy since, pending, looks, programs, elsewhere, sent away,
+        // near (count, then cores) and process.
         let mut words = [0u64; CORE_BYTES as usize / 8];
         let so_far = &mut [0; CORE_BYTES as usize];
         bpf::lookup(steering.boards(), core, so_far).unwrap();
@@ -430,7 +442,7 @@ mod tests {
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 10], "core 3 is the last of three now");
     }
 
-    /// A missing right was named, whatever the kernel had against it.
+    /// Regression: the message named a missing right, regardless of the kernel's reason.
     #[test]
     fn a_right_is_named_only_where_one_is_missing() {
         let said = |code| refusal(&io::Error::from_raw_os_error(code));

@@ -1,11 +1,14 @@
-//! Carrying a plan out wholly or not at all, and bringing back exactly what was.
+//! Applies a plan wholly or not at all, and restores exactly the former state.
 //!
-//! The protocol. What was is on the disk before the first change. Every change is read back; the first that fails or does
-//! not stick has all of them taken back. Changing how many queues a card has makes its driver forget other settings and
-//! brings new queues: so that comes first, all of that card's settings are saved, and the rest is planned anew. A file
-//! that says "applying" or "undoing" while nobody holds the lock means that somebody was killed: [`Steering::recover`]
-//! finishes for them, and every command begins with it. What is brought back is first looked for (`find.rs`). Changes that wait for a confirmation are taken back by a guard
-//! (`vermeil steer guard`) or, if that was killed too, by the next command. Tested in `apply/tests.rs`.
+//! The protocol. The former values are on the disk before the first change. Every change is read
+//! back. The first change that fails or does not stick undoes all changes. Changing the number of a
+//! card's queues makes the driver forget other settings and brings new queues. So that change comes
+//! first, all settings of that card are saved, and the rest is planned again. A file that says
+//! "applying" or "undoing" while no process holds the lock means that a process was killed.
+//! [`Steering::recover`] finishes that process's work, and every command begins with a recovery.
+//! Before a restore, each setting is located (`find.rs`). A guard (`vermeil steer guard`) undoes
+//! unconfirmed changes or, if the guard was killed too, the next command does. Tested in
+//! `apply/tests.rs`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,51 +22,53 @@ use crate::{Change, Error, Network, Owner, Plan, Setting, Settings};
 #[cfg(test)]
 mod tests;
 
-/// Changes settings, and remembers what was.
+/// Changes settings, and saves the former values.
 pub struct Steering<'a> {
-    /// Where settings are.
+    /// The settings.
     pub settings: &'a dyn Settings,
-    /// Where they are remembered.
+    /// The store of the former values.
     pub store: &'a Store,
 }
 
-/// What a carried-out plan changed.
+/// The changes of an applied plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
-    /// The changes, in the order they were made.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
-/// What was brought back.
+/// The result of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// Settings that had another value and have their old one again.
+    /// Settings that had another value and have their old value again.
     pub settings: Vec<Setting>,
-    /// Settings that are no longer there, with their card.
+    /// Settings that no longer exist, because their card is gone.
     pub gone: Vec<Setting>,
-    /// Settings that somebody else had changed meanwhile; they have their old value again too.
+    /// Settings that another program had changed meanwhile; these also have their old value again.
     pub foreign: Vec<Setting>,
 }
 
-/// What a command found and finished before it began.
+/// The work that a command found and finished at its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "found")]
 pub enum Recovered {
     /// Nothing.
     Nothing,
-    /// Somebody was killed in the middle; what was is back.
+    /// Another command was killed in the middle; the former state is restored.
     Interrupted(Restored),
-    /// Nobody had confirmed in time; what was is back.
+    /// No confirmation came in time; the former state is restored.
     Unconfirmed(Restored),
 }
 
 impl Steering<'_> {
-    /// Finishes what somebody else could not: rolls back what was interrupted or not confirmed in time.
+    /// Finishes the work of a killed command: rolls back changes that were interrupted or not
+    /// confirmed in time.
     ///
     /// # Errors
     /// [`Error::State`], [`Error::Restore`].
     pub fn recover(&self, now: Duration) -> Result<Recovered, Error> {
-        // Reading takes no lock and makes no folder: who only looks need not be allowed to write.
+        // Reading takes no lock and makes no folder, because a process that only reads may lack the
+        // right to write.
         if self.store.load()?.is_none() {
             return Ok(Recovered::Nothing);
         }
@@ -81,14 +86,15 @@ impl Steering<'_> {
         }
     }
 
-    /// Carries out the plan that `plan` makes of the network as it is. It is asked again after the number of queues has
-    /// changed. With `confirm`, all is taken back after that time unless confirmed; `guard` is called when everything
-    /// is on the disk and nothing changed yet, to start whoever sees to that.
+    /// Applies the plan that `plan` makes of the current network. `plan` is called again after a
+    /// change of the number of queues. With `confirm`, all changes are undone after that time
+    /// unless confirmed. `guard` is called when the former state is on the disk and nothing has
+    /// changed yet, to start the process that will undo unconfirmed changes.
     ///
     /// # Errors
-    /// [`Error::Blocked`], [`Error::AlreadyApplied`], [`Error::Unreadable`], [`Error::State`] and what `guard` says:
-    /// nothing was changed. [`Error::RolledBack`]: what was is back. [`Error::Restore`]: it is not, and
-    /// [`Steering::undo`] may be tried again.
+    /// [`Error::Blocked`], [`Error::AlreadyApplied`], [`Error::Unreadable`], [`Error::State`] and
+    /// errors of `guard`: nothing was changed. [`Error::RolledBack`]: the former state is restored.
+    /// [`Error::Restore`]: the restore failed, and [`Steering::undo`] may be tried again.
     pub fn apply(
         &self,
         plan: &mut dyn FnMut() -> Result<(Network, Plan), Error>,
@@ -146,7 +152,8 @@ impl Steering<'_> {
             }
             let network;
             (network, rest) = plan()?;
-            // Queues that came with the channels have interrupts that the first plan did not know.
+            // New queues after a change of channels have interrupts that the first plan did not
+            // know.
             if !rest.blockers.is_empty() {
                 return Err(Error::BlockedLate(rest.blockers));
             }
@@ -178,7 +185,7 @@ impl Steering<'_> {
         Ok(applied)
     }
 
-    /// Makes one change, and sees that it was taken.
+    /// Makes a change, and checks that the change took effect.
     fn make(&self, change: &Change) -> Result<(), Error> {
         let Change { setting, to, .. } = change;
         let refused = |source| Error::Refused { setting: setting.clone(), source };
@@ -190,7 +197,8 @@ impl Steering<'_> {
         Ok(())
     }
 
-    /// The values now of everything that `changes` change, and of everything that a change of channels may.
+    /// The current values of all settings in `changes`, and of all settings that a change of
+    /// channels may affect.
     fn saved(&self, network: &Network, changes: &[Change]) -> Result<Vec<Saved>, Error> {
         let mut all: Vec<Saved> = Vec::new();
         for change in changes {
@@ -218,7 +226,7 @@ impl Steering<'_> {
         names.filter_map(|nic| Some((nic.to_owned(), self.settings.number_of(nic)?))).collect()
     }
 
-    /// Keeps what was applied.
+    /// Keeps the applied changes.
     ///
     /// # Errors
     /// [`Error::NothingApplied`], also if the time was up; [`Error::State`].
@@ -230,10 +238,11 @@ impl Steering<'_> {
         self.store.save(&state)
     }
 
-    /// Brings back what was before [`Steering::apply`].
+    /// Restores the state before [`Steering::apply`].
     ///
     /// # Errors
-    /// [`Error::NothingApplied`]; [`Error::Restore`] names what could not be brought back, and it may be tried again.
+    /// [`Error::NothingApplied`]; [`Error::Restore`] names the settings that failed, and the call
+    /// may be repeated.
     pub fn undo(&self) -> Result<Restored, Error> {
         if self.store.load()?.is_none() {
             return Err(Error::NothingApplied);
@@ -256,7 +265,8 @@ impl Steering<'_> {
         let mut failed = Vec::new();
         for saved in order {
             let Some(before) = &saved.before else { continue };
-            // Found only now: a change of channels gives interrupts other numbers, and so does taking it back.
+            // Located only now, because a change of channels renumbers interrupts, and so does
+            // undoing the change.
             let Some(setting) = saved.setting_now(self.settings, &state.cards) else {
                 restored.gone.push(saved.setting.clone());
                 continue;
@@ -313,12 +323,12 @@ fn is_channels(setting: &Setting) -> bool {
     matches!(setting, Setting::Channels { .. })
 }
 
-/// Whether a card, a queue or an interrupt is not there any more.
+/// Whether a card, a queue or an interrupt no longer exists.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// Everything of a card that its driver may forget when the number of queues changes.
+/// All settings of a card that the driver may forget when the number of queues changes.
 fn settings_of(network: &Network, name: &str) -> Vec<Setting> {
     let Some(nic) = network.nics.iter().find(|nic| nic.name == name) else { return Vec::new() };
     let named = || name.to_owned();

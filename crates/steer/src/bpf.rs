@@ -1,9 +1,10 @@
-//! bpf(2): maps, programs, and where they are attached; nothing but the system call.
+//! bpf(2): maps, programs, and their attachment; only the system call.
 //!
-//! The programs stand in `bpf/*.bpf.c`; their instructions are generated into `programs.rs` by `cargo xtask bpf`, which
-//! the tests of the project repeat, so that nobody needs a compiler. Maps and numbers that are known only here are marked
-//! immediates that [`load`] fills in. Loading takes CAP_BPF, and CAP_PERFMON for what reads kernel memory; whoever calls
-//! falls back in words. Tested here and through the meter and the accept steering.
+//! The programs are in `bpf/*.bpf.c`. `cargo xtask bpf` generates their instructions into
+//! `programs.rs`, and the project's tests repeat that, so users need no compiler. Maps and numbers
+//! that are known only at run time are marked immediates that [`load`] fills in. Loading needs
+//! CAP_BPF, and CAP_PERFMON for programs that read kernel memory; callers explain a fallback in
+//! words. Tested here and through the meter and the accept steering.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 pub(crate) use programs::{ACCEPT, CLASSIFY, DROPS, METER, WAKES};
 
-/// Of `linux/bpf.h`.
+/// From `linux/bpf.h`.
 mod number {
     pub(super) const MAP_CREATE: u32 = 0;
     pub(super) const MAP_LOOKUP: u32 = 1;
@@ -38,7 +39,7 @@ mod number {
 const MARK_MAP: u32 = 0x7e57_aa00;
 const MARK_NUMBER: u32 = 0x7e57_bb00;
 
-/// What a map is.
+/// The kind of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MapKind {
     /// Values by number.
@@ -47,13 +48,13 @@ pub(crate) enum MapKind {
     Array = 2,
     /// Values by index, one per cpu.
     ArrayPerCpu = 6,
-    /// Queues of packets, by the cpu that takes them up.
+    /// Queues of packets, by the cpu that processes the queue.
     Cpus = 16,
     /// Sockets of a group that shares an address.
     Sockets = 20,
 }
 
-/// What a program is.
+/// The kind of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramKind {
     /// Runs for every packet that a card receives.
@@ -88,9 +89,9 @@ fn handle(fd: impl AsFd) -> u32 {
 }
 
 /// # Safety
-/// Addresses in `attributes` must be valid for what `command` reads and writes there.
+/// Addresses in `attributes` must be valid for all reads and writes of `command`.
 unsafe fn bpf(command: u32, attributes: &Attributes) -> io::Result<i32> {
-    // SAFETY: the caller answers for the addresses; the structure itself is as long as we say.
+    // SAFETY: the caller guarantees the addresses; the structure has the stated length.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of::<Attributes>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
@@ -101,9 +102,9 @@ unsafe fn bpf(command: u32, attributes: &Attributes) -> io::Result<i32> {
 /// # Safety
 /// As [`bpf`].
 unsafe fn bpf_open(command: u32, attributes: &Attributes) -> io::Result<OwnedFd> {
-    // SAFETY: handed on to the caller.
+    // SAFETY: the caller's obligation.
     let fd = unsafe { bpf(command, attributes)? };
-    // SAFETY: the kernel has just opened it for us.
+    // SAFETY: the kernel has just opened the descriptor for this call.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -125,27 +126,27 @@ pub(crate) fn create_map(
 /// Sets the value of `key`, which must be as long as the map's values.
 pub(crate) fn update(map: BorrowedFd<'_>, key: u32, value: &[u8]) -> io::Result<()> {
     let attributes = entry(map, &key, value.as_ptr() as u64);
-    // SAFETY: the key lives on the stack for the call, and the kernel reads as many bytes of the value as the map was
-    // made with, which the callers in this crate hand over.
+    // SAFETY: the key lives on the stack for the call, and the kernel reads as many bytes of the
+    // value as the map was made with, which the callers in this crate provide.
     unsafe { bpf(number::MAP_UPDATE, &attributes).map(drop) }
 }
 
-/// Takes `key` out of a map of sockets.
+/// Removes `key` from a map of sockets.
 pub(crate) fn delete(map: BorrowedFd<'_>, key: u32) -> io::Result<()> {
     let attributes = entry(map, &key, 0);
     // SAFETY: the key lives on the stack for the call, which writes nothing.
     unsafe { bpf(number::MAP_DELETE, &attributes).map(drop) }
 }
 
-/// Reads the value of `key` into `value`, which must be as long as the map's values, for all cpus where they are per
-/// cpu.
+/// Reads the value of `key` into `value`, which must be as long as the map's values, for all cpus
+/// if the values are per cpu.
 pub(crate) fn lookup(map: BorrowedFd<'_>, key: u32, value: &mut [u8]) -> io::Result<()> {
     let attributes = entry(map, &key, value.as_mut_ptr() as u64);
     // SAFETY: as for `update`, with the kernel writing.
     unsafe { bpf(number::MAP_LOOKUP, &attributes).map(drop) }
 }
 
-/// A count for each of the `possible` cpus, added up.
+/// Sum of a count over the `possible` cpus.
 pub(crate) fn sum(counts: BorrowedFd<'_>, key: u32, possible: usize) -> u64 {
     let mut bytes = vec![0; possible * 8];
     // The map exists as long as its descriptor.
@@ -153,14 +154,14 @@ pub(crate) fn sum(counts: BorrowedFd<'_>, key: u32, possible: usize) -> u64 {
     bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).sum()
 }
 
-/// The number by which the kernel names a map.
+/// The kernel's number of a map.
 pub(crate) fn map_id(map: BorrowedFd<'_>) -> io::Result<u32> {
-    // The beginning of `struct bpf_map_info`: type and id. The kernel tells as much as there is room for.
+    // The beginning of `struct bpf_map_info`: type and id. The kernel fills as much as fits.
     let mut info = [0u32; 2];
     let mut attributes = [0; 16];
     attributes[0] = pair(handle(map), size_of_val(&info) as u32);
     attributes[1] = info.as_mut_ptr() as u64;
-    // SAFETY: `info` lives for the call and is as long as said.
+    // SAFETY: `info` lives for the call and has the stated length.
     unsafe { bpf(number::INFO_BY_FD, &attributes)? };
     Ok(info[1])
 }
@@ -173,7 +174,8 @@ fn entry(map: BorrowedFd<'_>, key: &u32, value: u64) -> Attributes {
     attributes
 }
 
-/// Loads a program with its maps and numbers filled in. If the kernel's verifier objects, the error says to what.
+/// Loads a program with its maps and numbers filled in. If the kernel's verifier objects, the error
+/// contains the objection.
 pub(crate) fn load(
     kind: ProgramKind,
     instructions: &[u64],
@@ -181,7 +183,7 @@ pub(crate) fn load(
     numbers: &[u32],
 ) -> io::Result<OwnedFd> {
     let instructions = fill(instructions, maps, numbers);
-    // Without a log at first: with one that is too small the kernel refuses programs that are fine.
+    // First without a log, because with a small log the kernel refuses valid programs.
     load_filled(kind, &instructions, &mut []).or_else(|error| {
         let mut log = vec![0; LOG_BYTES];
         load_filled(kind, &instructions, &mut log).map_err(|_| match objection(&log) {
@@ -193,10 +195,10 @@ pub(crate) fn load(
     })
 }
 
-/// Bytes of what the verifier says: its end since Linux 6.4, its beginning before.
+/// Bytes of the verifier's log: its end since Linux 6.4, its beginning before.
 const LOG_BYTES: usize = 64 << 10;
 
-/// The objection in what the verifier said: the last line but those that say how much it has looked at.
+/// The objection in the verifier's log: the last line except lines of statistics.
 fn objection(log: &[u8]) -> Option<String> {
     let said = log.split(|&byte| byte == 0).next().unwrap_or_default();
     let said = String::from_utf8_lossy(said);
@@ -209,9 +211,9 @@ fn objection(log: &[u8]) -> Option<String> {
     said.lines().map(str::trim).rfind(objects).map(str::to_owned)
 }
 
-/// Loads a program; what the verifier says goes to `log`, if there is room.
+/// Loads a program; the verifier writes to `log`, if `log` is not empty.
 fn load_filled(kind: ProgramKind, instructions: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
-    // Helpers that read kernel memory are for programs under such a licence only.
+    // Helpers that read kernel memory are only available under such a licence.
     let licence = c"Dual MIT/GPL";
     let mut attributes = [0; 16];
     attributes[0] = pair(kind as u32, instructions.len() as u32);
@@ -221,7 +223,8 @@ fn load_filled(kind: ProgramKind, instructions: &[u64], log: &mut [u8]) -> io::R
         attributes[3] = pair(1, log.len() as u32);
         attributes[4] = log.as_mut_ptr() as u64;
     }
-    // SAFETY: instructions and licence live until the end of this function, and so does the log, which is as long as said.
+    // SAFETY: instructions, licence and log live until the end of this function, and the log has
+    // the stated length.
     unsafe { bpf_open(number::PROG_LOAD, &attributes) }
 }
 
@@ -230,13 +233,14 @@ fn fill(instructions: &[u64], maps: &[BorrowedFd<'_>], numbers: &[u32]) -> Vec<u
     let mut filled = instructions.to_vec();
     let mut at = 0;
     while at < filled.len() {
-        // On both supported architectures the opcode is the lowest byte, the immediate the upper half.
+        // On both supported architectures the opcode is the lowest byte, the immediate the upper
+        // half.
         let wide = filled[at] as u8 == number::LOAD_WIDE && at + 1 < filled.len();
         if wide {
             let (which, mark) = ((filled[at] >> 32) as usize, (filled[at + 1] >> 32) as u32);
             let opcode = filled[at] & 0xffff_ffff;
             let (source, value) = match mark {
-                // The source register, bits 12 to 15, says that the immediate is a map's descriptor.
+                // The source register, bits 12 to 15, marks the immediate as a map's descriptor.
                 MARK_MAP => (number::PSEUDO_MAP_FD << 12, Some(handle(maps[which]))),
                 MARK_NUMBER => (0, Some(numbers[which])),
                 _ => (0, None),
@@ -260,17 +264,17 @@ pub(crate) fn attach_raw_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io:
     unsafe { bpf_open(number::RAW_TRACEPOINT_OPEN, &attributes) }
 }
 
-/// Where on the way of a packet a program runs (`XDP_FLAGS_*` of `linux/if_link.h`).
+/// The position of a program on the way of a packet (`XDP_FLAGS_*` of `linux/if_link.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum XdpPlace {
-    /// In the stack, before anything else.
+    /// In the stack, before any other processing.
     Generic = 1 << 1,
     /// In the driver.
     Native = 1 << 2,
 }
 
-/// Runs `program` for every packet that the card with number `nic` receives, until the descriptor is closed, by whomever:
-/// the kernel closes those of a process that is killed.
+/// Runs `program` for every packet that the card with number `nic` receives, until the descriptor
+/// is closed. The kernel closes the descriptors of a killed process.
 pub(crate) fn attach_xdp(nic: u32, place: XdpPlace, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut attributes = [0; 16];
     attributes[0] = pair(handle(program), nic);
@@ -279,7 +283,7 @@ pub(crate) fn attach_xdp(nic: u32, place: XdpPlace, program: BorrowedFd<'_>) -> 
     unsafe { bpf_open(number::LINK_CREATE, &attributes) }
 }
 
-/// What an XDP program says about a packet that was never received (`BPF_PROG_TEST_RUN`).
+/// The verdict of an XDP program on a synthetic packet (`BPF_PROG_TEST_RUN`).
 #[cfg(test)]
 pub(crate) fn try_xdp(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
     const TEST_RUN: u32 = 10;
@@ -289,7 +293,8 @@ pub(crate) fn try_xdp(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32>
     attributes[2] = packet.as_ptr() as u64;
     attributes[4] = pair(1, 0);
     let whole = attributes.as_mut_ptr();
-    // SAFETY: the packet lives for the call and is as long as said; the kernel writes its answer into the structure itself.
+    // SAFETY: the packet lives for the call and has the stated length; the kernel writes the answer
+    // into the structure.
     let result = unsafe { libc::syscall(libc::SYS_bpf, TEST_RUN, whole, size_of::<Attributes>()) };
     let [_, _, _, _, said @ ..] = attributes[0].to_ne_bytes();
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::from_ne_bytes(said)) }
@@ -300,14 +305,14 @@ pub(crate) fn attach_reuseport(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) 
     set_number(socket, number::SO_ATTACH_REUSEPORT_EBPF, program.as_raw_fd())
 }
 
-/// Lets no program choose among the sockets that share the address of `socket`. Takes no right.
+/// Detaches any program from the sockets that share the address of `socket`. Needs no right.
 pub(crate) fn detach_reuseport(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, number::SO_DETACH_REUSEPORT_BPF, 0)
 }
 
 fn set_number(socket: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
     let (at, bytes) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
-    // SAFETY: the options read one number, which outlives the call.
+    // SAFETY: the options read a single number, which outlives the call.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, at, bytes) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

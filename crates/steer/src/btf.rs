@@ -1,10 +1,11 @@
-//! Where a member of a kernel structure stands on the running kernel, from its own description (BTF;
-//! `Documentation/bpf/btf.rst`).
+//! Finds the offset of a member of a kernel structure on the running kernel, from the kernel's own
+//! description (BTF; `Documentation/bpf/btf.rst`).
 //!
-//! Owns the little of the format that this takes: type names, structures and unions, and their members, through nameless
-//! ones. Any text that makes no sense gives `None`. Tested on a made-up description and on this machine's.
+//! Contains the necessary part of the format: type names, structures and unions, and their members,
+//! also through nameless structures. Malformed data gives `None`. Tested on an invented description
+//! and on this machine's.
 
-/// What `/sys/kernel/btf/vmlinux` begins with.
+/// First bytes of `/sys/kernel/btf/vmlinux`.
 const MAGIC: u16 = 0xeb9f;
 
 /// Kinds of types.
@@ -47,7 +48,7 @@ impl<'a> Btf<'a> {
         let header = word(4)?;
         let part = |at: usize, length: usize| bytes.get(header.checked_add(at)?..)?.get(..length);
         let (mut rest, strings) = (part(word(8)?, word(12)?)?, part(word(16)?, word(20)?)?);
-        // The first number is void's.
+        // The first number belongs to void.
         let mut types = vec![Type { name: 0, kind: 0, bit_fields: false, members: &[] }];
         while !rest.is_empty() {
             let info = word_of(rest, 4)?;
@@ -73,7 +74,7 @@ impl<'a> Btf<'a> {
         Some(self.bits(of, member, 0)? / 8)
     }
 
-    /// `depth` bounds nameless structures within each other: the kernel has three at most.
+    /// `depth` bounds nested nameless structures, because the kernel has at most three.
     fn bits(&self, of: &Type<'_>, member: &str, depth: u32) -> Option<u32> {
         if !matches!(of.kind, kind::STRUCT | kind::UNION) || depth > 8 {
             return None;

@@ -1,8 +1,9 @@
-//! Which cpu handles a packet, decided in front of the stack: an XDP program that hashes flows to cpus.
+//! Selects the cpu of a packet in front of the stack: an XDP program that hashes flows to cpus.
 //!
-//! For cards with one queue, in place of receive packet steering. Owns attaching, by a link that the kernel takes away with the
-//! process however that ends, the counts, and the look at checksums that a driver has lost. Leaves out whether it is worth
-//! it (`compare.rs`). Tested here, packet by packet where that is allowed, and with real traffic through the command.
+//! For cards with one queue, in place of receive packet steering. Contains the attachment, by a
+//! link that the kernel removes when the process ends for any reason, the counts, and the check for
+//! checksums that a driver has lost. Leaves out the decision whether this pays (`compare.rs`).
+//! Tested here, packet by packet if allowed, and with real traffic through the command.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -19,50 +20,51 @@ use crate::drops::{Dropped, Drops};
 use crate::meter::possible_cpus;
 use crate::{Error, Nic};
 
-/// Packets that may wait for one cpu; what comes beyond is dropped. As the kernel's own example has it (`xdp_redirect_cpu`).
+/// Packets that may wait for a cpu; further packets are dropped. As in the kernel's example
+/// (`xdp_redirect_cpu`).
 const WAITING_MAX: u32 = 2048;
 
-/// Where the program runs.
+/// The position of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// In the driver, before the kernel has made anything of the packet.
+    /// In the driver, before the kernel builds any structure for the packet.
     Native,
-    /// In the stack, before anything else.
+    /// In the stack, before any other processing.
     Generic,
 }
 
-/// Which place is asked for.
+/// The requested position.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlaceChoice {
-    /// The driver, where it can and its packets are whole; the stack otherwise.
+    /// The driver, if the driver supports XDP and the packets are complete; the stack otherwise.
     #[default]
     Auto,
-    /// This one, or none.
+    /// Only this position.
     Only(Place),
 }
 
-/// Packets since the beginning.
+/// Packet counts since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Classified {
-    /// Went up where they were: no flow of TCP or UDP, or a fragment.
+    /// Passed up on the same cpu: no flow of TCP or UDP, or a fragment.
     pub unsteered: u64,
-    /// Handed to a cpu, by cpu.
+    /// Passed to a cpu, by cpu.
     pub steered: Vec<(CpuId, u64)>,
-    /// And dropped on the way there; `None` where that cannot be counted.
+    /// Dropped on the way to a cpu; `None` if not countable.
     pub dropped: Option<Dropped>,
-    /// Why it cannot.
+    /// The reason why drops are not countable.
     pub not_measurable: Option<String>,
 }
 
 impl Classified {
-    /// Handed to any cpu.
+    /// Passed to any cpu.
     pub fn all_steered(&self) -> u64 {
         self.steered.iter().map(|(_, count)| count).sum()
     }
 }
 
-/// Classifies the packets of a card while it lives.
+/// Classifies the packets of a card until dropped.
 #[derive(Debug)]
 pub struct Classifier {
     cpus: Vec<CpuId>,
@@ -73,7 +75,7 @@ pub struct Classifier {
     _link: OwnedFd,
 }
 
-/// A program that is loaded but not attached.
+/// A loaded program, not attached.
 #[derive(Debug)]
 struct Loaded {
     program: OwnedFd,
@@ -82,15 +84,15 @@ struct Loaded {
 }
 
 impl Classifier {
-    /// Begins to spread the flows that `nic` receives over `cpus`, of which there is at least one.
+    /// Starts to spread the flows that `nic` receives over `cpus`, at least one cpu.
     ///
     /// # Errors
-    /// [`Error::Classify`], with the reason; nothing is changed then.
+    /// [`Error::Classify`], with the reason; nothing has changed in this case.
     pub fn attach(nic: &Nic, cpus: &CpuSet, choice: PlaceChoice) -> Result<Self, Error> {
         let cpus: Vec<CpuId> = cpus.iter().collect();
         let possible = possible_cpus().unwrap_or(1);
         let made = Self::load(&cpus, &bpf::CLASSIFY).and_then(|Loaded { program, queues, counts }| {
-            // From the first packet on.
+            // Counts from the first packet on.
             let drops = Drops::start(queues.as_fd(), possible);
             let attach = |place| {
                 let flag = if place == Place::Native { XdpPlace::Native } else { XdpPlace::Generic };
@@ -98,7 +100,7 @@ impl Classifier {
             };
             let attached = match choice {
                 PlaceChoice::Only(place) => attach(place),
-                // What comes from this machine has no checksums there, and loses the note that says so.
+                // Local packets have no checksums there, and lose the mark that says so.
                 PlaceChoice::Auto if nic.driver == "veth" => attach(Place::Generic),
                 PlaceChoice::Auto => attach(Place::Native).or_else(|error| match error.raw_os_error() {
                     Some(libc::EPERM | libc::EACCES | libc::EBUSY | libc::EEXIST) => Err(error),
@@ -127,12 +129,12 @@ impl Classifier {
         Ok(Loaded { program, queues, counts })
     }
 
-    /// Where it runs.
+    /// The position of the program.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// What it has done.
+    /// The counts.
     pub fn counts(&self) -> Classified {
         let count = |which| bpf::sum(self.counts.as_fd(), which, self.possible);
         let steered = self.cpus.iter().zip(1..).map(|(&cpu, which)| (cpu, count(which))).collect();
@@ -145,10 +147,11 @@ impl Classifier {
     }
 }
 
-/// How many TCP and UDP packets this network namespace has dropped because their checksums were wrong.
+/// Number of TCP and UDP packets that this network namespace dropped because of wrong checksums.
 ///
-/// A driver that hands a packet over without the note that its checksum is still to be made has all of a local sender's
-/// dropped: whoever sees this grow with what is steered has to stop.
+/// A driver may lose the mark that a packet's checksum is still to be computed. Then all packets of
+/// a local sender are dropped. A caller that sees this number grow with the steered packets must
+/// stop.
 pub fn wrong_checksums(root: &Path) -> u64 {
     let text = fs::read_to_string(root.join("proc/net/snmp")).unwrap_or_default();
     let mut lines = text.lines();
@@ -205,7 +208,7 @@ mod tests {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
 
-    /// A packet with these tags of VLANs, and what comes behind the type.
+    /// A packet with this number of VLAN tags, and `rest` behind the type.
     fn ethernet(tags: usize, kind: u16, rest: &[u8]) -> Vec<u8> {
         let tags = [0x81, 0, 0, 7].repeat(tags);
         [&[2; 12], &tags[..], &kind.to_be_bytes(), rest].concat()
@@ -226,7 +229,7 @@ mod tests {
         [head, ports[0].to_be_bytes().to_vec(), ports[1].to_be_bytes().to_vec()].concat()
     }
 
-    /// What the program says, for packets of every kind and of every length.
+    /// The program's verdicts, for packets of every kind and every length.
     #[test]
     fn flows_are_handed_on_and_everything_else_is_not() {
         const PASS: u32 = 2;
@@ -265,7 +268,7 @@ mod tests {
         assert_eq!(bpf::sum(counts.as_fd(), 0, possible_cpus().unwrap()), (passed + others.len()) as u64);
     }
 
-    /// Many flows, several cpus: every one is chosen, and a flow stays.
+    /// Many flows, several cpus: every cpu is chosen, and a flow stays on its cpu.
     #[test]
     fn flows_are_spread_evenly() {
         let count = possible_cpus().unwrap_or(1).min(2) as u32;

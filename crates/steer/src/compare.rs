@@ -1,9 +1,10 @@
-//! Whether an XDP program spreads a card's packets for less than receive packet steering does: both in turn, under the traffic
-//! there is.
+//! Measures whether an XDP program spreads a card's packets more cheaply than receive packet
+//! steering: both in turn, under the present traffic.
 //!
-//! Owns the windows, the verdict, and remembering it for plans until the next boot. What counts is the kernel's cpu time for a
-//! packet, on all cpus: spreading costs where packets arrive and where they are handled. Leaves out traffic and waiting.
-//! The verdict is tested here, the way there through the command.
+//! Contains the windows, the verdict, and its storage for plans until the next boot. The measure is
+//! the kernel's cpu time per packet, on all cpus, because spreading costs time on the receiving and
+//! on the handling cpus. Leaves out traffic and waiting. The verdict is tested here, the rest
+//! through the command.
 
 use std::fs;
 use std::io;
@@ -19,20 +20,22 @@ use crate::{
     Class, Classifier, Error, Meter, Network, Nic, Place, PlaceChoice, Plan, Steering, Store, wrong_checksums,
 };
 
-/// Windows of each way, in turn. A guess: by chance one way is better in all of four rounds once in sixteen times.
+/// Windows of each way, in turn. A guess: by chance one way is better in all of four rounds once in
+/// sixteen times.
 pub const ROUNDS: u32 = 4;
 
-/// Fewer packets in a window say nothing. A guess: a hundredth of what one connection of a web server brings in a second
-/// would be noise of everything else.
+/// Fewer packets in a window prove nothing. A guess: with a hundredth of the packets of a web
+/// server's connection in a second, other activity would dominate.
 const PACKETS_MIN: u64 = 1_000;
 
-/// How far the rate of packets may fall for the sake of a lower cost: less is noise.
+/// The acceptable decrease of the packet rate for a lower cost, because smaller changes are noise.
 const RATE_KEPT: f64 = 0.98;
 
-/// How long after its window what was set for it stays at most, should nobody be left to take it back.
+/// Maximum time that a window's settings stay after the window, in case that no process is left to
+/// undo them.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Who spreads the packets.
+/// The mechanism that spreads packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -42,18 +45,18 @@ pub enum Way {
     Xdp,
 }
 
-/// One window.
+/// A window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Who spread.
+    /// The mechanism.
     pub way: Way,
-    /// How long.
+    /// Duration.
     pub seconds: f64,
     /// Packets received.
     pub packets: u64,
     /// The kernel's cpu time, on all cpus.
     pub kernel_seconds: f64,
-    /// Share of reads, 0 to 1, on the cpu that had handled the packets, where that can be measured.
+    /// Share of reads, 0 to 1, on the cpu that had handled the packets, if measurable.
     pub here_share: Option<f64>,
 }
 
@@ -67,49 +70,50 @@ impl Row {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The card.
     pub nic: String,
     /// The cpus that packets were spread over.
     pub cpus: CpuSet,
-    /// Where the program ran.
+    /// The position of the program.
     pub place: Place,
     /// The windows, in their order: RPS and XDP in turn.
     pub rows: Vec<Row>,
 }
 
-/// What is remembered of one.
+/// The stored part of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// Share, 0 to 1, of the kernel's time for a packet that XDP saves; negative where it costs more. `None` without enough
-    /// traffic.
+    /// Share, 0 to 1, of the kernel's time per packet that XDP saves; negative if XDP costs more.
+    /// `None` without enough traffic.
     pub saved: Option<f64>,
-    /// Whether it is worth it: it saved in every round, and the packets came no more slowly.
+    /// Whether XDP pays: XDP saved time in every round, and the packet rate did not fall.
     pub is_gain: bool,
     boot: String,
 }
 
 impl Comparison {
-    /// The windows of one way.
+    /// The windows of a way.
     pub fn of(&self, way: Way) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.way == way)
     }
 
-    /// The median of something over the windows of one way.
+    /// The median of a value over the windows of a way.
     pub fn median(&self, way: Way, what: fn(&Row) -> f64) -> f64 {
         let mut values: Vec<f64> = self.of(way).map(what).collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// Packets a second, and microseconds of the kernel's time for each, as the median of one way's windows.
+    /// Packets per second, and microseconds of the kernel's time per packet, as the median of a
+    /// way's windows.
     pub fn medians(&self, way: Way) -> (f64, f64) {
         (self.median(way, Row::rate), self.median(way, Row::cost) * 1e6)
     }
 
-    /// What it says.
+    /// The verdict.
     pub fn verdict(&self) -> Compared {
         let boot = String::new();
         if self.rows.is_empty() || self.rows.iter().any(|row| row.packets < PACKETS_MIN) {
@@ -123,12 +127,13 @@ impl Comparison {
     }
 }
 
-/// Lets each way spread the packets of `nic` over `cpus` in turn, and measures while `window` runs. RPS is set as `plan` has
-/// it, through `steering`, so that everything is taken back whatever happens, by `guard` if need be. The verdict is
-/// remembered.
+/// Lets each way spread the packets of `nic` over `cpus` in turn, and measures while `window` runs.
+/// `steering` sets RPS as in `plan`, so that every change is undone in any case, if necessary by
+/// `guard`. The verdict is stored.
 ///
 /// # Errors
-/// As [`Steering::apply`] and [`Classifier::attach`]; [`Error::Checksums`] where packets come to nothing under XDP.
+/// As [`Steering::apply`] and [`Classifier::attach`]; [`Error::Checksums`] if packets are lost
+/// under XDP.
 pub fn compare(
     root: &Path,
     (nic, cpus, choice): (&Nic, &CpuSet, PlaceChoice),
@@ -143,7 +148,7 @@ pub fn compare(
         steering.apply(plan, Some(GRACE), guard)?;
         let row = measure(root, nic, Way::Rps, window);
         match steering.undo() {
-            // Where the plan had nothing to change.
+            // The plan had nothing to change.
             Ok(_) | Err(Error::NothingApplied) => {}
             Err(error) => return Err(error),
         }
@@ -159,7 +164,8 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// Whether packets come to nothing since they are classified: more have wrong checksums than half of those steered.
+/// Checks whether classified packets are lost: more wrong checksums than half of the steered
+/// packets.
 ///
 /// # Errors
 /// [`Error::Checksums`].
@@ -195,7 +201,8 @@ fn received(root: &Path, nic: &Nic) -> u64 {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The kernel's cpu time since the boot, on all cpus: system, interrupts, and what they leave for later (proc_stat(5)).
+/// The kernel's cpu time since the boot, on all cpus: system, interrupts, and soft interrupts
+/// (proc_stat(5)).
 fn kernel_seconds(root: &Path) -> f64 {
     let text = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
     let ticks: Vec<u64> = text
@@ -210,10 +217,11 @@ fn kernel_seconds(root: &Path) -> f64 {
     kernel as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Adds to `plan` what is known, or could be found out, about XDP for cards whose packets are spread in software.
+/// Adds notes on XDP to `plan`, for cards whose packets are spread in software: the stored verdict,
+/// or the command that measures.
 ///
 /// # Errors
-/// [`Error::State`] if what is remembered cannot be read.
+/// [`Error::State`] if the stored verdict cannot be read.
 pub fn advise(plan: &mut Plan, store: &Store) -> Result<(), Error> {
     for nic in &plan.nics {
         let cpus = nic.queues.iter().fold(CpuSet::new(), |all, queue| all.union(&queue.listeners));
@@ -244,7 +252,7 @@ impl Store {
         output::write(&path, text).map_err(|source| Error::State { doing: "write", path, source })
     }
 
-    /// What a comparison on this card has said since the boot.
+    /// The verdict of a comparison on this card since the boot.
     fn compared(&self, nic: &str) -> Result<Option<Compared>, Error> {
         let path = self.compared_path(nic);
         let text = match fs::read_to_string(&path) {

@@ -1,7 +1,8 @@
-//! Packets that were handed to a cpu and never arrived in its stack: a program at two tracepoints counts them, since the
-//! program that hands them over does not hear of it.
+//! Counts packets that were passed to a cpu and never arrived in its stack. A program at two
+//! tracepoints counts, because the classifier does not learn of these drops.
 //!
-//! Where rights or the tracepoints are missing, [`Drops::start`] says so. Tested with real traffic through the command.
+//! If rights or the tracepoints are missing, [`Drops::start`] returns the reason. Tested with real
+//! traffic through the command.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,19 +10,19 @@ use serde::Serialize;
 
 use crate::bpf::{self, MapKind, Mappable, ProgramKind};
 
-/// Where packets are lost, in the order of [`Dropped`]'s fields.
+/// The tracepoints of losses, in the order of [`Dropped`]'s fields.
 const TRACEPOINTS: [&std::ffi::CStr; 2] = [c"xdp_cpumap_enqueue", c"xdp_cpumap_kthread"];
 
-/// Packets since the beginning.
+/// Packet counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Dropped {
-    /// As many as may waited for their cpu already.
+    /// The cpu's queue was full.
     pub queue_full: u64,
-    /// Their cpu had no memory for them.
+    /// The cpu had no memory for the packets.
     pub no_memory: u64,
 }
 
-/// Counts while it lives.
+/// Counts until dropped.
 #[derive(Debug)]
 pub(crate) struct Drops {
     counts: OwnedFd,
@@ -30,10 +31,10 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    /// Starts counting what is handed over through `queues` and dropped.
+    /// Starts counting packets that are passed through `queues` and dropped.
     ///
     /// # Errors
-    /// Why that cannot be measured here, in words.
+    /// The reason why counting is impossible here, in words.
     pub(crate) fn start(queues: BorrowedFd<'_>, possible: usize) -> Result<Self, String> {
         let start = || {
             let map_id = bpf::map_id(queues)?;
@@ -51,7 +52,7 @@ impl Drops {
         })
     }
 
-    /// What was dropped.
+    /// The counts.
     pub(crate) fn counts(&self) -> Dropped {
         let count = |which| bpf::sum(self.counts.as_fd(), which, self.possible);
         Dropped { queue_full: count(0), no_memory: count(1) }

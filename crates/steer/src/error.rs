@@ -1,36 +1,37 @@
-//! What can go wrong here: one type, whose messages name the operation, the thing and the cure.
+//! The errors of this crate: one type, whose messages name the operation, the thing and the cure.
 //!
-//! Leaves out what a card cannot do: that is part of a plan (`Plan::refusals`), not an error.
+//! Leaves out operations that a card does not support, which are part of a plan (`Plan::refusals`),
+//! not errors.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::Setting;
 
-/// Why steering could not be read, changed or restored.
+/// The reason why steering could not be read, changed or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder handed in has no network cards.
+    /// The given folder has no network cards.
     #[error("cannot read network cards from {}: {source}; is sysfs mounted there?", path.display())]
     Sysfs {
-        /// The folder that was to be listed.
+        /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A card that was named does not exist.
+    /// A named card does not exist.
     #[error("there is no network card {name:?}; there are {}", present.join(", "))]
     NoSuchNic {
-        /// As it was asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The existing cards.
         present: Vec<String>,
     },
-    /// A plan that must not be carried out as things are.
+    /// A plan that must not be applied in the present state.
     #[error("nothing was changed: {}", .0.join("; "))]
     Blocked(Vec<String>),
-    /// The same, found out when the number of queues had changed already.
+    /// The same, found after the number of queues had changed.
     #[error("with another number of queues, {}", .0.join("; "))]
     BlockedLate(Vec<String>),
     /// A plan is in force.
@@ -41,12 +42,12 @@ pub enum Error {
         "no plan is in force here: nothing was applied since the last boot, or it was taken back already"
     )]
     NothingApplied,
-    /// A setting cannot be read, so it could not be restored.
+    /// A setting cannot be read, so the setting could not be restored.
     #[error("nothing was changed: cannot read {setting}: {source}; only what can be read can be restored")]
     Unreadable {
         /// The setting.
         setting: Setting,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A change was refused.
@@ -54,39 +55,39 @@ pub enum Error {
     Refused {
         /// The setting.
         setting: Setting,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A change was accepted and had no effect, or another.
+    /// A change was accepted and had no effect, or a different effect.
     #[error("{setting} was set to {wanted:?} and is {found:?}: the driver or another program decides")]
     NotTaken {
         /// The setting.
         setting: Setting,
         /// The value set, canonical.
         wanted: String,
-        /// The value found after it.
+        /// The value found afterwards.
         found: String,
     },
-    /// A change failed, and all are taken back.
+    /// A change failed, and all changes are undone.
     #[error("{cause}; everything is as it was{}", crate::render::but_for(gone))]
     RolledBack {
-        /// What failed.
+        /// The failure.
         cause: Box<Error>,
-        /// Settings that are no longer there.
+        /// Settings that no longer exist.
         gone: Vec<Setting>,
     },
-    /// Some settings could not be brought back.
+    /// Some settings could not be restored.
     #[error("not everything could be restored: {}; try again: vermeil steer undo", .0.join("; "))]
     Restore(Vec<String>),
-    /// The kernel does not classify a card's packets for us.
+    /// The kernel does not classify a card's packets.
     #[error("cannot classify the packets of {nic} (XDP): {source}{}", xdp_hint(source))]
     Classify {
         /// The card.
         nic: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Packets that were classified came to nothing.
+    /// Classified packets were lost.
     #[error(
         "{nic}: stopped, since {wrong} packets had wrong checksums after they were handed to their cpus: {driver} \
          loses track of what a sender on this machine leaves to its card; use --xdp generic, or have the sender make them \
@@ -95,12 +96,12 @@ pub enum Error {
     Checksums {
         /// The card.
         nic: String,
-        /// Its driver.
+        /// The card's driver.
         driver: String,
-        /// How many.
+        /// The number of packets.
         wrong: u64,
     },
-    /// Packets are spread already, and would be handed on twice.
+    /// Packets are spread already, and would be passed on twice.
     #[error(
         "nothing was changed: packets of {nic} are spread in software already (RPS); take it back first: vermeil steer undo"
     )]
@@ -108,22 +109,22 @@ pub enum Error {
         /// The card.
         nic: String,
     },
-    /// Whoever takes unconfirmed changes back could not be started.
+    /// The process that undoes unconfirmed changes could not be started.
     #[error("nothing was changed: cannot start the process that would take the changes back: {0}")]
     Guard(io::Error),
-    /// The file that remembers what was.
+    /// An error of the file with the former state.
     #[error("cannot {doing} {}: {source}; choose another folder with --state", path.display())]
     State {
-        /// What was to be done with it.
+        /// The failed operation.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The same for XDP.
+/// The cure for XDP errors.
 fn xdp_hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => " (root, or CAP_BPF with CAP_NET_ADMIN, may)",
@@ -137,7 +138,7 @@ fn xdp_hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// The cure, where the system's word suggests one.
+/// The cure, if the system's error suggests one.
 fn hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => " (root, or CAP_NET_ADMIN, may)",

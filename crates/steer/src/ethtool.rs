@@ -1,7 +1,9 @@
-//! ethtool's ioctl (`linux/ethtool.h`): the driver's name, channels, and the hash table of receive queues.
+//! ethtool's ioctl (`linux/ethtool.h`): the driver's name, channels, and the hash table of receive
+//! queues.
 //!
-//! The ioctl rather than its netlink twin, which has the hash table since Linux 6.2 only. Owns the layouts; what numbers
-//! mean stands in `nic.rs`. Tested against the loopback device here and against cards in a network namespace.
+//! Uses the ioctl, because netlink has the hash table only since Linux 6.2. Contains the layouts;
+//! `nic.rs` has the meaning of the numbers. Tested against the loopback device here and against
+//! cards in a network namespace.
 
 #![allow(unsafe_code)]
 
@@ -25,14 +27,15 @@ mod command {
     pub(super) const SCHANNELS: u32 = 0x3d;
 }
 
-/// Words of `struct ethtool_drvinfo`: five texts of 32 bytes, 12 reserved bytes, and six numbers with the command.
+/// Words of `struct ethtool_drvinfo`: five texts of 32 bytes, 12 reserved bytes, and six numbers
+/// with the command.
 const DRVINFO_WORDS: usize = 49;
 
 /// Words of `struct ethtool_channels`.
 const CHANNELS_WORDS: usize = 9;
 
-/// No card has more slots in its hash table than this (`u32` words we are ready to read). Guess: sixteen times the
-/// largest known to the author of the limit, ice's 2,048.
+/// Maximum number of slots in a card's hash table (`u32` words). Guess: sixteen times the largest
+/// known to the author of the limit, ice's 2,048.
 const RSS_SLOTS_MAX: u32 = 1 << 15;
 
 /// `struct ifreq` with the member that this ioctl uses.
@@ -43,7 +46,8 @@ struct Request {
     rest: [u8; 16],
 }
 
-/// Hands `words`, which begin with a command, to the driver of `nic`, which may write into them.
+/// Passes `words`, which begin with a command, to the driver of `nic`, which may write into the
+/// words.
 fn call(nic: &str, words: &mut [u32]) -> io::Result<()> {
     let mut name = [0; libc::IFNAMSIZ];
     if nic.len() >= name.len() {
@@ -52,8 +56,8 @@ fn call(nic: &str, words: &mut [u32]) -> io::Result<()> {
     name[..nic.len()].copy_from_slice(nic.as_bytes());
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let mut request = Request { name, data: words.as_mut_ptr().cast(), rest: [0; 16] };
-    // SAFETY: `request` has ifreq's layout on 64-bit Linux. The callers below size `words` for what the kernel reads and
-    // writes for their command: a fixed structure, or a table whose length they state in it.
+    // SAFETY: `request` has ifreq's layout on 64-bit Linux. The callers below size `words` for all
+    // reads and writes of their command: a fixed structure, or a table with its length inside.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
     match result {
         0.. => Ok(()),

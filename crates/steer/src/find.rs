@@ -1,9 +1,11 @@
-//! Where a saved setting is now: its card may have another name by then, its interrupt another number.
+//! Locates a saved setting: the card may have another name by now, and the interrupt another
+//! number.
 //!
-//! Owns whose an interrupt is ([`Owner`]). A number says nothing of that: once a driver has let go of it, the kernel gives
-//! it to the next that asks, which may be a disk. So an interrupt is known by its card, its device and its name, and a card
-//! by its number. What is not found has gone, and nothing is written in its place. Leaves out reading and writing
-//! (`setting.rs`). Tested here and in `apply/tests/found.rs`.
+//! Records the owner of an interrupt ([`Owner`]). A number does not identify an interrupt: after a
+//! driver has released the number, the kernel gives the number to the next driver, perhaps a
+//! disk's. So an interrupt is identified by card, device and name, and a card by its index. A
+//! setting that is not found is gone, and nothing is written in its place. Leaves out reading and
+//! writing (`setting.rs`). Tested here and in `apply/tests/found.rs`.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +14,19 @@ use serde::{Deserialize, Serialize};
 use crate::interrupts::Line;
 use crate::{Network, Saved, Setting, Settings};
 
-/// Whose an interrupt is, beside its name.
+/// The owner of an interrupt, beside the interrupt's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The card.
     pub nic: String,
-    /// The card's number, which it keeps whatever it is called.
+    /// The card's index, which does not change with the name.
     pub index: u32,
-    /// The device that lists the interrupt, below the root; `None` where none does.
+    /// The device that lists the interrupt, below the root; `None` without such a device.
     pub device: Option<String>,
 }
 
 impl Owner {
-    /// Of a setting, if it is one of an interrupt.
+    /// The owner, for an interrupt's setting.
     pub(crate) fn of(setting: &Setting, network: &Network) -> Option<Owner> {
         let Setting::Interrupt { irq: number, .. } = setting else { return None };
         network.nics.iter().find_map(|nic| {
@@ -36,7 +38,8 @@ impl Owner {
 }
 
 impl Saved {
-    /// The setting as it is to be called now; `None` if it has gone. `cards` are the numbers of saved settings' cards.
+    /// The setting with its present names; `None` if the setting is gone. `cards` are the indices
+    /// of the saved settings' cards.
     pub(crate) fn setting_now(
         &self,
         settings: &dyn Settings,
@@ -45,7 +48,7 @@ impl Saved {
         if let Setting::Interrupt { irq, name } = &self.setting {
             let irq = match &self.owner {
                 Some(owner) => owned(settings, *irq, name, owner)?,
-                // Saved by an earlier version, which noted no more.
+                // Saved by an earlier version, without an owner.
                 None => settings.interrupts().iter().find(|line| is_line(line, *irq, name))?.number,
             };
             return Some(Setting::Interrupt { irq, name: name.clone() });
@@ -64,23 +67,24 @@ fn is_line(line: &Line, number: u32, name: &str) -> bool {
     line.number == number && line.name == name
 }
 
-/// The number now of the interrupt of this name, which was `number`.
+/// The present number of the interrupt with this name, formerly `number`.
 fn owned(settings: &dyn Settings, number: u32, name: &str, owner: &Owner) -> Option<u32> {
-    // Without its card, whatever has the name is another card's.
+    // Without the card, an interrupt of that name belongs to another card.
     let renamed = renamed(name, &owner.nic, &settings.name_of(owner.index)?);
     let is_listed =
         |number| owner.device.as_deref().is_none_or(|device| settings.lists_interrupt(device, number));
     let mut same = settings.interrupts();
     same.retain(|line| (line.name == name || line.name == renamed) && is_listed(line.number));
     match &same[..] {
-        // A card that is down lets go of the names, but not of the numbers.
+        // A card that is down releases the names, but not the numbers.
         [] => (owner.device.is_some() && is_listed(number) && settings.is_unused(number)).then_some(number),
         [one] => Some(one.number),
         _ => same.iter().find(|line| line.number == number).map(|line| line.number),
     }
 }
 
-/// The name of an interrupt after its card was given another one: most drivers call it after the card.
+/// The name of an interrupt after the card was renamed, because most drivers include the card's
+/// name.
 fn renamed(name: &str, from: &str, to: &str) -> String {
     let letter = |c: char| c.is_ascii_alphanumeric();
     let is_word = |before: &str, after: &str| !before.ends_with(letter) && !after.starts_with(letter);

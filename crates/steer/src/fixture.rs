@@ -1,7 +1,8 @@
-//! Recorded machines for tests: a folder that looks like `/` to the readers of this crate, from a text in `testdata`.
+//! Recorded machines for tests: a folder that looks like `/` to the readers of this crate, from a
+//! text in `testdata`.
 //!
-//! A line is `path = value`, `path -> target` (a symbolic link) or `path/` (an empty folder); a line that begins with `|`
-//! goes on with the value before it; `#` begins a remark.
+//! A line is `path = value`, `path -> target` (a symbolic link) or `path/` (an empty folder); a
+//! line that begins with `|` continues the value before; `#` begins a comment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,7 +71,7 @@ impl Tree {
         path
     }
 
-    /// Every file with its text, to see that nothing is different.
+    /// Every file with its text, for a comparison.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         let mut folders = vec![self.path().to_owned()];

@@ -1,10 +1,11 @@
-//! Which interrupt belongs to which queue, by the names that drivers give them.
+//! Maps interrupts to queues, by the names that drivers give interrupts.
 //!
-//! Owns reading `/proc/interrupts` and the vocabulary of names: `virtio2-input.3`, `eth0-TxRx-3`, `i40e-eth0-TxRx-3`,
-//! `eth0-rx-3`, `mlx5_comp3@pci:…`, `ens5-Tx-Rx-3`, `gve-ntfy-blk3@pci:…`. Where the kernel itself says which interrupt
-//! starts which polling instance (netlink), that is taken instead. What fits nothing (`virtio2-config`) is no queue's.
+//! Contains the parser of `/proc/interrupts` and the vocabulary of names: `virtio2-input.3`,
+//! `eth0-TxRx-3`, `i40e-eth0-TxRx-3`, `eth0-rx-3`, `mlx5_comp3@pci:…`, `ens5-Tx-Rx-3`,
+//! `gve-ntfy-blk3@pci:…`. If the kernel reports the interrupt of a polling instance (netlink), that
+//! report takes precedence. Other names (`virtio2-config`) belong to no queue.
 
-/// What an interrupt is for.
+/// The purpose of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Receive,
@@ -12,18 +13,19 @@ pub(crate) enum Role {
     Both,
 }
 
-/// One line of `/proc/interrupts`.
+/// A line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Its number, which is another's once its driver has let go of it.
+    /// The number, which may belong to another device once the driver has released the number.
     pub number: u32,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Interrupts so far, all cpus together.
     pub count: u64,
 }
 
-/// The numbered lines of `/proc/interrupts`. The name is the last word: drivers write none with blanks.
+/// The numbered lines of `/proc/interrupts`. The name is the last word, because drivers use no
+/// blanks in names.
 pub(crate) fn parse(text: &str) -> Vec<Line> {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, |head| head.split_ascii_whitespace().count());
@@ -41,7 +43,7 @@ pub(crate) fn parse(text: &str) -> Vec<Line> {
         .collect()
 }
 
-/// What a driver's name of an interrupt says: its purpose and its queue.
+/// The purpose and the queue in a driver's name of an interrupt.
 pub(crate) fn role(name: &str) -> Option<(Role, u32)> {
     let name = name.split('@').next()?;
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -49,7 +51,7 @@ pub(crate) fn role(name: &str) -> Option<(Role, u32)> {
     let queue = number.parse().ok()?;
     let words = words.to_ascii_lowercase();
     let both = ["txrx", "tx-rx", "rxtx", "rx-tx", "_comp", "ntfy-blk"];
-    // The last word counts: the card's own name may hold any of them.
+    // The last word counts, because the card's name may contain any of these words.
     let last = words.trim_end_matches(['-', '.', '_']);
     let ends = |what: &str| last.ends_with(what.trim_end_matches(['-', '.']));
     if both.iter().any(|what| ends(what)) {

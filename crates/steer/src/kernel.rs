@@ -1,7 +1,8 @@
-//! What is known of a card but stands in no file: asked of the kernel, or of a recording.
+//! Data of a card that no file contains: from the kernel, or from a recording.
 //!
-//! Owns the door ([`Kernel`]) and its two sides: [`Live`] (ethtool's ioctl, the netdev family of generic netlink) and
-//! [`Recorded`], which reads text files from a folder so that plans can be made for a machine that is not here.
+//! Contains the trait ([`Kernel`]) and two implementations: [`Live`] (ethtool's ioctl, the netdev
+//! family of generic netlink) and [`Recorded`], which reads text files from a folder, so that plans
+//! can be made for a machine that is not here.
 
 use std::fs;
 use std::io;
@@ -9,21 +10,21 @@ use std::path::{Path, PathBuf};
 
 use crate::{Channels, Napi, ethtool, netlink};
 
-/// Questions and orders for a card's driver.
+/// Queries and commands for a card's driver.
 pub trait Kernel {
     /// The driver's name.
     ///
     /// # Errors
-    /// `Unsupported` where the driver does not answer; otherwise what the system says.
+    /// `Unsupported` if the driver does not answer; otherwise the system's error.
     fn driver(&self, nic: &str) -> io::Result<String>;
 
-    /// How many queues there are.
+    /// The number of queues.
     ///
     /// # Errors
     /// As [`Kernel::driver`].
     fn channels(&self, nic: &str) -> io::Result<Channels>;
 
-    /// Changes how many queues there are; the link may go down for a moment.
+    /// Changes the number of queues; the link may go down for a moment.
     ///
     /// # Errors
     /// As [`Kernel::driver`], and `PermissionDenied`.
@@ -35,7 +36,7 @@ pub trait Kernel {
     /// As [`Kernel::driver`].
     fn rss(&self, nic: &str) -> io::Result<Vec<u32>>;
 
-    /// Replaces the hash table; an empty one brings the driver's own back.
+    /// Replaces the hash table; an empty table restores the driver's default.
     ///
     /// # Errors
     /// As [`Kernel::set_channels`].
@@ -47,7 +48,7 @@ pub trait Kernel {
     /// As [`Kernel::driver`].
     fn adaptive(&self, nic: &str) -> io::Result<bool>;
 
-    /// Has it do so, or not.
+    /// Switches that adaptation on or off.
     ///
     /// # Errors
     /// As [`Kernel::set_channels`].
@@ -98,16 +99,16 @@ impl Kernel for Live {
     }
 }
 
-/// A recording: `ethtool/NIC/driver`, `ethtool/NIC/channels` (the numbers in use and at most of rx, tx, other and
-/// combined: `0 0 0 0 0 0 4 8`), `ethtool/NIC/rss` (queue numbers) and `ethtool/NIC/adaptive` (0 or 1) below a folder. A
-/// missing file is a driver that does not answer.
+/// A recording: `ethtool/NIC/driver`, `ethtool/NIC/channels` (the numbers in use and at most of rx,
+/// tx, other and combined: `0 0 0 0 0 0 4 8`), `ethtool/NIC/rss` (queue numbers) and
+/// `ethtool/NIC/adaptive` (0 or 1) below a folder. A missing file is a driver that does not answer.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     folder: PathBuf,
 }
 
 impl Recorded {
-    /// The recording below `root`, the folder that is also read as `/`.
+    /// The recording below `root`, the same folder that stands for `/`.
     pub fn new(root: &Path) -> Recorded {
         Recorded { folder: root.join("ethtool") }
     }

@@ -1,20 +1,24 @@
-//! Which flow lands on which core: network cards are read, a plan is made, carried out, verified and undone.
+//! Flow steering: reads network cards, makes a plan that assigns flows to cores, and applies,
+//! verifies and undoes the plan.
 //!
-//! A packet's way through a machine is decided in four places that know nothing of each other: the card's choice of a
-//! receive queue, the cpu of that queue's interrupt, the queue that a cpu transmits on, and the socket that is given the
-//! connection. Set one of them alone and the others break it; so here they are one decision per queue.
+//! Four independent places decide the way of a packet through a machine: the card's choice of a
+//! receive queue, the cpu of that queue's interrupt, the queue that a cpu transmits on, and the
+//! socket that gets the connection. A change of only one place conflicts with the other three, so
+//! this crate makes one decision per queue.
 //!
-//! - [`Network`] is what is there, read by [`read()`] from a folder that looks like `/` (sysfs and procfs) and from a
-//!   [`Kernel`] for what stands in no file (ethtool and netlink).
-//! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`Plan`] of [`Change`]s out, each with
-//!   its reason.
-//! - [`Steering`] saves what was, then carries a plan out wholly or not at all, and brings back exactly what was.
-//! - [`verify()`] says, under traffic, how many reads happened on the cpu that had handled the packets.
+//! - [`Network`] is the present state, read by [`read()`] from a folder that looks like `/` (sysfs
+//!   and procfs) and from a [`Kernel`] for data outside of files (ethtool and netlink).
+//! - [`plan()`] is pure: machine, network and the cpus of the server's cores in, a [`Plan`] of
+//!   [`Change`]s out, each with a reason.
+//! - [`Steering`] saves the former state, then applies a plan wholly or not at all, and restores
+//!   exactly the former state.
+//! - [`verify()`] reports, under traffic, how many reads happened on the cpu that had handled the
+//!   packets.
 //!
-//! - [`AcceptSteering`] has the kernel choose the core of a new connection, [`Classifier`] the cpu of a packet in front of the
-//!   stack; [`compare()`] measures whether the latter is worth it.
+//! - [`AcceptSteering`] makes the kernel choose the core of a new connection, [`Classifier`] the
+//!   cpu of a packet in front of the stack; [`compare()`] measures whether the classifier pays.
 //!
-//! Must never know HTTP. Unsafe code stands in `ethtool` (ioctl) and `bpf` (bpf(2)) alone.
+//! Must never know HTTP. Only `ethtool` (ioctl) and `bpf` (bpf(2)) contain unsafe code.
 
 mod error;
 mod interrupts;

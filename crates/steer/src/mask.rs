@@ -1,12 +1,13 @@
-//! Sets of cpus as sysfs writes them: words of 32 bits in hexadecimal, the highest first, between commas.
+//! Sets of cpus in the form of sysfs: words of 32 bits in hexadecimal, the highest first, between
+//! commas.
 //!
-//! Lists (`0-3`) are [`CpuSet`]'s own form.
+//! Lists (`0-3`) are [`CpuSet`]'s form.
 
 use vermeil_topology::{CPUS_MAX, CpuId, CpuSet};
 
 const WORD_BITS: u32 = u32::BITS;
 
-/// Reads `00000000,0000000f`; `None` for what is no mask.
+/// Reads `00000000,0000000f`; `None` for malformed text.
 pub(crate) fn parse(text: &str) -> Option<CpuSet> {
     let words: Vec<u32> = text
         .trim()
@@ -26,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Option<CpuSet> {
     Some(cpus)
 }
 
-/// The shortest mask that says `cpus`; `0` for none.
+/// The shortest mask for `cpus`; `0` for none.
 pub(crate) fn format(cpus: &CpuSet) -> String {
     let highest = cpus.iter().last().map_or(0, |cpu| cpu.0);
     let mut words = vec![0u32; (highest / WORD_BITS) as usize + 1];

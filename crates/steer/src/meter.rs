@@ -1,8 +1,9 @@
-//! Where packets are handled and where they are read: a program at a tracepoint counts, for every read from a TCP socket
-//! on this machine or on one port, whether the reading cpu had handled the socket's last packet.
+//! Measures packet locality: a program at a tracepoint counts, for every read from a TCP socket on
+//! this machine or on one port, whether the reading cpu had handled the socket's last packet.
 //!
-//! Needs no help from the server it watches. Owns finding the kernel's offsets and adding up the counts. Where rights, the
-//! tracepoint or the kernel's description of itself are missing, [`Meter::start`] says so. Tested here, where allowed.
+//! Needs no help from the watched server. Contains the lookup of the kernel's offsets and the sum
+//! of the counts. If rights, the tracepoint or the kernel's BTF are missing, [`Meter::start`]
+//! returns the reason. Tested here, if allowed.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,39 +14,40 @@ use vermeil_topology::{CpuId, CpuSet};
 use crate::bpf::{self, MapKind, Mappable, ProgramKind};
 use crate::btf::Btf;
 
-/// The tracepoint that every read that got bytes passes.
+/// The tracepoint of every read that got bytes.
 const TRACEPOINT: &std::ffi::CStr = c"tcp_rcv_space_adjust";
 
-/// Threads that may be known to read. Those beyond are not asked who wakes them. Guess: a core has one.
+/// Maximum number of threads recorded as readers. Further threads are not included in the count of
+/// wake-ups. Guess: a core has one.
 const READERS_MAX: u32 = 4096;
 
-/// Counts while it lives.
+/// Counts until dropped.
 #[derive(Debug)]
 pub struct Meter {
     counts: OwnedFd,
     /// The threads that have read, by number.
     readers: OwnedFd,
-    /// Cpus that there could be: the kernel keeps a count for each.
+    /// Possible cpus, because the kernel keeps a count for each.
     possible: usize,
     _running: OwnedFd,
 }
 
-/// The reads of one cpu.
+/// The reads of a cpu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Reads {
-    /// The cpu that read.
+    /// The reading cpu.
     pub cpu: CpuId,
     /// Reads of bytes whose packets this cpu had handled.
     pub here: u64,
-    /// Reads of bytes whose packets another had handled.
+    /// Reads of bytes whose packets another cpu had handled.
     pub elsewhere: u64,
 }
 
 impl Meter {
-    /// Starts counting reads from sockets of `port`, or of all.
+    /// Starts counting reads from sockets of `port`, or of all ports.
     ///
     /// # Errors
-    /// Why that cannot be measured here, in words.
+    /// The reason why counting is impossible here, in words.
     pub fn start(port: Option<u16>) -> Result<Meter, String> {
         let kernel = kernel_types()?;
         let offsets = Btf::parse(&kernel).and_then(|btf| {
@@ -78,22 +80,22 @@ impl Meter {
         self.readers.as_fd()
     }
 
-    /// Cpus that there could be.
+    /// Number of possible cpus.
     pub(crate) fn possible(&self) -> usize {
         self.possible
     }
 }
 
-/// What the kernel says of its types.
+/// The kernel's description of its types.
 ///
 /// # Errors
-/// It says nothing, in words.
+/// The description is missing; the reason in words.
 pub(crate) fn kernel_types() -> Result<Vec<u8>, String> {
     fs::read("/sys/kernel/btf/vmlinux")
         .map_err(|error| format!("the kernel does not describe its types (/sys/kernel/btf/vmlinux: {error})"))
 }
 
-/// Two counts of each cpu that has any.
+/// Two counts of each cpu with a count above zero.
 pub(crate) fn here_and_elsewhere(counts: BorrowedFd<'_>, possible: usize) -> Vec<(CpuId, u64, u64)> {
     let [here, elsewhere] = [0, 1].map(|which| {
         let mut bytes = vec![0; possible * 8];
@@ -106,7 +108,7 @@ pub(crate) fn here_and_elsewhere(counts: BorrowedFd<'_>, possible: usize) -> Vec
     all.filter(|(_, here, elsewhere)| here + elsewhere > 0).collect()
 }
 
-/// Cpus that there could be, counted from 0: maps with a value per cpu have as many.
+/// Number of possible cpus, counted from 0, which is the number of values in a per-cpu map.
 pub(crate) fn possible_cpus() -> Option<usize> {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
     let possible: CpuSet = text.trim().parse().ok()?;

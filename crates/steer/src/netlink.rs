@@ -1,9 +1,11 @@
-//! Two families of generic netlink: netdev (`Documentation/netlink/specs/netdev.yaml`, since Linux 6.8), which says which
-//! polling instance serves which queues, and which interrupt starts it; and ethtool (`ethtool.yaml` there), for whether a driver
-//! adapts its interrupts to the load, which unlike the ioctl says where it cannot.
+//! Two families of generic netlink. netdev (`Documentation/netlink/specs/netdev.yaml`, since Linux
+//! 6.8) lists the queues of each polling instance, and the instance's interrupt. ethtool
+//! (`ethtool.yaml` there) reports whether a driver adapts interrupts to the load; unlike the ioctl,
+//! netlink reports when the driver cannot.
 //!
-//! Owns a client of these few questions, with nothing but safe sockets. Attributes that are not known are skipped; a kernel
-//! without the family answers `Unsupported`. The parser is tested here, the dialogue on the loopback device.
+//! Contains a client for these few queries, with only safe sockets. Unknown attributes are skipped;
+//! a kernel without the family answers `Unsupported`. The parser is tested here, the dialogue on
+//! the loopback device.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +17,7 @@ use rustix::net::{
 
 use crate::Napi;
 
-/// Of `linux/netlink.h`, `linux/genetlink.h` and `linux/netdev.h`.
+/// From `linux/netlink.h`, `linux/genetlink.h` and `linux/netdev.h`.
 mod number {
     pub(super) const NLM_F_REQUEST: u16 = 1;
     pub(super) const NLM_F_ACK: u16 = 4;
@@ -39,13 +41,13 @@ mod number {
     pub(super) const NAPI_IRQ: u16 = 3;
     pub(super) const ETHTOOL_MSG_COALESCE_GET: u8 = 19;
     pub(super) const ETHTOOL_MSG_COALESCE_SET: u8 = 20;
-    /// Of both: the card, and in it its name.
+    /// For both: the card, and the card's name inside.
     pub(super) const COALESCE_HEADER: u16 = 1;
     pub(super) const HEADER_DEV_NAME: u16 = 2;
     pub(super) const COALESCE_USE_ADAPTIVE_RX: u16 = 11;
 }
 
-/// Bytes of a netlink header, and of a generic one behind it.
+/// Bytes of a netlink header, and of the generic header behind it.
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 
@@ -84,12 +86,12 @@ pub(crate) fn adaptive(nic: &str) -> io::Result<bool> {
     let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
     refusal(&answer[..received])?;
     let (_, body, _) = message(&answer[..received]).ok_or_else(malformed)?;
-    // A driver that has no such switch is not said to have it off.
+    // A driver without such a switch is not reported as off.
     let on = Attributes(body).get(number::COALESCE_USE_ADAPTIVE_RX).and_then(|value| value.first().copied());
     on.map(|on| on != 0).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Has the card `nic` do so, or not.
+/// Switches that adaptation of the card `nic` on or off.
 pub(crate) fn set_adaptive(nic: &str, on: bool) -> io::Result<()> {
     let socket = opened()?;
     let family = family(&socket, b"ethtool\0")?;
@@ -107,13 +109,13 @@ fn opened() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Names a card to the ethtool family.
+/// Names a card for the ethtool family.
 fn card(nic: &str) -> Vec<u8> {
     let name = attribute(number::HEADER_DEV_NAME, &[nic.as_bytes(), b"\0"].concat());
     attribute(number::COALESCE_HEADER | number::NLA_F_NESTED, &name)
 }
 
-/// The error that an answer is, if it is one: an acknowledgement is the error 0.
+/// The error in an answer, if any: an acknowledgement is the error 0.
 fn refusal(answer: &[u8]) -> io::Result<()> {
     match message(answer).ok_or_else(malformed)? {
         (number::NLMSG_ERROR, ..) => {
@@ -128,7 +130,7 @@ fn refusal(answer: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The number that this kernel has given to a family, whose name ends in a zero.
+/// This kernel's number of a family, whose name ends in a zero.
 fn family(socket: &OwnedFd, name: &[u8]) -> io::Result<u16> {
     let name = attribute(number::CTRL_ATTR_FAMILY_NAME, name);
     ask(socket, number::GENL_ID_CTRL, number::NLM_F_REQUEST, number::CTRL_CMD_GETFAMILY, &name)?;
@@ -174,7 +176,7 @@ fn ask(socket: impl AsFd, kind: u16, flags: u16, command: u8, attributes: &[u8])
     message.extend_from_slice(&(length as u32).to_ne_bytes());
     message.extend_from_slice(&kind.to_ne_bytes());
     message.extend_from_slice(&flags.to_ne_bytes());
-    // Sequence number and port: one dialogue at a time on a socket of its own.
+    // Sequence number and port: one dialogue at a time on a dedicated socket.
     message.extend_from_slice(&[0; 8]);
     // The version of the family is 1 in both; two reserved bytes.
     message.extend_from_slice(&[command, 1, 0, 0]);
@@ -200,7 +202,7 @@ fn malformed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a netlink answer that makes no sense")
 }
 
-/// The first message: its kind, its attributes behind the generic header, and what follows it.
+/// The first message: the kind, the attributes behind the generic header, and the rest.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
@@ -209,7 +211,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, body.get(GENERIC_HEADER..).unwrap_or_default(), rest))
 }
 
-/// The attributes of one message.
+/// The attributes of a message.
 struct Attributes<'a>(&'a [u8]);
 
 impl Attributes<'_> {
@@ -219,7 +221,7 @@ impl Attributes<'_> {
             let length = u16::from_ne_bytes(rest.get(..2)?.try_into().ok()?) as usize;
             let kind = u16::from_ne_bytes(rest.get(2..4)?.try_into().ok()?);
             let value = rest.get(4..length)?;
-            // The two highest bits say "nested" and "network byte order".
+            // The two highest bits mean "nested" and "network byte order".
             if kind & 0x3fff == wanted {
                 return Some(value);
             }

@@ -1,8 +1,10 @@
-//! From a machine, its network and the cpus of a server's cores to what should be different: pure, no file is touched.
+//! Plans changes for a machine, its network and the cpus of a server's cores: pure, touches no
+//! file.
 //!
-//! Per card the cores nearest to it are dealt to its queues (`deal.rs`), and each queue's interrupt, transmit queue and
-//! listeners follow from that as one decision (`card.rs`). Owns the result's types and the choice of cards. What a card
-//! cannot do is in the plan, by name. Tested on recorded machines in `plan/tests.rs`.
+//! For each card, `deal.rs` assigns the nearest cores to the card's queues. Each queue's interrupt,
+//! transmit queue and listeners follow from that as one decision (`card.rs`). Contains the types of
+//! the result and the choice of cards. The plan names operations that a card does not support.
+//! Tested on recorded machines in `plan/tests.rs`.
 
 mod card;
 mod deal;
@@ -15,43 +17,46 @@ use crate::{Error, Kind, Network, Nic, Polling, Setting};
 #[cfg(test)]
 mod tests;
 
-/// What a plan is asked for.
+/// The request for a plan.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The cpus of the server's cores, each of which has a listener.
     pub cores: Vec<CpuId>,
-    /// The cards to plan for; empty: all devices that are up. A card made by software is planned for when it is named.
+    /// The cards to plan for; empty: all devices that are up. A software card is planned for only
+    /// if named.
     pub nics: Vec<String>,
     /// Whether the number of queues may change.
     pub queues: Queues,
 }
 
-/// Whether a plan may change how many queues a card uses; the link goes down for a moment when it does.
+/// Whether a plan may change the number of a card's queues; the link goes down for a moment in that
+/// case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Queues {
-    /// As many as cores, as far as the card has them.
+    /// As many queues as cores, up to the card's maximum.
     #[default]
     Fit,
-    /// As they are.
+    /// Keep the number.
     Keep,
 }
 
-/// How a card decides which queue a packet goes to, and with that what can be done about it.
+/// How a card chooses the queue of a packet, which determines the possible steering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// By a hash of the flow, through a table.
     Hashed,
-    /// On the queue on which this machine last transmitted for the flow, as virtual machines' hosts do.
+    /// On the queue on which this machine last transmitted for the flow, as virtual machines' hosts
+    /// do.
     TransmitLed,
     /// There is one queue.
     Single,
-    /// Made by software: no interrupts, packets are handled where they were sent.
+    /// Made by software: no interrupts, packets are handled on the sending cpu.
     Software,
 }
 
 impl Class {
-    /// In words.
+    /// A description in words.
     pub fn meaning(self) -> &'static str {
         match self {
             Class::Hashed => "a hash of the flow chooses the queue",
@@ -62,70 +67,71 @@ impl Class {
     }
 }
 
-/// One change, with its reason.
+/// A change, with a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What is set.
+    /// The setting.
     pub setting: Setting,
-    /// The value now, canonical.
+    /// The present value, canonical.
     pub from: String,
-    /// The value planned, canonical.
+    /// The planned value, canonical.
     pub to: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Where one queue's packets go.
+/// The destination of a queue's packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QueuePlan {
     /// The queue's number, receiving and transmitting.
     pub queue: u32,
-    /// Its interrupt, where it is known.
+    /// The interrupt, if known.
     pub irq: Option<u32>,
-    /// The cpu of its interrupt, and of its polling.
+    /// The cpu of the interrupt, and of polling.
     pub cpu: CpuId,
-    /// The cpus whose listeners are given its connections.
+    /// The cpus whose listeners get the queue's connections.
     pub listeners: CpuSet,
 }
 
-/// The plan for one card.
+/// The plan for a card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NicPlan {
-    /// Its name.
+    /// The name.
     pub nic: String,
-    /// Its driver.
+    /// The driver.
     pub driver: String,
-    /// Its node, where the machine says.
+    /// The node, if known.
     pub node: Option<NodeId>,
-    /// How it chooses queues.
+    /// The choice of queues.
     pub class: Class,
-    /// Its queues, by number.
+    /// The queues, by number.
     pub queues: Vec<QueuePlan>,
-    /// How it is polled, which no plan changes: putting interrupts off is for all who use the card.
+    /// The polling, which no plan changes, because deferred interrupts affect all users of the
+    /// card.
     pub polling: Polling,
-    /// What it cannot do, by name.
+    /// Unsupported operations, by name.
     pub refusals: Vec<String>,
 }
 
-/// What should be different on a machine.
+/// The planned changes of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// Per card, where its packets go once the plan is carried out.
+    /// Per card, the destinations of packets after the plan is applied.
     pub nics: Vec<NicPlan>,
-    /// What to set, in this order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
-    /// What forbids carrying the plan out as things are, each with its cure.
+    /// Reasons that forbid applying the plan in the present state, each with a cure.
     pub blockers: Vec<String>,
-    /// What else one should know.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// Plans.
+/// Makes a plan.
 ///
 /// Cpus of the request that the machine does not have are ignored.
 ///
 /// # Errors
-/// [`Error::NoSuchNic`] if a card is named that is not there.
+/// [`Error::NoSuchNic`] if a named card does not exist.
 pub fn plan(machine: &Machine, network: &Network, request: &Request) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     let nics = chosen(network, request, &mut plan)?;
@@ -158,7 +164,7 @@ pub fn plan(machine: &Machine, network: &Network, request: &Request) -> Result<P
     Ok(plan)
 }
 
-/// The cards to plan for; says which ones are left alone.
+/// The cards to plan for; adds a note on each ignored card.
 fn chosen<'a>(network: &'a Network, request: &Request, plan: &mut Plan) -> Result<Vec<&'a Nic>, Error> {
     if request.nics.is_empty() {
         let (up, down): (Vec<_>, Vec<_>) =
@@ -177,13 +183,14 @@ fn chosen<'a>(network: &'a Network, request: &Request, plan: &mut Plan) -> Resul
             present: network.nics.iter().map(|nic| nic.name.clone()).collect(),
         })
     };
-    // Named twice is named.
+    // A card named twice counts once.
     let again = |at: usize| request.nics[..at].contains(&request.nics[at]);
     let once = (0..request.nics.len()).filter(|&at| !again(at)).map(|at| &request.nics[at]);
     once.map(find).collect()
 }
 
-/// The cores for which no other of these cards is nearer. A card whose node is not known is near to all.
+/// The cores for which no other of these cards is nearer. A card with an unknown node is near to
+/// all cores.
 fn nearest_cores(machine: &Machine, nic: &Nic, nics: &[&Nic], cores: &CpuSet) -> CpuSet {
     let distance = |nic: &Nic, cpu: CpuId| {
         let of = |node: NodeId| machine.nodes().iter().position(|known| known.id == node);

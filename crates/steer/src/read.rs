@@ -1,9 +1,9 @@
-//! The network as it is, from sysfs and procfs below a folder and from a [`Kernel`] (kernel:
+//! Reads the present network, from sysfs and procfs below a folder and from a [`Kernel`] (kernel:
 //! `Documentation/ABI/testing/sysfs-class-net-queues`, `Documentation/networking/scaling.rst`).
 //!
-//! Owns which file says what, and how an interrupt is found for a queue: by the kernel's own word (netlink) first, by its
-//! name otherwise. Files that are missing are done without: a plan says what could not be found out. Tested on recorded
-//! trees in `read/tests.rs`.
+//! Contains the meaning of the files, and the search for a queue's interrupt: first by the kernel's
+//! report (netlink), otherwise by name. Missing files are ignored, because a plan lists missing
+//! data. Tested on recorded trees in `read/tests.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ pub fn read(root: &Path, kernel: &dyn Kernel) -> Result<Network, Error> {
     let entries = fs::read_dir(&folder).map_err(|source| Error::Sysfs { path: folder.clone(), source })?;
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        // Not a card: `bonding_masters` is a file in the same folder.
+        // Skips `bonding_masters`, a file in the same folder.
         .filter(|name| folder.join(name).join("queues").is_dir())
         .collect();
     names.sort();
@@ -46,7 +46,7 @@ struct Reader<'a> {
     lines: Vec<Line>,
 }
 
-/// The interrupts of one card by purpose.
+/// The interrupts of a card by purpose.
 #[derive(Default)]
 struct Interrupts {
     rx: Vec<(u32, Irq)>,
@@ -117,7 +117,8 @@ impl Reader<'_> {
         found
     }
 
-    /// Whether an interrupt is this card's: listed with its device, which may carry several cards, or named after it.
+    /// Whether an interrupt belongs to this card: listed with the card's device, which may carry
+    /// several cards, or named after the card.
     fn is_of(&self, line: &Line, name: &str, devices: &[PathBuf]) -> bool {
         let named = || line.name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
         let alone = |device: &PathBuf| fs::read_dir(device.join("net")).map_or(0, Iterator::count) <= 1;
@@ -148,20 +149,21 @@ impl Reader<'_> {
     }
 }
 
-/// A card's device, and the device that one sits on: a virtio device sits on a PCI device that has the interrupts and
-/// the node.
+/// A card's device, and the device's parent: a virtio device has a PCI device as parent, with the
+/// interrupts and the node.
 fn device_folders(nic: &Path) -> Vec<PathBuf> {
     let Ok(device) = fs::canonicalize(nic.join("device")) else { return Vec::new() };
     let parent = device.parent().map(Path::to_owned);
     [Some(device), parent].into_iter().flatten().collect()
 }
 
-/// Whether an interrupt is one of the device's own.
+/// Whether the device lists the interrupt.
 pub(crate) fn lists(device: &Path, number: u32) -> bool {
     device.join("msi_irqs").join(number.to_string()).exists()
 }
 
-/// Whether the device does what its driver knows: a virtio device says so by a bit, VIRTIO_NET_F_VQ_NOTF_COAL.
+/// Whether the device supports adaptation as the driver does: a virtio device has a feature bit,
+/// VIRTIO_NET_F_VQ_NOTF_COAL.
 fn device_adapts(nic: &Path) -> bool {
     const BIT: usize = 52;
     text(&nic.join("device/features")).is_none_or(|bits| bits.as_bytes().get(BIT) == Some(&b'1'))
@@ -172,7 +174,7 @@ fn driver_of(nic: &Path) -> String {
     link.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The kernel writes -1 where the firmware does not say.
+/// The kernel writes -1 if the firmware does not tell.
 fn node_of(device: &Path) -> Option<NodeId> {
     Some(NodeId(text(&device.join("numa_node"))?.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! Plans and measurements as text for people. JSON is the types themselves.
+//! Plans and measurements as text for people. The JSON form is derived from the types.
 //!
 //! Tested through the command.
 
@@ -12,7 +12,7 @@ use crate::{
     Verified, Way,
 };
 
-/// A plan: per card where its packets go, then what would be set and why.
+/// A plan: per card the destinations of packets, then the changes and the reasons.
 pub fn plan(plan: &Plan) -> String {
     let mut text = String::new();
     for nic in &plan.nics {
@@ -52,7 +52,7 @@ fn card(text: &mut String, nic: &NicPlan) {
     }
 }
 
-/// What a plan leaves as it is, with the reason.
+/// The settings that a plan leaves unchanged, with the reason.
 fn polling(text: &mut String, polling: &Polling) {
     let Polling { defer_hard_irqs, gro_flush_timeout_ns, threaded } = polling;
     let values = [
@@ -78,7 +78,7 @@ fn change(text: &mut String, change: &Change) {
     line(text, format_args!("      {why}"));
 }
 
-/// What was changed.
+/// The applied changes.
 pub fn applied(applied: &Applied) -> String {
     let mut text = String::new();
     for Change { setting, from, to, .. } in &applied.changes {
@@ -90,7 +90,7 @@ pub fn applied(applied: &Applied) -> String {
     text
 }
 
-/// What was brought back.
+/// The restored settings.
 pub fn restored(restored: &Restored) -> String {
     let mut text = String::new();
     line(&mut text, format_args!("restored: {} settings", restored.settings.len()));
@@ -106,7 +106,8 @@ pub fn restored(restored: &Restored) -> String {
     text
 }
 
-/// What could not be brought back since it is not there any more, as the end of a sentence; nothing if there is none.
+/// The settings that no longer exist and so were not restored, as the end of a sentence; empty if
+/// there is none.
 pub fn but_for(gone: &[Setting]) -> String {
     let names: Vec<String> = gone.iter().map(Setting::to_string).collect();
     if names.is_empty() {
@@ -116,7 +117,7 @@ pub fn but_for(gone: &[Setting]) -> String {
     }
 }
 
-/// What both ways to spread packets came to, and which to take.
+/// The results of both ways to spread packets, and a recommendation.
 pub fn compared(comparison: &Comparison) -> String {
     let mut text = String::new();
     let Comparison { nic, cpus, place, rows } = comparison;
@@ -164,7 +165,7 @@ pub fn compared(comparison: &Comparison) -> String {
     text
 }
 
-/// The name of a place, for people.
+/// The name of a position, for people.
 pub fn place_name(place: Place) -> &'static str {
     match place {
         Place::Native => "native: in the driver",
@@ -172,7 +173,7 @@ pub fn place_name(place: Place) -> &'static str {
     }
 }
 
-/// What a classifier has done.
+/// The counts of a classifier.
 pub fn classified(classified: &Classified) -> String {
     let mut text = String::new();
     for (cpu, count) in &classified.steered {
@@ -198,7 +199,7 @@ pub fn classified(classified: &Classified) -> String {
     text
 }
 
-/// What was measured.
+/// The measurements.
 pub fn verified(verified: &Verified) -> String {
     let mut text = String::new();
     let seconds = verified.seconds;
@@ -240,7 +241,7 @@ pub fn verified(verified: &Verified) -> String {
     text
 }
 
-/// What part of all counts are the first of each cpu's.
+/// The share of each cpu's first count in all counts.
 fn shares(
     text: &mut String,
     what: &str,

@@ -1,8 +1,8 @@
-//! One thing that can be set: where it stands, how its value is written, and how two values are compared.
+//! A setting: its file, the form of its value, and the comparison of two values.
 //!
-//! Values have two forms: *raw*, as the kernel gives and takes them, which is what is saved and restored; and
-//! *canonical*, which is what plans speak and what is compared (cpus as a list, a table as its numbers). Leaves out what
-//! the values should be (`plan.rs`). Tested here and through `apply`.
+//! Values have two forms: *raw*, the kernel's form, which is saved and restored; and *canonical*,
+//! the form of plans and comparisons (cpus as a list, a table as numbers). Leaves out the planned
+//! values (`plan.rs`). Tested here and through `apply`.
 
 use std::fmt;
 use std::fs;
@@ -15,11 +15,11 @@ use vermeil_topology::CpuSet;
 use crate::interrupts::{self, Line};
 use crate::{Channels, Kernel, mask, read};
 
-/// What can be set.
+/// The settings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Setting {
-    /// How many queues a card uses.
+    /// The number of queues of a card.
     Channels {
         /// The card.
         nic: String,
@@ -36,12 +36,12 @@ pub enum Setting {
     },
     /// The cpus of an interrupt.
     Interrupt {
-        /// Its number.
+        /// The number.
         irq: u32,
-        /// Its name, for people.
+        /// The name, for people.
         name: String,
     },
-    /// The cpus that a receive queue's packets are spread over in software (`rps_cpus`).
+    /// The cpus that spread a receive queue's packets in software (`rps_cpus`).
     Rps {
         /// The card.
         nic: String,
@@ -67,7 +67,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// The card it is of.
+    /// The setting's card.
     pub(crate) fn nic(&self) -> Option<&str> {
         match self {
             Self::Channels { nic }
@@ -80,7 +80,7 @@ impl Setting {
         }
     }
 
-    /// The same of a card of this name, if it is of a card.
+    /// The same setting for a card with this name, if the setting has a card.
     pub(crate) fn of_card(mut self, name: String) -> Self {
         match &mut self {
             Self::Channels { nic }
@@ -111,7 +111,7 @@ impl fmt::Display for Setting {
 }
 
 impl Setting {
-    /// Its file below the root, where it has one.
+    /// The file below the root, if there is a file.
     fn file(&self) -> Option<String> {
         Some(match self {
             Setting::Channels { .. } | Setting::Rss { .. } | Setting::Adaptive { .. } => return None,
@@ -123,7 +123,7 @@ impl Setting {
         })
     }
 
-    /// What a raw value means; itself where it means nothing.
+    /// The canonical form of a raw value; unchanged if malformed.
     pub fn canonical(&self, raw: &str) -> String {
         let raw = raw.trim();
         let cpus = match self {
@@ -134,7 +134,7 @@ impl Setting {
         cpus.map_or_else(|| raw.to_owned(), |cpus: CpuSet| cpus.to_string())
     }
 
-    /// How the kernel wants a canonical value.
+    /// The kernel's form of a canonical value.
     pub(crate) fn raw(&self, canonical: &str) -> String {
         match (self, canonical.parse::<CpuSet>()) {
             (Setting::Rps { .. } | Setting::Xps { .. }, Ok(cpus)) => mask::format(&cpus),
@@ -160,7 +160,7 @@ fn describe_table(canonical: &str) -> String {
     }
 }
 
-/// Over how many queues, from 0 on, a table spreads evenly, if it does.
+/// The number of queues, from 0 on, over which a table spreads evenly; `None` if not even.
 pub(crate) fn even_over(table: &[u32]) -> Option<u32> {
     let queues = table.iter().max()? + 1;
     let slots = |queue| table.iter().filter(|&&of| of == queue).count();
@@ -168,7 +168,7 @@ pub(crate) fn even_over(table: &[u32]) -> Option<u32> {
     (0..queues).all(|queue| (least..=least + 1).contains(&slots(queue))).then_some(queues)
 }
 
-/// Canonical forms of the settings that stand in no file.
+/// Canonical forms of the settings without a file.
 pub(crate) fn channels_text(channels: &Channels) -> String {
     let Channels { rx, tx, other, combined } = channels;
     format!("rx {} tx {} other {} combined {}", rx.0, tx.0, other.0, combined.0)
@@ -183,12 +183,12 @@ pub(crate) fn table_text(table: &[u32]) -> String {
     words.join(" ")
 }
 
-/// Where settings are read and written.
+/// Reads and writes settings.
 pub trait Settings {
     /// The raw value.
     ///
     /// # Errors
-    /// What the system says; `Unsupported` where the driver cannot.
+    /// The system's error; `Unsupported` if the driver lacks the operation.
     fn get(&self, setting: &Setting) -> io::Result<String>;
 
     /// Writes a raw value.
@@ -197,27 +197,27 @@ pub trait Settings {
     /// As [`Settings::get`], and `PermissionDenied`.
     fn set(&self, setting: &Setting, raw: &str) -> io::Result<()>;
 
-    /// The number of a card, which it keeps whatever it is called.
+    /// The index of a card, which does not change with the name.
     fn number_of(&self, nic: &str) -> Option<u32>;
 
-    /// What the card of this number is called now.
+    /// The present name of the card with this index.
     fn name_of(&self, number: u32) -> Option<String>;
 
-    /// All interrupts, with their numbers now.
+    /// All interrupts, with their present numbers.
     fn interrupts(&self) -> Vec<Line>;
 
-    /// Whether an interrupt is listed with a device, whose folder is below the root.
+    /// Whether a device, whose folder is below the root, lists the interrupt.
     fn lists_interrupt(&self, device: &str, number: u32) -> bool;
 
-    /// Whether nobody handles an interrupt at the moment.
+    /// Whether no handler is installed for an interrupt at the moment.
     fn is_unused(&self, number: u32) -> bool;
 }
 
-/// The settings below a root, with the kernel for those that stand in no file.
+/// The settings below a root, with the kernel for settings without a file.
 pub struct System<'a> {
     /// Normally `/`.
     pub root: PathBuf,
-    /// What answers for the drivers.
+    /// The source of driver data.
     pub kernel: &'a dyn Kernel,
 }
 
@@ -280,12 +280,12 @@ impl Settings for System<'_> {
     }
 }
 
-/// Where cards are, below a root.
+/// The folder of cards, below a root.
 const CARDS: &str = "sys/class/net";
 
 impl System<'_> {
-    /// Where the driver's own table is the one wanted, it is brought back rather than written: a card that has been
-    /// given a table refuses to have fewer queues than the table names.
+    /// If the wanted table is the driver's default, the default is restored and nothing is written,
+    /// because a card with an explicit table refuses to have fewer queues than the table names.
     fn set_table(&self, nic: &str, raw: &str) -> io::Result<()> {
         let table = raw.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u32>, _>>();
         let table = table.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;

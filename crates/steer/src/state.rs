@@ -1,8 +1,11 @@
-//! What was before: the file from which a machine is brought back, whoever was killed in between.
+//! The file with the former state, from which a machine is restored even if a process was killed in
+//! between.
 //!
-//! Owns the file's form, and that it is on the disk before anything is changed: written aside, synced, renamed, and the
-//! folder synced. One file per network namespace, since cards' names are; void after a boot, since settings are. A lock
-//! beside it is held by whoever changes settings. Leaves out changing them (`apply.rs`). Tested there and here.
+//! Contains the file's form, and ensures that the file is on the disk before any change: written
+//! aside, synced, renamed, and the folder synced. One file per network namespace, because cards'
+//! names are per namespace; void after a boot, because settings are. A process that changes
+//! settings holds a lock beside the file. Leaves out the changes (`apply.rs`). Tested there and
+//! here.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,34 +21,36 @@ use vermeil_io::output::{self, Output, Place};
 
 use crate::{Error, Owner, Setting};
 
-/// Where the file stands unless told otherwise: gone with a boot, as settings are.
+/// The default folder of the file; a boot deletes the folder, as a boot resets settings.
 pub const STATE_FOLDER: &str = "/run/vermeil";
 
-/// The form of the file; another one is refused.
+/// The form of the file; another form is refused.
 const VERSION: u32 = 1;
 
-/// How far things have come.
+/// The progress of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Settings are being changed. Found without the lock held: whoever did it was killed.
+    /// Settings are being changed. Found without the lock held: the process was killed.
     Applying,
     /// All changes were made.
     Applied,
-    /// Settings are being brought back.
+    /// Settings are being restored.
     Undoing,
 }
 
-/// One setting and its value before, raw.
+/// A setting and its former value, raw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// What was set.
+    /// The setting.
     pub setting: Setting,
-    /// Its value before; `None` if it did not exist: a queue that came with more channels goes with them.
+    /// The former value; `None` if the setting did not exist, because a queue of additional
+    /// channels disappears with the channels.
     pub before: Option<String>,
-    /// The canonical value planned for it; `None` if it was saved since its card's queues changed.
+    /// The planned value, canonical; `None` if the setting was saved because the number of its
+    /// card's queues changes.
     pub planned: Option<String>,
-    /// Whose it is, if it is an interrupt's; `None` too in files of earlier versions.
+    /// The owner, for an interrupt; also `None` in files of earlier versions.
     #[serde(default)]
     pub owner: Option<Owner>,
 }
@@ -55,18 +60,18 @@ pub struct Saved {
 pub struct State {
     version: u32,
     boot: String,
-    /// How far things have come.
+    /// The progress.
     pub phase: Phase,
-    /// When the changes are taken back unless confirmed, on the clock of [`now`].
+    /// The time at which the changes are undone unless confirmed, on the clock of [`now`].
     pub confirm_by: Option<Duration>,
-    /// What was.
+    /// The former values.
     pub saved: Vec<Saved>,
-    /// The numbers of their cards, by which those are found that were given other names meanwhile.
+    /// The indices of the cards, to find renamed cards.
     #[serde(default)]
     pub cards: BTreeMap<String, u32>,
 }
 
-/// Time since the boot, also while asleep: the clock of deadlines.
+/// Time since the boot, including sleep: the clock of deadlines.
 pub fn now() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -100,17 +105,17 @@ impl Store {
         &self.folder
     }
 
-    /// Where the verdict on a card is remembered.
+    /// The file of the verdict on a card.
     pub(crate) fn compared_path(&self, nic: &str) -> PathBuf {
         self.file.with_extension(format!("{nic}.compared"))
     }
 
-    /// Which boot this is: what is remembered of another is void.
+    /// The id of this boot: data of another boot is void.
     pub(crate) fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// Waits until nobody else changes settings.
+    /// Waits until no other process changes settings.
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
         let path = self.file.with_extension("lock");
         let open = || -> io::Result<File> {
@@ -122,10 +127,10 @@ impl Store {
         Ok(Lock { _file: open().map_err(|source| self.trouble("lock", source))? })
     }
 
-    /// What is saved; `None` if nothing is, or if it is of an earlier boot.
+    /// The saved state; `None` if there is none, or if the state is of an earlier boot.
     ///
     /// # Errors
-    /// [`Error::State`] if the file cannot be read or understood.
+    /// [`Error::State`] if the file cannot be read or parsed.
     pub fn load(&self) -> Result<Option<State>, Error> {
         let text = match fs::read_to_string(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -148,7 +153,7 @@ impl Store {
         State { version: VERSION, boot: self.boot.clone(), phase: Phase::Applying, confirm_by, saved, cards }
     }
 
-    /// On the disk when it returns.
+    /// Saves the state; on the disk on return.
     pub(crate) fn save(&self, state: &State) -> Result<(), Error> {
         let aside = self.file.with_extension("new");
         let write = || -> io::Result<()> {

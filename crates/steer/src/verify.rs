@@ -1,8 +1,10 @@
-//! Whether steering does what it should, measured under the traffic there is: reads on the cpu that handled the packets
-//! (`meter.rs`), who wakes those that read (`wakes.rs`), interrupts for each packet, and settings that are no longer what a plan made them.
+//! Verifies steering under the present traffic: reads on the cpu that handled the packets
+//! (`meter.rs`), wake-ups of the reading threads (`wakes.rs`), interrupts per packet, and settings
+//! that differ from the plan.
 //!
-//! Owns the two looks and their difference. Leaves out waiting between them, and making traffic. What cannot be measured
-//! here is said in words, never guessed. Tested on recorded trees here, under traffic through the command.
+//! Contains the two samples and their difference. Leaves out waiting in between, and traffic. If a
+//! measurement is impossible, the result says so in words, and never guesses. Tested on recorded
+//! trees here, under traffic through the command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,50 +16,52 @@ use serde::Serialize;
 use crate::wakes::{Wakes, Woken};
 use crate::{Error, Meter, Network, Reads, Setting, Settings, Store, interrupts};
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verified {
-    /// How long.
+    /// Duration.
     pub seconds: f64,
-    /// Share of reads, 0 to 1, by the cpu that had handled the packets; `None` without traffic, or without a meter.
+    /// Share of reads, 0 to 1, by the cpu that had handled the packets; `None` without traffic, or
+    /// without a meter.
     pub here_share: Option<f64>,
-    /// The same by reading cpu.
+    /// The reads by reading cpu.
     pub reads: Vec<Reads>,
-    /// Why reads could not be counted, if they could not.
+    /// The reason why reads could not be counted, if so.
     pub not_measurable: Option<String>,
-    /// Share of wake-ups of threads that read, 0 to 1, by the cpu that they slept on; `None` without any, or if not counted.
+    /// Share of wake-ups of reading threads, 0 to 1, by the cpu of the sleeping thread; `None`
+    /// without any, or if not counted.
     pub own_wakes_share: Option<f64>,
-    /// The same by waking cpu.
+    /// The wake-ups by waking cpu.
     pub woken: Vec<Woken>,
-    /// Why wake-ups could not be counted, if they could not.
+    /// The reason why wake-ups could not be counted, if so.
     pub wakes_not_measurable: Option<String>,
     /// Per card.
     pub nics: Vec<Traffic>,
-    /// Settings of the plan in force that somebody has changed since.
+    /// Settings of the plan in force that another program has changed since.
     pub drifted: Vec<Drift>,
 }
 
-/// What a card received.
+/// The received traffic of a card.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Traffic {
     /// The card.
     pub nic: String,
     /// Packets received.
     pub packets: u64,
-    /// Interrupts of its queues, both directions.
+    /// Interrupts of the card's queues, both directions.
     pub interrupts: u64,
     /// Interrupts per receive queue, for queues whose interrupt is known.
     pub queues: Vec<(u32, u64)>,
 }
 
-/// A setting that is not what it was made.
+/// A setting that differs from the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
     /// The setting.
     pub setting: Setting,
-    /// What the plan made it, canonical.
+    /// The planned value, canonical.
     pub planned: String,
-    /// What it is, canonical.
+    /// The present value, canonical.
     pub found: String,
 }
 
@@ -67,10 +71,10 @@ struct Look {
     packets: Vec<u64>,
 }
 
-/// Measures what happens while `traffic` runs.
+/// Measures while `traffic` runs.
 ///
 /// # Errors
-/// [`Error::State`] if what is in force cannot be read.
+/// [`Error::State`] if the state in force cannot be read.
 pub fn verify(
     root: &Path,
     network: &Network,
@@ -100,7 +104,7 @@ pub fn verify(
     })
 }
 
-/// What the first of both are of all.
+/// The share of the first counts in all counts.
 pub(crate) fn share(counts: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
     let (here, all) =
         counts.fold((0, 0), |(sum, all), (here, elsewhere)| (sum + here, all + here + elsewhere));

@@ -1,8 +1,9 @@
-//! Who wakes the threads that read from TCP sockets: the cpu they sleep on, or another, which has to interrupt it. A program at
-//! a tracepoint counts; which threads those are it has from the meter.
+//! Counts wake-ups of threads that read from TCP sockets: by the cpu that the thread sleeps on, or
+//! by another cpu, which must interrupt the first. A program at a tracepoint counts; the meter
+//! supplies the set of threads.
 //!
-//! Where rights, the tracepoint or the kernel's description of itself are missing, [`Wakes::start`] says so. Tested here, where
-//! allowed, and with real traffic through the command.
+//! If rights, the tracepoint or the kernel's BTF are missing, [`Wakes::start`] returns the reason.
+//! Tested here, if allowed, and with real traffic through the command.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +19,7 @@ use crate::meter::{here_and_elsewhere, kernel_types};
 /// The tracepoint of the waking cpu.
 const TRACEPOINT: &std::ffi::CStr = c"sched_waking";
 
-/// Counts while it lives.
+/// Counts until dropped.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     counts: OwnedFd,
@@ -26,22 +27,22 @@ pub(crate) struct Wakes {
     _running: OwnedFd,
 }
 
-/// The wake-ups that one cpu did.
+/// The wake-ups by a cpu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Woken {
-    /// The cpu that woke.
+    /// The waking cpu.
     pub cpu: CpuId,
-    /// Threads that slept on it.
+    /// Threads that slept on the waking cpu.
     pub here: u64,
-    /// Threads that slept on another.
+    /// Threads that slept on another cpu.
     pub elsewhere: u64,
 }
 
 impl Wakes {
-    /// Starts counting wake-ups of the threads that `meter` sees read.
+    /// Starts counting wake-ups of the threads that `meter` records.
     ///
     /// # Errors
-    /// Why that cannot be measured here, in words.
+    /// The reason why counting is impossible here, in words.
     pub(crate) fn start(meter: &Meter) -> Result<Self, String> {
         let kernel = kernel_types()?;
         let offsets = Btf::parse(&kernel).and_then(|btf| {
@@ -61,7 +62,7 @@ impl Wakes {
         })
     }
 
-    /// The counts so far of cpus that have woken somebody.
+    /// The counts so far of waking cpus.
     pub(crate) fn woken(&self) -> Vec<Woken> {
         let counts = here_and_elsewhere(self.counts.as_fd(), self.possible);
         counts.into_iter().map(|(cpu, here, elsewhere)| Woken { cpu, here, elsewhere }).collect()
@@ -99,7 +100,8 @@ mod tests {
         drop(client);
         echo.join().unwrap();
         let woken: u64 = wakes.woken().iter().map(|woken| woken.here + woken.elsewhere).sum();
-        // Not all: it is known by its first read, and does not sleep where the next byte is there already.
+        // Not all reads: the meter records a thread at its first read, and a thread does not sleep
+        // if the next byte is there already.
         assert!((1..=400).contains(&woken), "{woken} wake-ups for 200 reads");
     }
 }

@@ -1,5 +1,5 @@
-//! Plans carried out on recorded trees, with one knob: which write fails. What is checked is that every file is what it
-//! was, to the byte, unless everything went well.
+//! Plans applied to recorded trees, with one knob: the write that fails. The check: unless
+//! everything succeeded, every file is byte for byte as before.
 
 use super::*;
 use crate::fixture::Tree;
@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 mod found;
 
-/// The settings of a tree; the write whose number is `fails_at` fails, and `dies_at` panics there, as a kill would.
+/// The settings of a tree. The write with number `fails_at` fails, and `dies_at` panics there, like
+/// a kill.
 struct World {
     tree: Tree,
     kernel: Recorded,
@@ -107,7 +108,7 @@ impl Settings for World {
 }
 
 impl World {
-    /// As a driver does: queues come and go, and transmit settings are forgotten.
+    /// Imitates a driver: queues come and go, and transmit settings are forgotten.
     fn queues_follow(&self, nic: &str, count: u32) {
         for queue in 0..64 {
             let (rx, tx) =
@@ -141,7 +142,7 @@ fn moderation_by_load_is_given_back_as_it_was() {
     assert_eq!(world.tree.all(), before);
 }
 
-/// Its settings stayed changed, and what was before was forgotten.
+/// Regression: a renamed card's settings stayed changed, and the former state was forgotten.
 #[test]
 fn a_card_that_was_given_another_name_is_found() {
     let world = World::of("virtio-four");
@@ -263,7 +264,7 @@ fn a_blocked_plan_changes_nothing() {
     assert_eq!(world.writes.get(), 0);
 }
 
-/// A plan that moved only the interrupts of queues that did not exist yet was carried out beside irqbalance.
+/// Regression: a plan that moved only the interrupts of new queues was applied beside irqbalance.
 #[test]
 fn what_is_in_the_way_of_new_queues_alone_has_all_taken_back() {
     let world = World::of("ixgbe-two-nodes");

@@ -1,8 +1,8 @@
-//! One card's plan: its class, its queues' cores, and the changes that follow, each with its reason.
+//! The plan for a card: class, cores of the queues, and the resulting changes, each with a reason.
 //!
-//! Interrupt, transmit queue and listeners of a queue are one decision; where a queue has to serve several cores, its
-//! packets are spread over them in software, since a listener is given the connections whose packets its cpu handles.
-//! Leaves out which cores are whose (`deal.rs`). Tested in `plan/tests.rs`.
+//! Interrupt, transmit queue and listeners of a queue are one decision. If a queue serves several
+//! cores, packets are spread in software, because a listener gets the connections whose packets its
+//! cpu handles. Leaves out the assignment of cores (`deal.rs`). Tested in `plan/tests.rs`.
 
 use vermeil_topology::{CpuId, CpuSet, Machine};
 
@@ -11,7 +11,8 @@ use super::{Change, Class, NicPlan, Plan, QueuePlan, Queues};
 use crate::setting::{channels_text, even_over, switch_text, table_text};
 use crate::{Channels, Kind, Nic, RxQueue, Setting};
 
-/// Entries of the table of flows: what `Documentation/networking/scaling.rst` suggests for a server of moderate load.
+/// Entries of the table of flows: the suggestion of `Documentation/networking/scaling.rst` for a
+/// server of moderate load.
 const FLOW_TABLE: u32 = 32_768;
 
 /// Adds the plan for `nic`, whose packets are for `cores` (not empty).
@@ -65,7 +66,7 @@ pub(super) fn plan(
     plan.changes.extend(card.changes);
 }
 
-/// The card's channels if they should be others: one queue per core, as far as there are queues.
+/// The planned channels of the card, if different: one queue per core, up to the maximum.
 fn wanted_channels(nic: &Nic, cores: &CpuSet, queues: Queues) -> Option<Channels> {
     let now = nic.channels.filter(|now| queues == Queues::Fit && now.combined.1 > 0)?;
     let wanted = (cores.len() as u32).min(now.combined.1);
@@ -117,7 +118,7 @@ impl Card<'_> {
         self.change(setting, channels_text(&now), channels_text(wanted), why);
     }
 
-    /// The hash table spreads over the queues that have cores, and no others.
+    /// The hash table must spread over exactly the queues that have cores.
     fn table(&mut self, queues: u32) {
         let Some(table) = &self.nic.rss else { return };
         if even_over(table) == Some(queues) {
@@ -129,7 +130,7 @@ impl Card<'_> {
         self.change(Setting::Rss { nic: self.name() }, table_text(table), table_text(&wanted), why);
     }
 
-    /// How often the card interrupts: by what its driver sees arrive, which is right for few packets and for many.
+    /// The rate of interrupts: adaptive to the arrivals, which suits few packets and many.
     fn moderate(&mut self) {
         let Some(now) = self.nic.adaptive else { return };
         let why = "few packets are told of at once and many together: the driver measures, and switches";
@@ -178,7 +179,7 @@ impl Card<'_> {
         }
     }
 
-    /// Receive packet steering: over the cores of a queue that has several, otherwise off.
+    /// Receive packet steering: over the cores of a queue with several cores, otherwise off.
     fn spread(&mut self, queue: u32, group: &CpuSet) {
         let Some(now) = self.rx(queue).and_then(|rx| rx.rps.clone()) else { return };
         let alone = group.len() == 1 && self.class != Class::Software;
@@ -200,8 +201,8 @@ impl Card<'_> {
         self.change(setting, now.to_string(), wanted.to_string(), why);
     }
 
-    /// Transmit packet steering: the cores of a queue, and their hardware threads' siblings that have no core, transmit
-    /// on it.
+    /// Transmit packet steering: the cores of a queue transmit on the queue, together with their
+    /// sibling hardware threads that have no core.
     fn transmit(&mut self, queue: u32, group: &CpuSet) {
         let Some(now) = self.xps(queue) else { return };
         let siblings = self.siblings(group);
@@ -226,13 +227,14 @@ impl Card<'_> {
         self.nic.tx.iter().find(|tx| several && tx.queue == queue)?.xps.clone()
     }
 
-    /// Hardware threads of the group's cores that no listener runs on.
+    /// Hardware threads of the group's cores without a listener.
     fn siblings(&self, group: &CpuSet) -> CpuSet {
         let cores = self.machine.cores().iter().filter(|core| !core.cpus.intersection(group).is_empty());
         cores.fold(CpuSet::new(), |all, core| all.union(&core.cpus)).difference(self.all)
     }
 
-    /// Queues beyond the groups: no core transmits there, or it would have two queues and use both.
+    /// Queues beyond the groups: no core transmits there, because the core would then use two
+    /// queues.
     fn clear_others(&mut self, used: u32) {
         let others: Vec<u32> = self.nic.tx.iter().map(|tx| tx.queue).filter(|&queue| queue >= used).collect();
         for queue in others {
@@ -243,7 +245,8 @@ impl Card<'_> {
         }
     }
 
-    /// Receive flow steering, for one queue and several cores: a flow's packets go to the cpu that reads it.
+    /// Receive flow steering, for one queue and several cores: a flow's packets go to the reading
+    /// cpu.
     fn flows(&mut self, table: Option<u32>) {
         if self.all.len() == 1 {
             return;

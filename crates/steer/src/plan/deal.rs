@@ -1,8 +1,10 @@
-//! Dealing a card's cores to its queues: groups of cores that share as much as they can, one group per queue.
+//! Assigns a card's cores to its queues: groups of cores that share as much as possible, one group
+//! per queue.
 //!
-//! As many queues as cores: each its own. Fewer queues: a group stays within one cache of the outermost level where there
-//! are enough queues for that, and hardware threads of one core stay together. More queues than cores: the last ones are
-//! left out. Tested on described machines here.
+//! With as many queues as cores, each core has a queue. With fewer queues, a group stays within one
+//! cache of the outermost level if there are enough queues, and hardware threads of a core stay
+//! together. With more queues than cores, the last queues stay unused. Tested on described machines
+//! here.
 
 use vermeil_topology::{CpuId, CpuSet, Machine};
 
@@ -24,7 +26,8 @@ pub(super) fn deal(machine: &Machine, cores: &CpuSet, queues: usize) -> Vec<Vec<
     domains.iter().zip(shares).flat_map(|(domain, share)| chunks(domain, share)).collect()
 }
 
-/// The cores in groups that share their outermost cache and their node, hardware threads of one core side by side.
+/// The cores in groups that share their outermost cache and their node, hardware threads of a core
+/// side by side.
 fn domains(machine: &Machine, cores: &CpuSet) -> Vec<Vec<CpuId>> {
     let mut keyed: Vec<_> = cores
         .iter()
@@ -46,7 +49,7 @@ fn domains(machine: &Machine, cores: &CpuSet) -> Vec<Vec<CpuId>> {
     domains.into_iter().map(|(_, cpus)| cpus).collect()
 }
 
-/// `cpus` in `count` runs whose lengths differ by one at most.
+/// `cpus` in `count` runs whose lengths differ by at most one.
 fn chunks(cpus: &[CpuId], count: usize) -> Vec<Vec<CpuId>> {
     let count = count.clamp(1, cpus.len().max(1));
     let bound = |at: usize| cpus.len() * at / count;

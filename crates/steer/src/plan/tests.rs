@@ -1,4 +1,4 @@
-//! Plans for recorded machines: which queue goes to which core, what is set for it, and what is refused.
+//! Plans for recorded machines: the core of each queue, the changes, and the refusals.
 
 use super::*;
 use crate::fixture::Tree;
@@ -136,7 +136,7 @@ fn interrupts_are_moderated_by_load_where_the_card_can() {
     let virtual_card = Tree::of("virtio-four");
     virtual_card.write("ethtool/eth0/adaptive", "0");
     for (bit, expected) in [("0", vec![]), ("1", vec!["eth0 adaptive interrupts: off -> on"])] {
-        // Its driver knows how; the device says whether it does.
+        // The driver has the feature; the device says whether the feature works.
         let features = [&"0".repeat(52), bit, &"0".repeat(11)].concat();
         virtual_card.write("sys/class/net/eth0/device/features", &features);
         assert_eq!(moderated(&virtual_card), expected);

@@ -1,4 +1,4 @@
-//! Recorded trees and what is read from them.
+//! Recorded trees and the data read from them.
 
 use super::*;
 use crate::Channels;

@@ -1,5 +1,6 @@
-//! What is brought back is first looked for: an interrupt's number, and a card's name, may be another's by then. It was taken
-//! for the same one by them alone, and an old value was written to somebody else's.
+//! A restore locates each setting first, because by then an interrupt's number, and a card's name,
+//! may belong to another device. Regression: the restore trusted numbers and names, and wrote an
+//! old value to another device's setting.
 
 use super::*;
 use crate::Queues;
@@ -7,7 +8,7 @@ use crate::Queues;
 const DEVICE: &str = "sys/devices/pci0000:40/0000:41:00.0";
 
 impl World {
-    /// The table of interrupts with one text in place of another, which must be there.
+    /// Replaces a text, which must exist, in the table of interrupts.
     fn renumber(&self, from: &str, to: &str) {
         let table = &self.tree.all()["proc/interrupts"];
         assert!(table.contains(from), "{table}");
@@ -18,7 +19,7 @@ impl World {
         self.tree.all()[&format!("proc/irq/{irq}/smp_affinity_list")].clone()
     }
 
-    /// A plan on interrupts 29 to 32 and transmit queues, in force.
+    /// A plan in force on interrupts 29 to 32 and transmit queues.
     fn applied() -> World {
         let world = World::of("virtio-four");
         assert_eq!(world.apply("2-3", Queues::Keep, "eth0", None).unwrap().changes.len(), 8);
@@ -26,7 +27,7 @@ impl World {
         world
     }
 
-    /// 29 is a disk's by now.
+    /// Makes 29 a disk's interrupt.
     fn give_29_to_a_disk(&self) {
         self.renumber("29-edge virtio1-input.0", "29-edge nvme0q1");
         self.tree.remove(&format!("{DEVICE}/msi_irqs/29"));
@@ -125,7 +126,7 @@ fn what_an_earlier_version_saved_is_read_and_its_interrupts_are_checked_by_name(
     assert_eq!((world.cpus_of(29).as_str(), world.cpus_of(31).as_str()), ("1-3", "1"));
 }
 
-/// Drivers ask for interrupts anew when the number of queues changes.
+/// Drivers request new interrupts when the number of queues changes.
 #[test]
 fn taking_back_looks_for_interrupts_too() {
     let world = World::of("ixgbe-two-nodes");
@@ -134,7 +135,8 @@ fn taking_back_looks_for_interrupts_too() {
     let mut plan = || {
         planned.set(planned.get() + 1);
         if planned.get() == 2 {
-            // 64 goes to a disk and the first queue's is 164; the second queue has none any more, and 65 is a disk's too.
+            // 64 goes to a disk and the first queue gets 164; the second queue has no interrupt any
+            // more, and 65 is a disk's too.
             world.renumber("64: ", "164: ");
             world.renumber("eth0-TxRx-1", "nvme0q1");
             let device = "sys/devices/pci0000:03/0000:03:00.0/msi_irqs";
