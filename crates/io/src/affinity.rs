@@ -1,6 +1,6 @@
-//! Which cpus a thread may run on.
+//! The cpus that a thread may run on.
 //!
-//! Owns pinning and asking; what belongs where is decided elsewhere. Tested here.
+//! Pins threads and reads affinity. Callers decide on the placement. Tested here.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 /// Binds the calling thread to one cpu.
 ///
 /// # Errors
-/// `InvalidInput` if the process may not run on `cpu` (its cpuset leaves it out) or the machine has no such cpu.
+/// `InvalidInput` if the process may not run on `cpu` (its cpuset leaves it out) or the machine has
+/// no such cpu.
 pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
     allow_current_thread(&[cpu])
 }
@@ -30,11 +31,12 @@ pub fn allow_current_thread(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The cpus the calling thread may run on, ascending: respects cpusets, containers and `taskset`.
+/// The cpus that the calling thread may run on, ascending: respects cpusets, containers and
+/// `taskset`.
 pub fn current_affinity() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
-        // A kernel built for more cpus than fit the set: assume the first ones.
+        // A kernel built for more cpus than fit the set: assume the first cpus.
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
     }
 }

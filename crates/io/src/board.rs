@@ -1,10 +1,11 @@
-//! What each core shows of itself to other cores, and to the kernel program that chooses a core for a new connection:
-//! since when it has not looked at its sockets, and how much work waits there.
+//! Load pages: the state that each core shows to other cores, and to the kernel program that
+//! chooses a core for a new connection. A page says since when the core has not looked at its
+//! sockets, and how much work waits there.
 //!
-//! One block of words per core, alone on its cache lines, with the layout of `struct core` in
-//! `crates/steer/bpf/accept.bpf.c`, so that the same words can stand in memory of this process or in a map of the
-//! kernel's. Every word has one writer; readers see each word whole, and several words perhaps of different moments.
-//! Leaves out what is made of them. Tested here.
+//! Each core has a block of words on cache lines of its own, with the layout of `struct core` in
+//! `crates/steer/bpf/accept.bpf.c`. So the same words can be in memory of this process or in a
+//! kernel map. Every word has a single writer; readers see each word whole, and several words
+//! perhaps of different moments. Leaves out the use of the words. Tested here.
 
 #![allow(unsafe_code)]
 
@@ -17,10 +18,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Other cores that a core's connections may go to, nearest first, at most.
+/// Maximum number of other cores that a core's connections may go to, nearest first.
 pub const NEAR_MAX: usize = 8;
 
-/// What one core shows: two cache lines, which x86 fetches together.
+/// The page of a core: two cache lines, which x86 fetches together.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct CoreBoard {
@@ -37,11 +38,11 @@ pub struct CoreBoard {
     unused: [AtomicU32; 8],
 }
 
-/// The boards of all cores.
+/// The pages of all cores.
 #[derive(Debug)]
 pub struct Board {
     memory: Memory,
-    /// Those of this board, of all that stand in the memory.
+    /// The pages of this board, among all pages in the memory.
     part: Range<usize>,
 }
 
@@ -51,41 +52,42 @@ enum Memory {
     Mapped { first: NonNull<CoreBoard>, cores: usize },
 }
 
-// SAFETY: the words are atomic, and the mapping belongs to the board alone until it is dropped.
+// SAFETY: the words are atomic, and the mapping belongs to the board alone until the board is
+// dropped.
 unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
-/// The clock of boards: CLOCK_MONOTONIC in nanoseconds.
+/// The clock of load pages: CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 impl Board {
-    /// Boards in memory of this process.
+    /// Pages in memory of this process.
     pub fn private(cores: usize) -> Board {
         Board { memory: Memory::Private((0..cores).map(|_| CoreBoard::default()).collect()), part: 0..cores }
     }
 
-    /// Boards in memory that others map too: a file, or a kernel map whose values are boards. It must hold `cores` of
-    /// them and may not shrink.
+    /// Pages in memory that other processes or the kernel map too: a file, or a kernel map whose
+    /// values are pages. The memory must hold `cores` pages and may not shrink.
     ///
     /// # Errors
     /// The memory cannot be mapped.
     pub fn mapped(memory: impl AsFd, cores: usize) -> io::Result<Board> {
         let bytes = cores * size_of::<CoreBoard>();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses where, so no other memory is replaced.
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other memory.
         let first = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, memory, 0)? };
         let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Board { memory: Memory::Mapped { first, cores }, part: 0..cores })
     }
 
-    /// Only some of these boards: the cores of one process, where several show themselves in the same memory.
+    /// Only some of these pages: the cores of one process, if several processes share the memory.
     ///
     /// # Panics
-    /// Where there are not so many.
+    /// When there are fewer pages.
     pub fn part(mut self, part: Range<usize>) -> Board {
         assert!(part.start <= part.end && part.end <= self.len(), "a part of {} boards", self.len());
         let start = self.part.start;
@@ -96,27 +98,28 @@ impl Board {
     fn all(&self) -> &[CoreBoard] {
         let whole: &[CoreBoard] = match &self.memory {
             Memory::Private(cores) => cores,
-            // SAFETY: `cores` boards were mapped, at the start of a page, which their alignment divides; they are unmapped
-            // only when `self` is dropped, and atomic words may be written by anybody meanwhile.
+            // SAFETY: `cores` pages were mapped, at the start of a memory page, which their
+            // alignment divides. They are unmapped only when `self` is dropped. Other processes may
+            // write the atomic words meanwhile.
             Memory::Mapped { first, cores } => unsafe { std::slice::from_raw_parts(first.as_ptr(), *cores) },
         };
         &whole[self.part.clone()]
     }
 
-    /// The board of one core.
+    /// The page of a core.
     ///
     /// # Panics
-    /// Where there is no such core.
+    /// When there is no such core.
     pub fn core(&self, core: usize) -> &CoreBoard {
         &self.all()[core]
     }
 
-    /// How many cores have a board.
+    /// The number of cores with a page.
     pub fn len(&self) -> usize {
         self.all().len()
     }
 
-    /// Whether no core has one.
+    /// Whether no core has a page.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -125,14 +128,16 @@ impl Board {
 impl Drop for Board {
     fn drop(&mut self) {
         if let Memory::Mapped { first, cores } = self.memory {
-            // SAFETY: exactly what `mapped` mapped, and nobody can reach it any more. If it fails, memory is lost, no more.
+            // SAFETY: exactly the mapping that `mapped` made, and no reference to it exists any
+            // more. On failure, memory leaks, no more.
             let _ = unsafe { munmap(first.as_ptr().cast(), cores * size_of::<CoreBoard>()) };
         }
     }
 }
 
 impl CoreBoard {
-    /// The core has taken in what its sockets had for it and begins to work, at `now_ns`; it will take some `pending_ns`.
+    /// The core has collected the events of its sockets and begins to work, at `now_ns`; the work
+    /// will take about `pending_ns`.
     #[inline]
     pub fn begin_work(&self, now_ns: u64, pending_ns: u64) {
         self.pending_ns.store(pending_ns, Ordering::Relaxed);
@@ -141,14 +146,15 @@ impl CoreBoard {
         self.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
     }
 
-    /// The core waits for something to do.
+    /// The core waits for work.
     #[inline]
     pub fn begin_wait(&self) {
         self.busy_since_ns.store(0, Ordering::Relaxed);
         self.pending_ns.store(0, Ordering::Relaxed);
     }
 
-    /// For how long the core has not looked at its sockets, at `now_ns`; `None` while it waits for them.
+    /// Time since the core last looked at its sockets, at `now_ns`; `None` while the core waits for
+    /// sockets.
     pub fn busy_ns(&self, now_ns: u64) -> Option<u64> {
         match self.busy_since_ns.load(Ordering::Relaxed) {
             0 => None,
@@ -156,12 +162,13 @@ impl CoreBoard {
         }
     }
 
-    /// The work that was waiting when the core looked last, as time.
+    /// The work that was waiting at the core's last look, as time.
     pub fn pending_ns(&self) -> u64 {
         self.pending_ns.load(Ordering::Relaxed)
     }
 
-    /// What waits for programs in this core's process will take, as time; it stands until it is shown anew.
+    /// Sets the time that pending requests for programs in this core's process will take; valid
+    /// until the next call.
     pub fn show_programs(&self, waiting_ns: u64) {
         self.programs_ns.store(waiting_ns, Ordering::Relaxed);
     }
@@ -171,8 +178,8 @@ impl CoreBoard {
         self.programs_ns.load(Ordering::Relaxed)
     }
 
-    /// Where connections for this core may go when it has too much to do, nearest first. Beyond [`NEAR_MAX`] nobody is
-    /// taken note of.
+    /// Sets the cores that connections for this core may go to when this core has too much work,
+    /// nearest first. Cores beyond [`NEAR_MAX`] are ignored.
     pub fn describe(&self, near: &[u32]) {
         for (word, &core) in self.near.iter().zip(near) {
             word.store(core, Ordering::Relaxed);
@@ -180,17 +187,18 @@ impl CoreBoard {
         self.near_count.store(near.len().min(NEAR_MAX) as u32, Ordering::Relaxed);
     }
 
-    /// Which process it is in, where several show themselves on the same board. Default: the first, 0.
+    /// Sets the core's process, if several processes share the board. Default: the first, 0.
     pub fn belong_to(&self, process: u32) {
         self.process.store(process, Ordering::Relaxed);
     }
 
-    /// Connections for this core that the kernel program gave to others, since the start.
+    /// Connections for this core that the kernel program gave to other cores, since the start.
     pub fn sent_away(&self) -> u64 {
         self.sent_away.load(Ordering::Relaxed)
     }
 
-    /// How many times the core has looked at its sockets. Two looks that differ say that it runs.
+    /// The number of times that the core has looked at its sockets. Two different values prove that
+    /// the core runs.
     pub fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }
@@ -229,7 +237,7 @@ mod tests {
         assert!(Board::mapped(std::io::stdin(), 0).is_err());
     }
 
-    /// As `struct core` of the program has it.
+    /// The layout of `struct core` in the program.
     #[test]
     fn the_words_stand_where_the_program_looks() {
         assert_eq!(std::mem::offset_of!(CoreBoard, near_count), 48);

@@ -1,8 +1,9 @@
 //! A clock for measuring code: nanoseconds at the price of one instruction.
 //!
-//! On x86-64 with a time-stamp counter that neither stops nor changes its rate, the counter, scaled by what it does in a
-//! few milliseconds of the monotonic clock; elsewhere the monotonic clock itself. For durations and for comparing cores
-//! of one machine; deadlines belong to the monotonic clock. Tested below.
+//! On x86-64 with a time-stamp counter that neither stops nor changes its rate, the clock is the
+//! counter, scaled by a comparison with a few milliseconds of the monotonic clock; elsewhere the
+//! monotonic clock. For durations and for comparing cores of a machine; deadlines must use the
+//! monotonic clock. Tested below.
 #![allow(unsafe_code)]
 
 use std::{
@@ -10,15 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the counter is compared with the monotonic clock. The error of the scale is what reading the clock takes,
-/// some 50 ns twice, over this: 5 in 100,000.
+/// Duration of the comparison with the monotonic clock. The error of the scale is the time of
+/// reading the clock, some 50 ns twice, over this duration: 5 in 100,000.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
-/// How often both clocks are read at each end of the calibration; the tightest of these counts, so that being stopped
-/// between two readings spoils nothing. Eight readings take less than a microsecond.
+/// Readings of both clocks at each end of the calibration. The tightest reading counts, so an
+/// interruption between two readings does no harm. Eight readings take less than a microsecond.
 const READINGS: usize = 8;
 
-/// Nanoseconds since some moment of this process. Cheap to copy.
+/// Nanoseconds since an origin in this process. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -27,7 +28,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of this process: every copy counts from the same moment.
+    /// The clock of this process: every copy has the same origin.
     pub fn get() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(Self::calibrated)
@@ -48,7 +49,7 @@ impl Clock {
         Self { start, counter: (scale > 0).then_some((first, scale)) }
     }
 
-    /// The present.
+    /// The present time.
     #[inline(always)]
     pub fn now_ns(&self) -> u64 {
         match self.counter {
@@ -59,13 +60,14 @@ impl Clock {
         }
     }
 
-    /// What the clock is made of, for the line that says so.
+    /// The source of the clock, for a status line.
     pub fn describe(&self) -> &'static str {
         if self.counter.is_some() { "time-stamp counter" } else { "monotonic clock" }
     }
 }
 
-/// The monotonic clock, as nanoseconds since `start`, and the counter at the same moment: the tightest of some readings.
+/// The monotonic clock, as nanoseconds since `start`, and the counter at the same moment: the
+/// tightest of several readings.
 fn both(start: Instant) -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..READINGS {
@@ -80,11 +82,13 @@ fn both(start: Instant) -> (u64, u64) {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn ticks() -> u64 {
-    // SAFETY: every x86-64 has the instruction; a kernel that forbids it to processes does not run this program's libc.
+    // SAFETY: every x86-64 has the instruction; a kernel that forbids it to processes does not run
+    // this program's libc.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Whether the counter is invariant: CPUID 8000_0007h, EDX bit 8 (AMD64 APM vol. 3, appendix E; Intel SDM vol. 3, 19.17.1).
+/// Whether the counter is invariant: CPUID 8000_0007h, EDX bit 8 (AMD64 APM vol. 3, appendix E;
+/// Intel SDM vol. 3, 19.17.1).
 #[cfg(target_arch = "x86_64")]
 fn steady() -> bool {
     use core::arch::x86_64::__cpuid;
@@ -105,7 +109,7 @@ fn steady() -> bool {
 mod tests {
     use super::*;
 
-    /// Both clocks within a microsecond or so, in whatever times this thread is stopped.
+    /// Both clocks within a microsecond or so, even if this thread is interrupted at times.
     fn together(clock: Clock, start: Instant) -> (u64, u64) {
         let reading = || {
             let before = clock.now_ns();

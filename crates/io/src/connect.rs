@@ -1,7 +1,8 @@
-//! Beginning outgoing connections.
+//! Starts outgoing connections.
 //!
-//! Owns the sockets of clients: non-blocking, closed on exec, `TCP_NODELAY`. Waiting for the other side is the driver's
-//! ([`Driver::poll_connected`](crate::Driver::poll_connected)). Tested here and in `tests/suite/connecting.rs`.
+//! Makes the sockets of clients: non-blocking, closed on exec, `TCP_NODELAY`. The driver waits for
+//! the other side ([`Driver::poll_connected`](crate::Driver::poll_connected)). Tested here and in
+//! `tests/suite/connecting.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,31 +15,32 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with,
 };
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
-    /// The address to come from. Port 0 lets the kernel choose when it knows the destination, so that local ports are
-    /// shared between destinations (`IP_BIND_ADDRESS_NO_PORT`). Default: the kernel chooses.
+    /// The local address. Port 0 lets the kernel choose when the destination is known, so that
+    /// destinations share local ports (`IP_BIND_ADDRESS_NO_PORT`). Default: the kernel chooses.
     pub local: Option<SocketAddr>,
-    /// Bytes that may wait unread in the kernel (`SO_RCVBUF`, which the kernel doubles), set before connecting so that
-    /// the window never exceeds it. Default: the kernel's own, which grows.
+    /// Bytes that may wait unread in the kernel (`SO_RCVBUF`, which the kernel doubles), set before
+    /// connecting so that the window never exceeds this size. Default: the kernel's automatic size.
     pub recv_buffer_bytes: Option<usize>,
 }
 
-/// What became of the beginning of a connection.
+/// The state after the start of a connection.
 #[derive(Debug)]
 pub enum Connecting {
-    /// The connection stands.
+    /// The connection is established.
     Done(OwnedFd),
-    /// The other side has not answered yet: for [`Driver::add_connecting`](crate::Driver::add_connecting).
+    /// The other side has not answered yet: for
+    /// [`Driver::add_connecting`](crate::Driver::add_connecting).
     UnderWay(OwnedFd),
 }
 
-/// Begins a TCP connection to `addr`.
+/// Starts a TCP connection to `addr`.
 ///
 /// # Errors
-/// What socket(2), bind(2) or connect(2) says at once: no descriptors or local ports left (`AddrNotAvailable`), no way
-/// to the network. A refusal usually comes later.
+/// Immediate errors of socket(2), bind(2) or connect(2): no descriptors or local ports left
+/// (`AddrNotAvailable`), no route. A refusal usually comes later.
 pub fn connect_tcp(addr: SocketAddr, options: &ConnectOptions) -> io::Result<Connecting> {
     let family = if addr.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = stream_socket(family, Some(ipproto::TCP))?;
@@ -62,11 +64,12 @@ pub fn connect_tcp(addr: SocketAddr, options: &ConnectOptions) -> io::Result<Con
     }
 }
 
-/// Connects to the UNIX socket at `path`: at once or not at all.
+/// Connects to the UNIX socket at `path`, immediately or not at all.
 ///
 /// # Errors
-/// `WouldBlock` if the queue of the listener is full, which gives no sign when there is room: try again later.
-/// `NotFound` or `ConnectionRefused` if nobody listens there, `InvalidInput` for paths over 107 bytes.
+/// `WouldBlock` if the listener's queue is full; try again later, because the kernel does not
+/// signal free space. `NotFound` or `ConnectionRefused` if there is no listener, `InvalidInput` for
+/// paths over 107 bytes.
 pub fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     let addr = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => {
@@ -79,16 +82,17 @@ pub fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// How an attempt to connect has ended, once the socket was found writable.
+/// The result of a connection attempt, once the socket is writable.
 pub(crate) fn connect_result(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(socket_error(socket)??)
 }
 
-/// Leaves the choice of the local port to connect(2), which works for IPv6 too; neither rustix nor socket2 has it.
+/// Leaves the choice of the local port to connect(2), also for IPv6; neither rustix nor socket2 has
+/// this option.
 #[allow(unsafe_code)]
 fn set_bind_address_no_port(socket: &OwnedFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the kernel reads an integer of the size that is given, and it outlives the call.
+    // SAFETY: the kernel reads an integer of the given size, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,12 +1,13 @@
-//! What a thread has the processor or the kernel count about it: cache misses, or page faults.
+//! Counters of a thread in the processor or the kernel: cache misses, or page faults.
 //!
-//! One descriptor of perf_event_open(2) and one page shared with the kernel, for the thread that opened it and for what it does in
-//! user space, which needs no right up to `kernel.perf_event_paranoid` 2. Where the kernel allows it a count is read by an
-//! instruction, as `linux/perf_event.h` describes it; elsewhere by system call. Written here and not taken from a crate:
-//! perf-event2 maps at least two pages, and can do neither the one without its ring of records nor the other without a second
-//! descriptor. Having a counter costs each switch of the thread some microseconds (on a virtual machine 2.1, beside 4.2): so who
-//! opens one has a use for it. What is made of a count is for others. Tested below on page faults, which every kernel counts that lets
-//! this thread count at all.
+//! Uses one descriptor of perf_event_open(2) and one page shared with the kernel, for the thread
+//! that opened the counter and for user space, which needs no right up to
+//! `kernel.perf_event_paranoid` 2. If the kernel allows, an instruction reads the count, as in
+//! `linux/perf_event.h`; otherwise a system call does. No crate serves here: perf-event2 maps at
+//! least two pages, and can do neither the first without its ring of records nor the second without
+//! a second descriptor. A counter costs each switch of the thread some microseconds (on a virtual
+//! machine 2.1, beside 4.2), so open a counter only for a purpose. Leaves out the use of a count.
+//! Tested below on page faults, which every kernel counts if this thread may count at all.
 
 #![allow(unsafe_code)]
 
@@ -19,30 +20,31 @@ use std::{
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// What is counted.
+/// The counted event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// Lines that a cpu did not find in its caches of level 1 and 2, so that they came from another core's or a shared cache, or
-    /// from memory. That is not what the kernel calls cache misses: they are of level 2 on AMD's processors, of the last level on
-    /// Intel's and of the first on Arm's. Elsewhere than on AMD's it is reads of the last level, a shared one of level 3; without
-    /// one it is not what it should be.
+    /// Lines that a cpu did not find in its caches of levels 1 and 2, so that the lines came from
+    /// another core's or a shared cache, or from memory. The kernel's "cache misses" differ: they
+    /// are of level 2 on AMD's processors, of the last level on Intel's and of the first on Arm's.
+    /// On processors other than AMD's the event is reads of the last level, a shared level 3;
+    /// without such a level the count is not meaningful.
     #[default]
     CacheMisses,
     /// Page faults.
     PageFaults,
 }
 
-/// Why something cannot be counted here, in words.
+/// The reason why an event cannot be counted here, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not measurable here ({0})")]
 pub struct NotMeasurable(String);
 
-/// A count of the thread that opened it; it stays on that thread.
+/// A counter of the thread that opened it; the counter stays on that thread.
 #[derive(Debug)]
 pub struct Counter {
     counted: Counted,
     descriptor: OwnedFd,
-    /// Not there where the kernel maps no further page for this user (`kernel.perf_event_mlock_kb`).
+    /// Missing if the kernel maps no further page for this user (`kernel.perf_event_mlock_kb`).
     page: Option<Page>,
 }
 
@@ -50,13 +52,14 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     count: u64,
-    /// How long the thread has run and was not counted, since others needed the processor's counters.
+    /// Time that the thread has run without being counted, because other users needed the
+    /// processor's counters.
     absent_ns: u64,
 }
 
 impl Reading {
-    /// What was counted since an earlier reading; `None` if something may have been missed, and as long as nothing at all was
-    /// counted, as by the counter that a virtual machine only pretends to have.
+    /// The events since an earlier reading. `None` if some may have been missed, and as long as
+    /// nothing was counted at all, as with the fake counter of some virtual machines.
     pub fn since(self, earlier: Self) -> Option<u64> {
         (self.count > 0 && self.absent_ns == earlier.absent_ns)
             .then(|| self.count.wrapping_sub(earlier.count))
@@ -64,31 +67,31 @@ impl Reading {
 }
 
 impl Counter {
-    /// Counts what the calling thread does from now on.
+    /// Starts a counter of the calling thread.
     ///
     /// # Errors
-    /// The machine has no such event, or the kernel or a filter does not let this thread count it.
+    /// The machine has no such event, or the kernel or a filter forbids this thread to count it.
     pub fn open(counted: Counted) -> Result<Self, NotMeasurable> {
         let descriptor = open(counted).map_err(|error| NotMeasurable(reason(&error)))?;
         let page = Page::of(&descriptor).ok();
         Ok(Self { counted, descriptor, page })
     }
 
-    /// The count now, from 0 at the opening; `None` if the kernel does not say.
+    /// The count now, from 0 at the opening; `None` if unknown.
     #[inline]
     pub fn read(&self) -> Option<Reading> {
         self.read_by_instruction().or_else(|| self.read_by_call())
     }
 
-    /// The count now if that takes an instruction and no system call. Whether it does may change at any time: others come to need the
-    /// processor's counters, or no longer.
+    /// The count now if reading takes an instruction and no system call. That may change at any
+    /// time, because other users may need the processor's counters, or release them.
     #[inline]
     pub fn read_by_instruction(&self) -> Option<Reading> {
         self.page.as_ref().and_then(Page::read)
     }
 
     fn read_by_call(&self) -> Option<Reading> {
-        // Count, time enabled, time running: as `read_format` asks.
+        // Count, time enabled, time running, in the order of `read_format`.
         let mut words = [0; 3 * size_of::<u64>()];
         let read = rustix::io::read(&self.descriptor, &mut words).ok()?;
         let word = |at: usize| u64::from_ne_bytes(words[8 * at..8 * at + 8].try_into().expect("eight bytes"));
@@ -113,7 +116,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// Type and number of an event (`linux/perf_event.h`), and what perf(1) calls it.
+/// Type and number of an event (`linux/perf_event.h`), and its name in perf(1).
 fn event(counted: Counted) -> (u32, u64, &'static str) {
     const HARDWARE: u32 = 0;
     const SOFTWARE: u32 = 1;
@@ -126,7 +129,8 @@ fn event(counted: Counted) -> (u32, u64, &'static str) {
     }
 }
 
-/// Whether the processor is AMD's or Hygon's, for which Linux counts as cache misses those of level 2 (`arch/x86/events/amd/core.c`).
+/// Whether the processor is AMD's or Hygon's, for which Linux counts cache misses of level 2
+/// (`arch/x86/events/amd/core.c`).
 #[cfg(target_arch = "x86_64")]
 fn has_amd_events() -> bool {
     let vendor = std::arch::x86_64::__cpuid(0);
@@ -139,7 +143,8 @@ fn has_amd_events() -> bool {
     false
 }
 
-/// `perf_event_attr` as the first kernel had it, which all take (`PERF_ATTR_SIZE_VER0`).
+/// `perf_event_attr` in the form of the first kernel, which all kernels accept
+/// (`PERF_ATTR_SIZE_VER0`).
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -169,21 +174,23 @@ fn open(counted: Counted) -> io::Result<OwnedFd> {
     let attributes =
         Attributes { kind, size, config, read_format: TIMES, flags: USER_ONLY, ..Attributes::default() };
     let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
-    // SAFETY: the kernel reads `size` bytes of the attributes, which live until the call returns, and writes nothing.
+    // SAFETY: the kernel reads `size` bytes of the attributes, which live until the call returns,
+    // and writes nothing.
     let descriptor = unsafe {
         let attributes = &raw const attributes;
         libc::syscall(libc::SYS_perf_event_open, attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC)
     };
     match descriptor {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: the call has succeeded: this is a new descriptor, which nobody else knows.
+        // SAFETY: the call has succeeded, so this is a new descriptor without another owner.
         descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) }),
     }
 }
 
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
-        // No such unit or event, one it does not have in this form, or that a virtual machine leaves out.
+        // No such unit or event, an event without this form, or an event that a virtual machine
+        // lacks.
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO | libc::EINVAL) => {
             "no such event on this machine".to_owned()
         }
@@ -197,21 +204,22 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// The page in which the kernel tells a thread of its counter.
+/// The page in which the kernel describes a thread's counter.
 #[derive(Debug)]
 struct Page(NonNull<Told>);
 
-/// The beginning of `perf_event_mmap_page`. The kernel writes it while the thread does not run.
+/// The beginning of `perf_event_mmap_page`. The kernel writes the page while the thread does not
+/// run.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Told {
     version: AtomicU32,
     oldest_version: AtomicU32,
-    /// Changes when anything else here does.
+    /// Changes whenever another field changes.
     lock: AtomicU32,
-    /// The processor's counter, from 1; 0 while there is none.
+    /// The processor's counter, from 1; 0 if there is none.
     index: AtomicU32,
-    /// To be added to what that one says.
+    /// To be added to the processor's counter.
     offset: AtomicI64,
     enabled_ns: AtomicU64,
     running_ns: AtomicU64,
@@ -222,43 +230,48 @@ struct Told {
 impl Page {
     fn of(descriptor: &OwnedFd) -> io::Result<Self> {
         let (length, nowhere) = (rustix::param::page_size(), std::ptr::null_mut());
-        // SAFETY: a new mapping at an address of the kernel's choice: no memory of ours changes.
+        // SAFETY: a new mapping at an address of the kernel's choice, so no existing memory
+        // changes.
         let page = unsafe { mmap(nowhere, length, ProtFlags::READ, MapFlags::SHARED, descriptor, 0)? };
         NonNull::new(page.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
     fn told(&self) -> &Told {
-        // SAFETY: the page is mapped as long as `self` lives and begins with what `Told` describes, which is aligned as a page is;
-        // what the kernel writes meanwhile are atomics here.
+        // SAFETY: the page is mapped as long as `self` lives and begins with the fields of `Told`,
+        // aligned as a page is. The fields that the kernel writes meanwhile are atomics here.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
     fn read(&self) -> Option<Reading> {
-        // SAFETY: the kernel has told the calling thread, whose counter this is, that it may read that one.
+        // SAFETY: the kernel has told the calling thread, the owner of this counter, that it may
+        // read the processor's counter.
         self.told().reading(|index| unsafe { by_instruction(index) })
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: this mapping was made in `of`, and what was lent of it has ended with `self`. Failing, it stays mapped.
+        // SAFETY: `of` made this mapping, and all borrows of it have ended with `self`. On failure,
+        // the page stays mapped.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), rustix::param::page_size()) };
     }
 }
 
 impl Told {
-    /// The count, if the processor's counter can be read now, by `read`: the reading loop of `linux/perf_event.h`.
+    /// The count, if `read` can read the processor's counter now: the reading loop of
+    /// `linux/perf_event.h`.
     #[inline]
     fn reading(&self, read: impl Fn(u32) -> Option<u64>) -> Option<Reading> {
         /// `cap_user_rdpmc`.
         const READABLE: u64 = 1 << 2;
         loop {
             let lock = self.lock.load(Ordering::Relaxed);
-            // The kernel writes on this cpu, as a signal handler would: the compiler's order is all that is needed.
+            // The kernel writes on this cpu, like a signal handler, so an order of the compiler
+            // suffices.
             compiler_fence(Ordering::SeqCst);
             let (enabled_ns, running_ns) = (&self.enabled_ns, &self.running_ns);
-            // Until the lock is looked at again they may be of two moments.
+            // Until the next check of the lock, the values may be of two moments.
             let absent_ns =
                 enabled_ns.load(Ordering::Relaxed).wrapping_sub(running_ns.load(Ordering::Relaxed));
             let index = self.index.load(Ordering::Relaxed);
@@ -270,7 +283,7 @@ impl Told {
             let raw = read(index - 1)?;
             compiler_fence(Ordering::SeqCst);
             if self.lock.load(Ordering::Relaxed) == lock {
-                // It has fewer bits than 64, the highest of which is a sign.
+                // The counter has fewer bits than 64, and the highest bit is a sign.
                 let more = (raw.wrapping_shl(unused) as i64).wrapping_shr(unused);
                 return Some(Reading { count: offset.wrapping_add(more) as u64, absent_ns });
             }
@@ -278,24 +291,25 @@ impl Told {
     }
 }
 
-/// What the processor's counter of this number says.
+/// Reads the processor's counter of this number.
 ///
 /// # Safety
-/// The kernel allows the calling thread to read it: elsewhere the instruction ends the process.
+/// The kernel allows the calling thread to read the counter; otherwise the instruction ends the
+/// process.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn by_instruction(index: u32) -> Option<u64> {
     let (low, high): (u32, u32);
-    // SAFETY: the caller's; it changes two registers and nothing else. Memory is a clobber, so that it stays between the looks at
-    // the lock.
+    // SAFETY: the caller's obligation; the instruction changes only two registers. Memory is a
+    // clobber, so that the instruction stays between the checks of the lock.
     unsafe {
         std::arch::asm!("rdpmc", in("ecx") index, out("eax") low, out("edx") high, options(nostack, preserves_flags));
     }
     Some(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Arm's counters are read by system call: the kernel allows the instruction only who has asked for it, and
-/// `kernel.perf_user_access` forbids it as a rule.
+/// Arm's counters are read by system call, because the kernel allows the instruction only on
+/// request, and usually `kernel.perf_user_access` forbids it.
 ///
 /// # Safety
 /// None needed.
@@ -308,11 +322,12 @@ unsafe fn by_instruction(_: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Touches so many pages for the first time.
+    /// Touches `pages` pages for the first time.
     fn fault(pages: usize) {
         let length = pages * rustix::param::page_size();
         let (nowhere, rights) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping, which is written within its length and taken away, and of which nothing else knows.
+        // SAFETY: a new mapping, written within its length and then unmapped, without any other
+        // reference.
         unsafe {
             let memory = rustix::mm::mmap_anonymous(nowhere, length, rights, MapFlags::PRIVATE).unwrap();
             rustix::mm::madvise(memory, length, rustix::mm::Advice::LinuxNoHugepage).ok();
@@ -348,7 +363,7 @@ mod tests {
         assert_eq!(counter.to_string(), "counted (page-faults, read by system call)");
     }
 
-    /// As the reading loop has it; the processor's counter is invented.
+    /// The reading loop; the processor's counter is invented.
     #[test]
     fn a_processors_counter_is_read_as_the_kernel_says() {
         let told = Told::default();
@@ -371,7 +386,7 @@ mod tests {
         assert_eq!(read.count, 993, "48 bits, one of which is the sign");
         set(1, 5, 4, 64);
         assert_eq!(told.reading(|_| Some(u64::MAX)).unwrap().count, 4);
-        // Switched out between the two looks: it is read again.
+        // Switched out between the two checks: the loop reads again.
         let again = |_| Some(u64::from(told.lock.fetch_add(1, Ordering::Relaxed) == 0));
         told.lock.store(0, Ordering::Relaxed);
         let stops = std::cell::Cell::new(0);
@@ -380,7 +395,7 @@ mod tests {
             if stops.get() == 1 { again(index) } else { Some(2) }
         });
         assert_eq!((read.unwrap().count, stops.get()), (7, 2));
-        // Switched out while the times were read: the first is the older one.
+        // Switched out while the times were read: the first time is the older.
         let (lock, stops) = (&told.lock, std::cell::Cell::new(0));
         told.running_ns.store(95, Ordering::Relaxed);
         let read = told.reading(|_| {

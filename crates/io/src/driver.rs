@@ -1,7 +1,8 @@
-//! The driver of one core: one interface, two implementations.
+//! The driver of a core: one interface, two implementations.
 //!
-//! Owns the choice between io_uring and epoll and the text that explains it; every call is handed on by one predictable
-//! branch. The contract of each call is written here and holds for both; `tests/suite` runs every case on both.
+//! Contains the choice between io_uring and epoll and the text that explains the choice; a
+//! predictable branch forwards every call. The contract of each call is documented here and holds
+//! for both; `tests/suite` runs every case on both.
 
 mod epoll;
 mod incoming;
@@ -29,11 +30,11 @@ pub use outgoing::More;
 pub use table::{ListenerKey, SourceKey, StreamKey};
 pub use unpark::Unparker;
 
-/// All input and output of one core. It stays on the thread that made it.
+/// All input and output of a core. The driver stays on the thread that made it.
 pub struct Driver {
     kind: Kind,
     description: String,
-    /// io_uring accepts submissions from the thread that made the ring only.
+    /// io_uring accepts submissions only from the thread that made the ring.
     not_send: PhantomData<*const ()>,
 }
 
@@ -42,7 +43,7 @@ enum Kind {
     Epoll(Box<Epoll>),
 }
 
-/// Hands a call on to the implementation.
+/// Forwards a call to the implementation.
 macro_rules! each {
     ($driver:expr, $inner:ident => $call:expr) => {
         match &mut $driver.kind {
@@ -53,11 +54,11 @@ macro_rules! each {
 }
 
 impl Driver {
-    /// Makes a driver for the calling thread. With [`IoChoice::Auto`], io_uring is tried with a self-test of every
-    /// operation the driver needs (once per process), and epoll is the fallback.
+    /// Makes a driver for the calling thread. [`IoChoice::Auto`] tries io_uring with a self-test of
+    /// every operation that the driver needs (once per process), and falls back to epoll.
     ///
     /// # Errors
-    /// io_uring was insisted on and does not work here, or not even epoll could be set up.
+    /// io_uring was required and does not work here, or not even epoll could be set up.
     pub fn new(options: &DriverOptions) -> Result<Self, IoError> {
         let refusal = match options.choice {
             IoChoice::Epoll => None,
@@ -81,12 +82,12 @@ impl Driver {
         Self { kind, description, not_send: PhantomData }
     }
 
-    /// Which implementation this is, and why; one line for people.
+    /// The implementation and the reason for the choice; one line for people.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The bell of this driver, for other threads.
+    /// The waker of this driver, for other threads.
     pub fn unparker(&self) -> Unparker {
         match &self.kind {
             Kind::Uring(uring) => uring.unparker(),
@@ -94,11 +95,13 @@ impl Driver {
         }
     }
 
-    /// Submits what is queued, waits, and dispatches everything that has completed: states are updated and the tasks
-    /// concerned are woken. Gives the number of completions, sends that were waited for counting as one.
+    /// Submits all queued operations, waits, and dispatches all completions: updates states and
+    /// wakes the tasks concerned. Returns the number of completions; all awaited sends together
+    /// count as one.
     ///
-    /// `timeout`: `None` waits until something happens, zero does not wait at all. It returns at once when a task
-    /// waits for a send that this turn has submitted. Zero completions mean that nobody was woken.
+    /// `timeout`: `None` waits until something happens, zero does not wait at all. Returns at once
+    /// when a task waits for a send that this turn has submitted. Zero completions mean that no
+    /// task was woken.
     ///
     /// # Errors
     /// The kernel refused to wait; nothing is lost, and the call can be repeated.
@@ -106,16 +109,17 @@ impl Driver {
         each!(self, inner => inner.turn(timeout))
     }
 
-    /// Has waits ask the network card for packets, for at most `up_to`, before they sleep until it interrupts; zero ends
-    /// that. Costs cpu time while it lasts, and spares each wait the interrupt and the wake-up.
+    /// Makes waits poll the network card for packets, for at most `up_to`, before they sleep until
+    /// an interrupt; zero ends polling. Polling costs cpu time, and saves each wait the interrupt
+    /// and the wake-up.
     ///
     /// # Errors
-    /// The kernel cannot: it takes Linux 6.9.
+    /// The kernel is older than Linux 6.9.
     pub fn busy_poll(&mut self, up_to: Duration) -> io::Result<()> {
         each!(self, inner => inner.busy_poll(up_to))
     }
 
-    /// Whether operations are queued that leave with the next [`turn`](Self::turn).
+    /// Whether queued operations wait for the next [`turn`](Self::turn).
     pub fn has_unsubmitted(&self) -> bool {
         match &self.kind {
             Kind::Uring(uring) => uring.has_unsubmitted(),
@@ -123,7 +127,7 @@ impl Driver {
         }
     }
 
-    /// Streams held, including closed ones whose last completion has not come in.
+    /// The number of streams, including closed streams whose last completion has not arrived.
     pub fn stream_count(&self) -> usize {
         match &self.kind {
             Kind::Uring(uring) => uring.stream_count(),
@@ -134,7 +138,7 @@ impl Driver {
     /// Takes over a socket that is bound, listening and non-blocking.
     ///
     /// # Errors
-    /// The kernel cannot watch it.
+    /// The kernel cannot watch the socket.
     pub fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
         each!(self, inner => inner.add_listener(fd))
     }
@@ -142,15 +146,15 @@ impl Driver {
     /// The next connection: non-blocking, closed on exec. One task at a time per listener.
     ///
     /// # Errors
-    /// Running out of descriptors or memory is reported each time it happens: wait a little and poll again.
-    /// Connections that failed before they were taken are skipped. A closed listener first hands over what the
-    /// kernel had queued, then answers `NotConnected`.
+    /// Lack of descriptors or memory is reported each time: wait a little and poll again.
+    /// Connections that failed in the queue are skipped. A closed listener first returns the
+    /// connections that the kernel had queued, then answers `NotConnected`.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>, key: ListenerKey) -> Poll<io::Result<OwnedFd>> {
         each!(self, inner => inner.poll_accept(cx, key))
     }
 
-    /// Connections of a listener that wait to be taken: accepted by the driver, or queued by the kernel. None of one that
-    /// is closed.
+    /// The number of waiting connections of a listener: accepted by the driver, or queued by the
+    /// kernel. Zero for a closed listener.
     pub fn waiting_count(&self, key: ListenerKey) -> usize {
         let queued = self.listener_fd(key).and_then(|fd| queued_count(fd).ok()).unwrap_or(0);
         let accepted = match &self.kind {
@@ -160,14 +164,14 @@ impl Driver {
         queued as usize + accepted
     }
 
-    /// Stops listening. Connections the kernel still holds for it are accepted and can be taken with
+    /// Stops listening. Connections that the kernel still holds are accepted and can be taken with
     /// [`poll_accept`](Self::poll_accept) until that answers `NotConnected`; then the key is stale.
     pub fn close_listener(&mut self, key: ListenerKey) {
         each!(self, inner => inner.close_listener(key));
     }
 
-    /// Takes over a connected, non-blocking socket, as a rule one that was accepted: the kernel is asked to watch it when it is first
-    /// waited for.
+    /// Takes over a connected, non-blocking socket, usually an accepted socket. The kernel starts
+    /// to watch the socket at the first wait.
     ///
     /// # Errors
     /// None so far.
@@ -175,50 +179,55 @@ impl Driver {
         each!(self, inner => inner.add_stream(fd))
     }
 
-    /// As [`add_stream`](Self::add_stream), for a socket on which something has come already, as a rule: what has is received by the
-    /// first [`poll_recv`](Self::poll_recv), not by one after the next turn.
+    /// As [`add_stream`](Self::add_stream), for a socket on which bytes have usually arrived
+    /// already. The first [`poll_recv`](Self::poll_recv) receives these bytes, without a turn in
+    /// between.
     ///
     /// # Errors
     /// None so far.
     pub fn resume_stream(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         match &mut self.kind {
             Kind::Uring(uring) => uring.resume_stream(fd),
-            // It looks before it waits in any case.
+            // epoll receives before it waits in any case.
             Kind::Epoll(epoll) => epoll.add_stream(fd),
         }
     }
 
-    /// As [`add_stream`](Self::add_stream), for a connection that this side has made, and may keep: nothing is received before something
-    /// was sent, and it is watched from the beginning, so that its end is known at the next turn.
+    /// As [`add_stream`](Self::add_stream), for a connection that this side has made, and may keep.
+    /// Nothing is received before the first send, and the kernel watches the socket from the
+    /// beginning, so that the end of the connection is known at the next turn.
     ///
     /// # Errors
-    /// The kernel cannot watch it.
+    /// The kernel cannot watch the socket.
     pub fn add_connected(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         each!(self, inner => inner.add_connected(fd))
     }
 
-    /// Takes over a socket whose connection is under way ([`Connecting::UnderWay`](crate::Connecting::UnderWay)). It may be
-    /// used once [`poll_connected`](Self::poll_connected) was ready.
+    /// Takes over a socket that is connecting
+    /// ([`Connecting::UnderWay`](crate::Connecting::UnderWay)). The stream may be used once
+    /// [`poll_connected`](Self::poll_connected) was ready.
     ///
     /// # Errors
-    /// The kernel cannot watch it.
+    /// The kernel cannot watch the socket.
     pub fn add_connecting(&mut self, fd: OwnedFd) -> io::Result<StreamKey> {
         each!(self, inner => inner.add_connecting(fd))
     }
 
-    /// Ready when the connection of a stream stands; to be called until it was ready once.
+    /// Ready when the connection of a stream is established; call until ready once.
     ///
     /// # Errors
-    /// Why there is no connection: `ConnectionRefused`, `TimedOut`, …; `NotConnected` for a stale key.
+    /// The reason of the failure: `ConnectionRefused`, `TimedOut`, …; `NotConnected` for a stale
+    /// key.
     pub fn poll_connected(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<()>> {
         each!(self, inner => inner.poll_connected(cx, key))
     }
 
-    /// Appends what has arrived, at most [`DriverOptions::recv_buffer_bytes`] per call, or as much as `buf` has room for if
-    /// that is more; `Ok(0)` is the end of the stream. One task at a time per stream.
+    /// Appends the received bytes, at most [`DriverOptions::recv_buffer_bytes`] per call, or the
+    /// free capacity of `buf` if that is more; `Ok(0)` is the end of the stream. One task at a time
+    /// per stream.
     ///
     /// # Errors
-    /// What receiving from the socket gives; that the kernel cannot watch it; `NotConnected` for a stale key.
+    /// Errors of receiving; a failure to watch the socket; `NotConnected` for a stale key.
     #[inline]
     pub fn poll_recv(
         &mut self,
@@ -229,8 +238,8 @@ impl Driver {
         each!(self, inner => inner.poll_recv(cx, key, buf))
     }
 
-    /// Sends `head`, then `body`. Errors are told by [`poll_sent`](Self::poll_sent), which must have answered before
-    /// the next send or file of this stream. With a stale key nothing happens.
+    /// Sends `head`, then `body`. [`poll_sent`](Self::poll_sent) reports errors, and must have
+    /// answered before the next send or file of this stream. No effect with a stale key.
     ///
     /// # Panics
     /// When a send of this stream is still under way.
@@ -239,21 +248,23 @@ impl Driver {
         each!(self, inner => inner.start_send(key, head, body, more));
     }
 
-    /// Ready when the kernel has taken every byte of the send under way; gives an empty buffer for the next head, with
-    /// memory from an earlier one if the driver has any to spare. Without a send under way it is ready with an empty buffer.
+    /// Ready when the kernel has taken every byte of the send under way. Returns an empty buffer
+    /// for the next head, with memory of an earlier head if available. Without a send under way,
+    /// ready with an empty buffer.
     ///
     /// # Errors
-    /// What sending on the socket gives; `NotConnected` for a stale key.
+    /// Errors of sending; `NotConnected` for a stale key.
     #[inline]
     pub fn poll_sent(&mut self, cx: &mut Context<'_>, key: StreamKey) -> Poll<io::Result<Vec<u8>>> {
         each!(self, inner => inner.poll_sent(cx, key))
     }
 
-    /// Sends up to `count` bytes of `file` from `offset`, which moves on, by `sendfile(2)`. Fewer may be sent;
-    /// `Ok(0)` says that the file has no more bytes there. May wait for the disk if the pages are not in memory.
+    /// Sends up to `count` bytes of `file` from `offset`, which advances, by `sendfile(2)`. Fewer
+    /// bytes may be sent; `Ok(0)` means that the file has no more bytes there. May wait for the
+    /// disk if the pages are not in memory.
     ///
     /// # Errors
-    /// What sending on the socket or reading the file gives; `NotConnected` for a stale key.
+    /// Errors of sending or of reading the file; `NotConnected` for a stale key.
     ///
     /// # Panics
     /// When a send of this stream is still under way.
@@ -268,10 +279,10 @@ impl Driver {
         each!(self, inner => inner.poll_sendfile(cx, key, file, offset, count))
     }
 
-    /// Tells the peer that nothing more will be sent.
+    /// Tells the peer that no more bytes will be sent.
     ///
     /// # Errors
-    /// What `shutdown(2)` gives; `NotConnected` for a stale key.
+    /// As `shutdown(2)`; `NotConnected` for a stale key.
     ///
     /// # Panics
     /// When a send of this stream is still under way.
@@ -279,16 +290,18 @@ impl Driver {
         each!(self, inner => inner.shutdown_write(key))
     }
 
-    /// Closes a stream. What is under way is canceled; of a send, what the kernel has not taken is dropped. The
-    /// descriptor is closed with the next turn at the latest. A stale key is ignored.
+    /// Closes a stream. Operations under way are canceled, and the bytes of a send that the kernel
+    /// has not taken are dropped. The descriptor is closed with the next turn at the latest. A
+    /// stale key is ignored.
     pub fn close_stream(&mut self, key: StreamKey) {
         each!(self, inner => inner.close_stream(key));
     }
 
-    /// Takes an idle stream out of the driver: `Some` is its socket, whole, and the key is stale from then on. `None` says
-    /// that it is not idle, since something has arrived or is under way; it stays, and is used as before. So it does when
-    /// whoever asked does not wait for the answer: what arrives meanwhile is told by [`poll_recv`](Self::poll_recv).
-    /// One task at a time per stream, receiving included.
+    /// Takes an idle stream out of the driver. `Some` is the intact socket, and the key is stale
+    /// from then on. `None` means that the stream is not idle, because bytes have arrived or an
+    /// operation is under way; the stream stays and is used as before. The stream also stays if the
+    /// caller stops waiting: [`poll_recv`](Self::poll_recv) then returns bytes that arrive
+    /// meanwhile. One task at a time per stream, receiving included.
     ///
     /// # Errors
     /// `NotConnected` for a stale key.
@@ -300,7 +313,7 @@ impl Driver {
         each!(self, inner => inner.poll_release(cx, key))
     }
 
-    /// The socket of a listener; nothing once it is closed.
+    /// The socket of a listener; none once closed.
     pub fn listener_fd(&self, key: ListenerKey) -> Option<BorrowedFd<'_>> {
         match &self.kind {
             Kind::Uring(uring) => uring.listener_fd(key),
@@ -323,17 +336,18 @@ impl Driver {
     /// Watches any other descriptor that can be polled (inotify, pipe, eventfd) for input.
     ///
     /// # Errors
-    /// `PermissionDenied` for files and folders, which cannot be polled.
+    /// `PermissionDenied` for files and folders, because these cannot be polled.
     pub fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
         each!(self, inner => inner.add_source(fd))
     }
 
-    /// Watches a listener that is another driver's: ready when connections wait there that its owner was not there to
-    /// take. With epoll the kernel tells one waiter only, the owner first, if its driver was the first to watch. With
-    /// io_uring it tells the owner and all who watch; so let few do. Otherwise as [`add_source`](Self::add_source).
+    /// Watches another driver's listener: ready when connections wait there and the owner was not
+    /// there to accept. With epoll the kernel tells only one waiter, the owner first, if the
+    /// owner's driver was the first to watch. With io_uring the kernel tells the owner and all
+    /// watchers, so use few watchers. Otherwise as [`add_source`](Self::add_source).
     ///
     /// # Errors
-    /// The kernel cannot watch it.
+    /// The kernel cannot watch the listener.
     pub fn add_watch(&mut self, listener: OwnedFd) -> io::Result<SourceKey> {
         match &mut self.kind {
             Kind::Uring(uring) => uring.add_source(listener),
@@ -341,12 +355,14 @@ impl Driver {
         }
     }
 
-    /// Whether a listener's watchers are told of each connection, also of those its owner takes.
+    /// Whether a listener's watchers are told of each connection, including connections that the
+    /// owner accepts.
     pub fn tells_every_watcher(&self) -> bool {
         matches!(self.kind, Kind::Uring(_))
     }
 
-    /// Ready each time there is something to read, or the end, or an error to be read. One task at a time per source.
+    /// Ready whenever there is input, the end, or an error to be read. One task at a time per
+    /// source.
     ///
     /// # Errors
     /// `NotConnected` for a stale key.
@@ -366,7 +382,7 @@ impl Driver {
         fd.expect("the source of this key is closed")
     }
 
-    /// Stops watching a source and closes its descriptor. A stale key is ignored.
+    /// Stops watching a source and closes the descriptor. A stale key is ignored.
     pub fn close_source(&mut self, key: SourceKey) {
         each!(self, inner => inner.close_source(key));
     }

@@ -1,28 +1,28 @@
-//! What can go wrong while a driver is being made.
+//! Errors of making a driver.
 //!
-//! Errors of single operations are plain `std::io::Error`s, since their callers treat them by kind. The two that the
-//! crate itself invents, for stale keys and closed listeners, are made here so that both drivers say the same.
-//! Tested in `tests/suite`.
+//! Errors of single operations are plain `std::io::Error`s, because their callers distinguish them
+//! by kind. The two errors that the crate makes, for stale keys and closed listeners, are here so
+//! that both drivers give the same. Tested in `tests/suite`.
 
 use std::io;
 
-/// Why a driver could not be made.
+/// The reason why a driver could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
-    /// io_uring was asked for, and something it needs does not work here.
+    /// io_uring was requested, and a required feature does not work here.
     #[error("io_uring cannot be used: {step}: {source} (choose epoll, or auto to fall back to it)")]
     Uring {
         /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// epoll could not be set up; there is nothing left to fall back to.
+    /// epoll could not be set up, and there is no other fallback.
     #[error("epoll cannot be set up: {step}: {source} (is the limit of open files reached?)")]
     Epoll {
         /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

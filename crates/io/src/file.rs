@@ -1,6 +1,7 @@
-//! Reading without waiting for the disk.
+//! Reads without waiting for the disk.
 //!
-//! A thin, safe wrapper over `preadv2(2)`, and the word for the choice. Caching is left to the callers. Tested here.
+//! A thin, safe wrapper over `preadv2(2)`, and the type of the choice. Caching is left to the
+//! callers. Tested here.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -12,14 +13,15 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 pub enum CacheOnly {
     /// Answers `WouldBlock` unless every component is in the kernel's cache (`RESOLVE_CACHED`).
     Yes,
-    /// Waits as long as it takes.
+    /// Waits for the disk.
     No,
 }
 
-/// Reads what is in memory of `file` at `offset`, without waiting for the disk. Fewer bytes than asked for may come.
+/// Reads the part of `file` at `offset` that is in memory, without waiting for the disk. Fewer
+/// bytes than requested may come.
 ///
 /// # Errors
-/// `WouldBlock` if nothing of it is in memory or the file system cannot tell; else what `preadv2(2)` gives.
+/// `WouldBlock` if nothing is in memory or the file system cannot tell; else as `preadv2(2)`.
 pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {

@@ -1,30 +1,34 @@
-//! The door to Linux: one I/O driver per core thread, io_uring or epoll behind one interface.
+//! Access to Linux I/O: one I/O driver per core thread, io_uring or epoll behind one interface.
 //!
-//! A [`Driver`] lives on the thread of its core and never leaves it. It owns descriptors (listeners, streams, other
-//! sources), knows them by generational keys, and speaks `std::task`: a `poll_*` that cannot answer stores the waker
-//! of its caller and [`Driver::turn`] wakes it. Both implementations give the same answers to the same calls; the
-//! tests in `tests/` run every case on both.
+//! A [`Driver`] lives on the thread of a core and never leaves it. The driver owns descriptors
+//! (listeners, streams, other sources), identifies them by generational keys, and uses `std::task`:
+//! a `poll_*` call without an answer stores the caller's waker, and [`Driver::turn`] wakes the
+//! caller. Both implementations give the same answers to the same calls; the tests in `tests/` run
+//! every case on both.
 //!
 //! # The cheap way to answer requests
 //!
-//! With io_uring, sends are queued and leave together with the next [`Driver::turn`], which also waits for what comes
-//! next: one system call per batch of requests. That works only while nobody insists on knowing *now* that a send is
-//! done: a turn that finds a task waiting in [`Driver::poll_sent`] submits without waiting, and a second call has to
-//! wait. So a connection that is kept alive should
+//! With io_uring, sends are queued and leave together with the next [`Driver::turn`], which also
+//! waits for the next events: one system call per batch of requests. That works only while no task
+//! needs to know *now* that a send is done. A turn that finds a task waiting in
+//! [`Driver::poll_sent`] submits without waiting, and a second call must wait. So a connection that
+//! is kept alive should
 //!
 //! 1. take the buffer of the previous answer back with `poll_sent` (ready at once by then),
 //! 2. `start_send` the next answer,
-//! 3. go on to `poll_recv`, and come back to 1 with the next request.
+//! 3. continue with `poll_recv`, and return to 1 with the next request.
 //!
-//! A connection that is to be closed, or a body sent in pieces, waits in `poll_sent` as one would expect.
+//! A connection that is about to close, or a body sent in pieces, waits in `poll_sent`.
 //!
 //! # Bounds
 //!
-//! Everything a driver holds is bounded by [`DriverOptions`]; what happens at each bound is written there.
+//! [`DriverOptions`] bounds everything that a driver holds, and documents the behaviour at each
+//! bound.
 //!
-//! # What is not here
+//! # Not in this crate
 //!
-//! No HTTP, no colors, no executor. Timers belong to the caller: the time to the next one is the timeout of `turn`.
+//! No HTTP, no colors, no executor. Timers belong to the caller: the time to the next timer is the
+//! timeout of `turn`.
 
 mod affinity;
 mod board;

@@ -1,13 +1,13 @@
-//! What a driver is asked to be: which implementation, and its bounds.
+//! Options of a driver: the implementation, and the bounds.
 //!
-//! Owns the names, units and defaults of every limit of the crate. Leaves checking them against the machine to the
-//! drivers, which say what they got in `Driver::description`.
-//! Tested here (parsing) and in `tests/suite` (behavior at each bound).
+//! Contains the names, units and defaults of every limit of the crate. The drivers check the limits
+//! against the machine, and report the result in `Driver::description`. Tested here (parsing) and
+//! in `tests/suite` (behavior at each bound).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which implementation a driver uses.
+/// The implementation of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoChoice {
     /// io_uring if every operation needed works here, epoll otherwise.
@@ -47,30 +47,34 @@ impl FromStr for IoChoice {
     }
 }
 
-/// The bounds of one driver. Memory per driver with the defaults: about 1.2 MiB with io_uring (touched only as far as
-/// it is used), under 16 KiB with epoll; plus at most 160 bytes per stream.
+/// The bounds of a driver. Memory per driver with the defaults: about 1.2 MiB with io_uring
+/// (touched only as far as used), under 16 KiB with epoll; plus at most 160 bytes per stream.
 #[derive(Debug, Clone)]
 pub struct DriverOptions {
-    /// Which implementation. Default: [`IoChoice::Auto`].
+    /// The implementation. Default: [`IoChoice::Auto`].
     pub choice: IoChoice,
-    /// Entries of io_uring's submission queue, rounded up to a power of two. Default 512 (32 KiB). When it is full,
-    /// the queue is submitted early, which costs one more system call. The completion queue has four times as many;
-    /// when that is full, the kernel keeps completions in its own memory until there is room.
+    /// Entries of io_uring's submission queue, rounded up to a power of two. Default 512 (32 KiB).
+    /// A full queue is submitted early, which costs an additional system call. The completion queue
+    /// has four times as many entries; when the completion queue is full, the kernel keeps
+    /// completions in kernel memory until there is room.
     pub ring_entries: u32,
-    /// Receive buffers shared by all streams of an io_uring driver, rounded up to a power of two, at most 32768.
-    /// Default 256. When they are all in use, streams receive by one system call each.
+    /// Receive buffers shared by all streams of an io_uring driver, rounded up to a power of two,
+    /// at most 32768. Default 256. When all buffers are in use, streams receive by one system call
+    /// each.
     pub recv_buffers: u16,
-    /// Bytes of one receive buffer, and the most that one `poll_recv` appends to what has no room for more. Default 4096: a
-    /// request's header fits.
+    /// Bytes of a receive buffer, and the maximum that a `poll_recv` appends to a buffer without
+    /// room for more. Default 4096: a request's header fits.
     pub recv_buffer_bytes: u32,
-    /// Receive buffers that one stream may hold before its receiving is suspended until they are read. Default 4.
-    /// A burst that arrives within one turn may pass it. After one, a reader that has room for as much receives by system
-    /// calls, into its own memory.
+    /// Receive buffers that a stream may hold before receiving is suspended until the buffers are
+    /// read. Default 4. A burst that arrives within one turn may exceed this number. After a burst,
+    /// a reader with room for another receives by system calls, into the reader's memory.
     pub recv_parked_max: u16,
-    /// Connections accepted by io_uring but not yet taken through `poll_accept`, per listener, before accepting is
-    /// suspended. Default 64. A burst that arrives within one turn may pass it. (With epoll none are ever held.)
+    /// Connections accepted by io_uring but not yet taken through `poll_accept`, per listener,
+    /// before accepting is suspended. Default 64. A burst that arrives within one turn may exceed
+    /// this number. (The epoll driver never holds any.)
     pub accept_backlog_max: usize,
-    /// Events that epoll hands over in one turn. Default 512 (6 KiB); what does not fit comes with the next turn.
+    /// Events that epoll returns in a turn. Default 512 (6 KiB); further events come with the next
+    /// turn.
     pub epoll_events: u16,
 }
 

@@ -1,17 +1,20 @@
 //! Files that a process writes for its operator: logs, recordings, results, sockets.
 //!
-//! The superuser writes such files in folders that other users may change. A user that plants a symbolic or hard link there must
-//! not decide which file the superuser opens, makes, empties, gives away or removes. So for the superuser [`Place::find`] walks
-//! the path folder by folder and follows a symbolic link only where no other user could have made it. [`Output`] then opens the
-//! file beneath the folder that was reached: a regular file with one link, a FIFO or a device. The owner of a file that was
-//! there before never changes.
+//! The superuser writes such files in folders that other users may change. A user that plants a
+//! symbolic or hard link there must not decide which file the superuser opens, makes, empties,
+//! gives away or removes. So for the superuser [`Place::find`] walks the path folder by folder and
+//! follows a symbolic link only where no other user could have made it. [`Output`] then opens the
+//! file beneath the folder that was reached: a regular file with one link, a FIFO or a device. The
+//! owner of a file that was there before never changes.
 //!
-//! A folder is *open to others* if its owner is another user, or if its mode lets a group or everybody write. In a folder with the
-//! sticky bit, an entry of the superuser counts as safe, because other users cannot replace it. Behind an open folder every
-//! symbolic link and every `..` is refused.
+//! A folder is *open to others* if its owner is another user, or if its mode lets a group or
+//! everybody write. In a folder with the sticky bit, an entry of the superuser counts as safe,
+//! because other users cannot replace it. Behind an open folder every symbolic link and every `..`
+//! is refused.
 //!
-//! The rights of every other process bind it already, so for it a path means what it means to the kernel. Leaves out which
-//! file is written and when. Tested below; the paths of the binary in `crates/cli/tests/e2e/links.rs`.
+//! The rights of every other process bind it already, so for such a process a path means the same
+//! as to the kernel. Leaves out which file is written and when. Tested below; the paths of the
+//! binary in `crates/cli/tests/e2e/links.rs`.
 
 mod place;
 #[cfg(test)]
@@ -48,11 +51,12 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// Makes the folder `name` in `folder` with this mode, whatever the mask of the process, and gives it to `owner`. The calls
-/// that follow the first use the open folder, so another entry of the same name is never changed.
+/// Makes the folder `name` in `folder` with this mode, whatever the mask of the process, and gives
+/// it to `owner`. The calls that follow the first use the open folder, so another entry of the same
+/// name is never changed.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn make_folder(
     folder: BorrowedFd<'_>,
     name: &OsStr,
@@ -86,7 +90,8 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
     walk.to_end().map(drop)
 }
 
-/// Writes `bytes` to the file at `path`, in place of its content. As `std::fs::write`, but with the checks of this module.
+/// Writes `bytes` to the file at `path`, in place of its content. As `std::fs::write`, but with the
+/// checks of this module.
 ///
 /// # Errors
 /// As [`Output::open`].
@@ -106,12 +111,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// For writing at the end of what is there. The mode of a new file is 0640, less the mask of the process.
+    /// For appending to the present content. The mode of a new file is 0640, less the mask of
+    /// the process.
     pub fn append() -> Self {
         Self { mode: 0o640, owner: None, appends: true, is_new: false }
     }
 
-    /// For writing in place of what is there. The mode of a new file is 0666, less the mask of the process.
+    /// For replacing the present content. The mode of a new file is 0666, less the mask of the
+    /// process.
     pub fn replace() -> Self {
         Self { mode: 0o666, owner: None, appends: false, is_new: false }
     }
@@ -128,18 +135,18 @@ impl Output {
         Self { owner, ..self }
     }
 
-    /// Only a new file is wanted: what is there already is an error of kind `AlreadyExists`.
+    /// Creates only a new file: an existing file is an error of kind `AlreadyExists`.
     #[must_use]
     pub fn only_new(self) -> Self {
         Self { is_new: true, ..self }
     }
 
-    /// Opens `path`, and makes the file if it is missing. For [`append`](Self::append) a FIFO without a reader is the error
-    /// `ENXIO`, and the descriptor does not block. For [`replace`](Self::replace) a FIFO is waited for, unless another user
-    /// could have planted it.
+    /// Opens `path`, and makes the file if it is missing. For [`append`](Self::append) a FIFO
+    /// without a reader is the error `ENXIO`, and the descriptor does not block. For
+    /// [`replace`](Self::replace) a FIFO is waited for, unless another user could have planted it.
     ///
     /// # Errors
-    /// What the system says, or [`Refusal`].
+    /// The system's error, or [`Refusal`].
     pub fn open(&self, path: &Path) -> io::Result<File> {
         if !geteuid().is_root() {
             return Ok(self.open_plainly(path)?.into());

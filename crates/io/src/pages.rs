@@ -1,8 +1,9 @@
-//! Large pieces of memory on pages of a chosen size, and what of that was got.
+//! Large pieces of memory on pages of a chosen size, and the page size that was obtained.
 //!
-//! Small pages cost page tables, 8 bytes for each 4 KiB, and misses of the TLB; huge ones come from a pool that the
-//! administrator reserves (`vm.nr_hugepages`), or from the kernel as it finds them (transparent huge pages). A piece is
-//! on the nodes that the memory policy of whoever touches it says. Leaves out dividing a piece (`slots.rs`). Tested below.
+//! Small pages cost page tables, 8 bytes for each 4 KiB, and misses of the TLB. Huge pages come
+//! from a pool that the administrator reserves (`vm.nr_hugepages`), or from the kernel if available
+//! (transparent huge pages). The memory policy of the thread that first touches a piece determines
+//! the nodes. Leaves out the division of a piece (`slots.rs`). Tested below.
 
 #![allow(unsafe_code)]
 
@@ -12,16 +13,16 @@ use std::{fmt, fs, io, ptr::NonNull, str::FromStr};
 /// Bytes of a transparent huge page, on every machine with pages of 4 KiB.
 const HUGE_BYTES: usize = 2 << 20;
 
-/// Which pages are asked for.
+/// The requested pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// Reserved huge pages if enough are free, else transparent ones, else small ones.
+    /// Reserved huge pages if enough are free, else transparent huge pages, else small pages.
     Auto,
     /// Reserved huge pages; without enough of them as [`Pages::Auto`].
     Huge,
-    /// Transparent huge pages, else small ones.
+    /// Transparent huge pages, else small pages.
     Transparent,
-    /// The allocator's, as it has them.
+    /// The allocator's pages.
     #[default]
     Small,
 }
@@ -44,17 +45,17 @@ impl FromStr for Pages {
     }
 }
 
-/// Which pages were got.
+/// The obtained pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// Reserved huge pages of so many bytes; all of it is there already.
+    /// Reserved huge pages, all of them present already.
     Reserved {
-        /// Of one page.
+        /// Size of a page.
         page_bytes: usize,
     },
-    /// Transparent huge pages, as the kernel finds them when the memory is first used.
+    /// Transparent huge pages, if the kernel finds them at first use.
     Transparent,
-    /// Small ones.
+    /// Small pages.
     Small,
 }
 
@@ -73,27 +74,28 @@ impl fmt::Display for Got {
 pub struct Region {
     start: NonNull<u8>,
     bytes: usize,
-    /// What was mapped, which may begin before.
+    /// The mapping, which may begin before the piece.
     mapped: (NonNull<u8>, usize),
     got: Got,
 }
 
-// SAFETY: it is memory, reached through whoever owns the region; nothing of it belongs to a thread.
+// SAFETY: plain memory, reached only through the owner of the region; no part belongs to a thread.
 unsafe impl Send for Region {}
-// SAFETY: a shared region gives nothing but its place and length.
+// SAFETY: a shared region gives only the address and the length.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `bytes`, on pages as good as can be had; why they are no better, if they are not what was asked for.
+    /// Maps at least `bytes`, on the best available pages; also returns the reason if the pages are
+    /// not as requested.
     ///
     /// # Errors
-    /// There is no room for it at all.
+    /// There is no memory at all.
     pub fn map(bytes: usize, asked: Pages) -> io::Result<(Self, Option<String>)> {
         let mut why = None;
         if matches!(asked, Pages::Auto | Pages::Huge) {
             match Self::reserved(bytes) {
                 Ok(region) => return Ok((region, None)),
-                // Whoever left the choice to us is not told what was not there.
+                // A caller that left the choice open gets no reason.
                 Err(reason) => why = (asked == Pages::Huge).then_some(reason),
             }
         }
@@ -109,7 +111,8 @@ impl Region {
         Ok((region, why))
     }
 
-    /// On reserved pages, all of them in place: a page that turned out missing later would end the process.
+    /// Maps reserved pages, all present, because a page that is missing later would end the
+    /// process.
     fn reserved(bytes: usize) -> Result<Self, String> {
         let pool = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib = |name: &str| -> Option<usize> {
@@ -125,26 +128,26 @@ impl Region {
         }
         let bytes = wanted * page_bytes;
         let mut region = Self::mapped(bytes, MapFlags::PRIVATE | MapFlags::HUGETLB).map_err(|_| too_few())?;
-        // SAFETY: the whole of it is ours, and holds nothing yet.
+        // SAFETY: this region owns the whole mapping, which holds no data yet.
         unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) }
             .map_err(|_| format!("{} (on this node)", too_few()))?;
         region.got = Got::Reserved { page_bytes };
         Ok(region)
     }
 
-    /// On pages as they come, beginning where a huge one may.
+    /// Maps ordinary pages, aligned for huge pages.
     fn aligned(bytes: usize) -> io::Result<Self> {
         let bytes = bytes.div_ceil(HUGE_BYTES) * HUGE_BYTES;
         let mut region = Self::mapped(bytes + HUGE_BYTES, MapFlags::PRIVATE | MapFlags::NORESERVE)?;
         let offset = region.start.as_ptr().align_offset(HUGE_BYTES);
-        // SAFETY: less than a huge page, of which one more was mapped.
+        // SAFETY: less than a huge page, and the mapping has an additional huge page.
         region.start = unsafe { region.start.add(offset) };
         region.bytes = bytes;
         Ok(region)
     }
 
     fn mapped(bytes: usize, flags: MapFlags) -> io::Result<Self> {
-        // SAFETY: at a place of the kernel's choice, where nothing is.
+        // SAFETY: the kernel chooses a free address.
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
         };
@@ -152,33 +155,33 @@ impl Region {
         Ok(Self { start, bytes, mapped: (start, bytes), got: Got::Small })
     }
 
-    /// Has the kernel put it on transparent huge pages.
+    /// Requests transparent huge pages from the kernel.
     ///
     /// # Errors
-    /// It does not, and why.
+    /// The kernel's refusal, in words.
     fn use_transparent(&mut self) -> Result<(), String> {
         let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
         if enabled.is_empty() || enabled.contains("[never]") {
             return Err("this kernel gives no transparent huge pages".to_owned());
         }
-        // SAFETY: advice about memory that is ours, which changes nothing in it.
+        // SAFETY: advice about memory of this region, which changes no data.
         unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxHugepage) }
             .map_err(|errno| format!("transparent huge pages: {errno}"))?;
         self.got = Got::Transparent;
         Ok(())
     }
 
-    /// Where it begins.
+    /// The start.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// How long it is.
+    /// The length.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// On which pages it is.
+    /// The obtained pages.
     pub fn got(&self) -> Got {
         self.got
     }
@@ -187,7 +190,8 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         let (start, bytes) = self.mapped;
-        // SAFETY: mapped by us, and nobody has a part of it any more: whoever divides it holds it.
+        // SAFETY: mapped here, and no part is in use any more, because code that divides a region
+        // holds the region.
         let unmapped = unsafe { munmap(start.as_ptr().cast(), bytes) };
         debug_assert!(unmapped.is_ok(), "what was mapped can be unmapped");
     }
@@ -202,7 +206,7 @@ mod tests {
         for asked in [Pages::Auto, Pages::Huge, Pages::Transparent, Pages::Small] {
             let (region, why) = Region::map(3 << 20, asked).expect("three megabytes");
             assert!(region.bytes() >= 3 << 20);
-            // SAFETY: of this length, ours, and zeroes at first.
+            // SAFETY: of this length, owned here, and zeroes at first.
             let bytes = unsafe { std::slice::from_raw_parts_mut(region.start().as_ptr(), region.bytes()) };
             assert!(bytes.iter().all(|byte| *byte == 0));
             bytes.fill(1);
@@ -212,7 +216,7 @@ mod tests {
             if region.got() != Got::Small {
                 assert_eq!(region.start().as_ptr().align_offset(HUGE_BYTES), 0);
             }
-            // What was asked for or why not: never neither.
+            // The requested pages or a reason: never neither.
             assert!(asked != Pages::Huge || why.is_some() || matches!(region.got(), Got::Reserved { .. }));
         }
     }

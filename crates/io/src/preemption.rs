@@ -1,15 +1,17 @@
-//! Whether the calling thread, when it is woken, takes the cpu from who runs there, and how often others took its own.
+//! Wake-up preemption: whether the calling thread, when woken, takes the cpu from the running
+//! thread, and how often the thread itself was preempted.
 //!
-//! It does so in the class `SCHED_OTHER`, if it has had less time than that one; in `SCHED_BATCH` it runs when that one stops
-//! or has used up its slice, a few milliseconds (sched(7); Linux, `check_preempt_wakeup_fair`). Asked by system call, since
-//! not every C library does. Tested below.
+//! In the class `SCHED_OTHER` a woken thread preempts, if it has had less time than the running
+//! thread. In `SCHED_BATCH` a woken thread runs when the running thread stops or has used up its
+//! slice, a few milliseconds (sched(7); Linux, `check_preempt_wakeup_fair`). Uses system calls,
+//! because not every C library has the functions. Tested below.
 
 #![allow(unsafe_code)]
 
 use std::io;
 
-/// Which of the two classes the calling thread is in: whether it takes the cpu when it is woken. `None` in any other class, which
-/// somebody chose for it, and where the kernel does not say.
+/// Whether the calling thread preempts when woken, which says which of the two classes it is in.
+/// `None` in any other class, which an administrator has chosen, and if unknown.
 pub fn preempts_when_woken() -> Option<bool> {
     // SAFETY: the call has no pointers; 0 is the calling thread.
     match unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } as libc::c_int {
@@ -22,25 +24,26 @@ pub fn preempts_when_woken() -> Option<bool> {
 /// Puts the calling thread into one of the two classes.
 ///
 /// # Errors
-/// Where a filter of system calls forbids it, or the thread is in a class that it has no right to leave.
+/// A filter of system calls forbids the call, or the thread may not leave its class.
 pub fn preempt_when_woken(preempts: bool) -> io::Result<()> {
     let class = if preempts { libc::SCHED_OTHER } else { libc::SCHED_BATCH };
     let priority: libc::c_int = 0;
-    // SAFETY: `sched_param` is its priority, one integer that outlives the call; 0 is the calling thread.
+    // SAFETY: `sched_param` is a priority, one integer that outlives the call; 0 is the calling
+    // thread.
     match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, class, &raw const priority) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// How often the calling thread has lost its cpu while it wanted to run: a system call, of half a microsecond on a virtual machine.
-/// Where it has waited for something does not count.
+/// The number of involuntary switches of the calling thread: a system call, of half a microsecond
+/// on a virtual machine. Voluntary waits do not count.
 pub fn preemptions() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the kernel fills in what the pointer is to, which lives until the call returns.
+    // SAFETY: the kernel fills the pointee, which lives until the call returns.
     let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
     assert_eq!(answer, 0, "every kernel knows what a thread has used");
-    // SAFETY: the call has succeeded: it is filled in.
+    // SAFETY: the call has succeeded, so the value is initialised.
     unsafe { usage.assume_init() }.ru_nivcsw as u64
 }
 
@@ -66,7 +69,8 @@ mod tests {
         assert_eq!(preempts_when_woken(), before);
     }
 
-    /// Two threads on one cpu that both run, then one that waits, and one that is alone with what it does for a moment.
+    /// Two threads on one cpu that both run, then a thread that waits, and a thread that works
+    /// alone for a moment.
     #[test]
     fn a_preemption_is_seen_and_waiting_is_none() {
         let cpu = crate::current_affinity()[0];

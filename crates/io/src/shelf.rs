@@ -1,11 +1,13 @@
-//! Sockets that rest: no driver has them, so any core may take one when something comes.
+//! A pool of idle (parked) sockets: no driver has these sockets, so any core may take a socket when
+//! input arrives.
 //!
-//! A core puts a socket on its shelf that it expects nothing from soon, and goes on waiting for it through the shelf, which
-//! is one descriptor to its driver. While that core does not come, others look at the shelf and take what has something
-//! to read. Whoever removes a socket from the table under the lock has it alone; the one who put it there is woken and finds
-//! it gone. Each socket is told of once. Where an epoll driver watches a shelf, the kernel takes a lock of its own for the whole
-//! machine with each socket that is put there (it looks for rings of such instances): this is for what is rare. Tested here; out
-//! of a driver and back in `tests/suite/releases.rs`.
+//! A core parks a socket that will probably be idle for a while, and still waits for the socket
+//! through the pool, which is a single descriptor for the core's driver. While that core is
+//! stalled, other cores look at the pool and take sockets with input. The thread that removes a
+//! socket from the table under the lock owns the socket; the core that parked it is woken and finds
+//! it gone. Each socket is reported once. If an epoll driver watches a pool, the kernel takes a
+//! machine-wide lock for each parked socket (it searches for cycles of epoll instances), so use the
+//! pool only for rare cases. Tested here; out of a driver and back in `tests/suite/releases.rs`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -19,10 +21,11 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 
 use crate::has_queued;
 
-/// Sockets that one look hears of. Guess: a system call for so many is next to nothing for each.
+/// Sockets reported by a look. Guess: the cost of a system call, divided by this number, is
+/// negligible.
 const LOOK_MAX: usize = 64;
 
-/// Sockets at rest, each with something that goes with it.
+/// Parked sockets, each with the caller's data.
 #[derive(Debug)]
 pub struct Shelf<T> {
     epoll: OwnedFd,
@@ -31,10 +34,10 @@ pub struct Shelf<T> {
 
 #[derive(Debug)]
 struct Held<T> {
-    /// Keys given so far: none is given twice.
+    /// Keys given so far; no key is given twice.
     keys: u64,
     resting: HashMap<u64, Resting<T>>,
-    /// Those of them that have something to read, in the order in which they were put here.
+    /// Parked sockets with input, in the order of parking.
     told: BTreeSet<u64>,
 }
 
@@ -45,7 +48,8 @@ struct Resting<T> {
     waker: Waker,
 }
 
-/// A socket on a shelf, for the one who put it there. Dropping it closes the socket, unless somebody has taken it.
+/// A parked socket, for the core that parked it. Dropping it closes the socket, unless another core
+/// has taken the socket.
 #[derive(Debug)]
 pub struct Rest<T> {
     shelf: Arc<Shelf<T>>,
@@ -53,10 +57,10 @@ pub struct Rest<T> {
 }
 
 impl<T> Shelf<T> {
-    /// An empty one.
+    /// An empty pool.
     ///
     /// # Errors
-    /// There is no descriptor left.
+    /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
         let held = Held { keys: 0, resting: HashMap::new(), told: BTreeSet::new() };
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, held: Mutex::new(held) })
@@ -66,7 +70,7 @@ impl<T> Shelf<T> {
         self.held.lock().expect("nothing panics under this lock")
     }
 
-    /// Puts a connected, non-blocking socket here. `waker` is woken when there is something to read, once.
+    /// Parks a connected, non-blocking socket. `waker` is woken once, when there is input.
     ///
     /// # Errors
     /// The socket, if the kernel cannot watch it.
@@ -75,7 +79,7 @@ impl<T> Shelf<T> {
         held.keys += 1;
         let key = held.keys;
         let events = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
-        // Under the lock, so that nobody hears of a socket that is not in the table yet.
+        // Under the lock, so that no thread learns of a socket that is not in the table yet.
         if epoll::add(&self.epoll, &socket, EventData::new_u64(key), events).is_err() {
             return Err(socket);
         }
@@ -84,17 +88,17 @@ impl<T> Shelf<T> {
         Ok(Rest { shelf: self.clone(), key })
     }
 
-    /// How many rest.
+    /// The number of parked sockets.
     pub fn len(&self) -> usize {
         self.held().resting.len()
     }
 
-    /// Whether none does.
+    /// Whether no socket is parked.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Hears from the kernel which sockets have something to read, and wakes those who put them here.
+    /// Asks the kernel which sockets have input, and wakes the tasks that parked them.
     pub fn look(&self) {
         let woken = self.hear(&mut self.held());
         woken.iter().for_each(Waker::wake_by_ref);
@@ -102,14 +106,14 @@ impl<T> Shelf<T> {
 
     fn hear(&self, held: &mut Held<T>) -> Vec<Waker> {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; LOOK_MAX];
-        // Interrupted by a signal: whoever looks comes again.
+        // Interrupted by a signal: the caller will look again.
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) else {
             return Vec::new();
         };
         let mut woken = Vec::new();
         for event in events {
             let key = event.data.u64();
-            // One that was taken meanwhile is nobody's here.
+            // A socket that was taken meanwhile is not in the table.
             if let Some(resting) = held.resting.get(&key) {
                 held.told.insert(key);
                 woken.push(resting.waker.clone());
@@ -118,14 +122,14 @@ impl<T> Shelf<T> {
         woken
     }
 
-    /// Whether some of them have something to read.
+    /// Whether some sockets have input.
     pub fn has_told(&self) -> bool {
         let known = self.held.try_lock().is_ok_and(|held| !held.told.is_empty());
         known || has_queued(self.epoll.as_fd()).unwrap_or(false)
     }
 
-    /// Takes one that has something to read, for whom did not put it there; `None` also while somebody else holds the lock,
-    /// who may be one that does not get on.
+    /// Takes a socket with input, for a core that did not park it. `None` also while another thread
+    /// holds the lock, because that thread may be stalled.
     pub fn take_told(&self) -> Option<(OwnedFd, T)> {
         let mut held = self.held.try_lock().ok()?;
         let woken = if held.told.is_empty() { self.hear(&mut held) } else { Vec::new() };
@@ -147,21 +151,22 @@ impl<T> Shelf<T> {
         Some(socket)
     }
 
-    /// Whoever has taken a socket may have it watched elsewhere, which is not to cost a wake-up here each time.
+    /// The new owner may watch the socket elsewhere, which must not cost a wake-up here each time.
     fn forget(&self, socket: &OwnedFd) {
         epoll::delete(&self.epoll, socket).expect("a socket that was put here is watched");
     }
 }
 
 impl<T> AsFd for Shelf<T> {
-    /// Readable while there is something to hear by [`look`](Shelf::look).
+    /// Readable while [`look`](Shelf::look) has something to report.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 }
 
 impl<T> Rest<T> {
-    /// Ready when there is something to read, with the socket, or with `None` when somebody has taken it.
+    /// Ready when there is input, with the socket, or with `None` when another core has taken the
+    /// socket.
     pub fn poll_back(&self) -> Poll<Option<OwnedFd>> {
         let held = self.shelf.held();
         if held.resting.contains_key(&self.key) && !held.told.contains(&self.key) {
@@ -171,7 +176,7 @@ impl<T> Rest<T> {
         Poll::Ready(self.shelf.take(self.key))
     }
 
-    /// Takes the socket back, unless somebody else has.
+    /// Takes the socket back, unless another core has.
     pub fn back(&self) -> Option<OwnedFd> {
         self.shelf.take(self.key)
     }
@@ -204,7 +209,7 @@ mod tests {
         (Arc::new(Shelf::new().expect("a descriptor")), Arc::default())
     }
 
-    /// A socket on the shelf, and its peer.
+    /// A parked socket, and its peer.
     fn put(shelf: &Arc<Shelf<u32>>, with: u32, woken: &Arc<Count>) -> (Rest<u32>, UnixStream) {
         let (peer, socket) = UnixStream::pair().expect("a pair");
         let rest = shelf.put(socket.into(), with, woken.clone().into()).expect("it can be watched");
@@ -266,7 +271,7 @@ mod tests {
         assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
     }
 
-    /// Many who take at once: each socket is had by exactly one.
+    /// Many concurrent takers: exactly one gets each socket.
     #[test]
     fn one_of_many_has_it() {
         let (shelf, woken) = shelf();

@@ -1,9 +1,11 @@
-//! A region divided into slots for contents of many sizes, taken and given back in any order by any thread.
+//! A region divided into slots for contents of many sizes, taken and freed in any order by any
+//! thread.
 //!
-//! The region is counted in units of 64 KiB. What is longer than a quarter of four units takes whole units in a row;
-//! what is shorter shares a *slab* of four units with others of its class, of which there are four to each doubling, so
-//! that at most a fifth of a slot is empty. A slab that nobody uses is units again. Without room there is no slot, and
-//! whoever asked takes memory elsewhere. Tested below.
+//! The region is counted in units of 64 KiB. Contents longer than a quarter of four units take
+//! consecutive whole units. Shorter contents share a *slab* of four units with others of the same
+//! class. There are four classes per doubling, so at most a fifth of a slot is empty. An unused
+//! slab becomes units again. Without room there is no slot, and the caller uses other memory.
+//! Tested below.
 
 #![allow(unsafe_code)]
 
@@ -16,10 +18,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Bytes of a unit. Guess: the default of the largest file that a cache keeps.
+/// Bytes of a unit. Guess: the default maximum size of a cached file.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// Units of a slab: the longest class has four slots in it.
+/// Units of a slab: the longest class has four slots.
 const SLAB_UNITS: usize = 4;
 const SLAB_BYTES: usize = SLAB_UNITS * UNIT_BYTES;
 
@@ -36,11 +38,11 @@ pub struct Slots {
 #[derive(Debug)]
 struct State {
     taken: Vec<bool>,
-    /// Where to go on looking for free units.
+    /// Position at which the search for free units continues.
     hand: usize,
-    /// By their first unit.
+    /// By the slab's first unit.
     slabs: HashMap<usize, Slab>,
-    /// By the bytes of their slots: slabs with room.
+    /// By slot size: slabs with room.
     open: HashMap<usize, Vec<usize>>,
     bytes: usize,
 }
@@ -57,7 +59,7 @@ impl Slab {
     }
 }
 
-/// Where a slot is.
+/// The position of a slot.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Units { first: usize, count: usize },
@@ -80,7 +82,8 @@ impl Place {
     }
 }
 
-/// Bytes of the class for `bytes`: one, one and a quarter, one and a half, one and three quarters of a power of two.
+/// Bytes of the class for `bytes`: one, one and a quarter, one and a half, one and three quarters
+/// of a power of two.
 fn class_of(bytes: usize) -> usize {
     if bytes <= CLASS_BYTES_MIN {
         return CLASS_BYTES_MIN;
@@ -107,12 +110,12 @@ impl Slots {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Bytes of the slots that are taken.
+    /// Bytes of the taken slots.
     pub fn used(&self) -> usize {
         self.lock().bytes
     }
 
-    /// A slot of `bytes`; nothing if there is none free. What it holds at first is unspecified.
+    /// A slot of `bytes`; `None` if no slot is free. The initial contents are unspecified.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Option<Slot> {
         let mut state = self.lock();
         let place = if bytes > UNIT_BYTES {
@@ -128,14 +131,14 @@ impl Slots {
 }
 
 impl State {
-    /// So many free units in a row, the next from where the last were found.
+    /// `count` consecutive free units, searched from the position of the last success.
     fn take_units(&mut self, count: usize) -> Option<usize> {
         let units = self.taken.len();
         if count > units {
             return None;
         }
         let (mut first, mut have) = (self.hand, 0);
-        // Once around, and on for as long as a row may be that begins before the hand.
+        // Once around, and further for a run that begins before the position.
         for step in 0..units + count {
             let at = (self.hand + step) % units;
             if at == 0 || self.taken[at] {
@@ -196,7 +199,7 @@ impl State {
     }
 }
 
-/// A part of a region that is one owner's; given back when dropped.
+/// An owned part of a region; freed when dropped.
 pub struct Slot {
     slots: Arc<Slots>,
     place: Place,
@@ -213,8 +216,9 @@ impl Deref for Slot {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the place lies within the region, which lives as long as the slots that we hold; it is all initialised,
-        // to zeroes by the kernel; and until we are dropped the place is nobody else's.
+        // SAFETY: the slot lies within the region, which lives as long as the `slots` held here.
+        // All of it is initialised, to zeroes by the kernel; and until the drop no other slot has
+        // this memory.
         unsafe {
             slice::from_raw_parts(self.slots.region.start().add(self.place.offset()).as_ptr(), self.bytes)
         }
@@ -224,7 +228,7 @@ impl Deref for Slot {
 impl DerefMut for Slot {
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.slots.region.start();
-        // SAFETY: as above; and we are borrowed alone.
+        // SAFETY: as above; and the borrow is exclusive.
         unsafe { slice::from_raw_parts_mut(start.add(self.place.offset()).as_ptr(), self.bytes) }
     }
 }
@@ -284,7 +288,7 @@ mod tests {
             let mut held: Vec<(Slot, u8)> = Vec::new();
             for (number, (takes, bytes, index)) in steps.into_iter().enumerate() {
                 if takes {
-                    // Short ones more often.
+                    // Short contents more often.
                     let bytes = if number % 3 == 0 { bytes } else { bytes % 5000 + 1 };
                     if let Some(mut slot) = slots.take(bytes) {
                         prop_assert_eq!(slot.len(), bytes);

@@ -1,7 +1,7 @@
-//! Making listening sockets, and asking sockets about themselves.
+//! Makes listening sockets, and queries sockets.
 //!
-//! Owns the socket options the server relies on. Steering programs and per-connection tuning are left out; descriptors
-//! come out non-blocking and closed on exec. Tested here.
+//! Contains the socket options that the server needs. Leaves out steering programs and
+//! per-connection tuning. Descriptors are non-blocking and closed on exec. Tested here.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -13,14 +13,15 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
-/// How to listen.
+/// Options of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// Connections that the kernel queues before they are accepted. Default 4096, what `net.core.somaxconn` allows
-    /// since Linux 5.4; the kernel silently lowers it to that setting. Beyond it, new connections are dropped and the
-    /// clients try again.
+    /// Connections that the kernel queues before they are accepted. Default 4096, the default of
+    /// `net.core.somaxconn` since Linux 5.4; the kernel silently lowers the number to that setting.
+    /// Beyond it, new connections are dropped and the clients try again.
     pub backlog: u32,
-    /// Prefer connections whose packets this cpu handles (`SO_INCOMING_CPU`). Default: no preference.
+    /// Prefer connections whose packets this cpu handles (`SO_INCOMING_CPU`). Default: no
+    /// preference.
     pub incoming_cpu: Option<usize>,
 }
 
@@ -30,22 +31,24 @@ impl Default for ListenOptions {
     }
 }
 
-/// A non-blocking TCP socket listening at `addr`, which other sockets of the same user may share (`SO_REUSEPORT`): one
-/// per core. IPv6 addresses take IPv6 only. `TCP_NODELAY` is set here once, and accepted sockets inherit it.
+/// A non-blocking TCP socket listening at `addr`, which other sockets of the same user may share
+/// (`SO_REUSEPORT`): one per core. IPv6 addresses accept IPv6 only. `TCP_NODELAY` is set here once,
+/// and accepted sockets inherit it.
 ///
 /// # Errors
-/// `AddrInUse` if a stranger listens there, `AddrNotAvailable` if the machine has no such address,
-/// `PermissionDenied` for ports below 1024 without the right to them.
+/// `AddrInUse` if another user's process listens there, `AddrNotAvailable` if the machine has no
+/// such address, `PermissionDenied` for ports below 1024 without the necessary right.
 pub fn listen(addr: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
     let socket = bind(addr, options.incoming_cpu)?;
     limit_queue(socket.as_fd(), options.backlog)?;
     Ok(socket)
 }
 
-/// A socket as of [`listen`] that does not listen yet: no connection comes to it until [`limit_queue`] says how many may.
+/// A socket as of [`listen`] that does not listen yet: no connection arrives until a call of
+/// [`limit_queue`].
 ///
 /// # Errors
-/// As there.
+/// As [`listen`].
 pub fn bind(addr: SocketAddr, incoming_cpu: Option<usize>) -> io::Result<OwnedFd> {
     let socket = unbound(addr)?;
     socket.set_reuse_port(true)?;
@@ -57,7 +60,8 @@ pub fn bind(addr: SocketAddr, incoming_cpu: Option<usize>) -> io::Result<OwnedFd
     Ok(socket.into())
 }
 
-/// Has a listener prefer connections whose packets this cpu handles from now on, or have no preference.
+/// Makes a listener prefer connections whose packets this cpu handles from now on, or have no
+/// preference.
 ///
 /// # Errors
 /// The descriptor is not a socket.
@@ -66,16 +70,17 @@ pub fn prefer_cpu(listener: BorrowedFd<'_>, cpu: Option<usize>) -> io::Result<()
     SockRef::from(&listener).set_cpu_affinity(cpu.unwrap_or(usize::MAX))
 }
 
-/// How long, and how often, `probe_free` asks again. The kernel takes the io_uring of an ended process down in the
-/// background, and the sockets it was accepting from with it: 5 to 8 ms later on Linux 6.18.
+/// Interval and number of `probe_free`'s attempts. The kernel destroys the io_uring of an ended
+/// process in the background, together with the sockets that it was accepting from: 5 to 8 ms later
+/// on Linux 6.18.
 const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
 
-/// Whether `listen` would be alone at `addr`. With `SO_REUSEPORT` a second server of the same user would go unnoticed
-/// and share the connections of the first, so ask before the first `listen`. Waits up to 100 ms for a server that has
-/// just ended to let go of the address.
+/// Whether `listen` would be alone at `addr`. With `SO_REUSEPORT` a second server of the same user
+/// would go unnoticed and share the connections of the first, so call this before the first
+/// `listen`. Waits up to 100 ms for a server that has just ended to release the address.
 ///
 /// # Errors
-/// `AddrInUse` if anybody listens there, and what else binding may give.
+/// `AddrInUse` if another process listens there, and other errors of binding.
 pub fn probe_free(addr: SocketAddr) -> io::Result<()> {
     let (pause, attempts) = AFTERLIFE;
     for _ in 0..attempts {
@@ -97,7 +102,7 @@ fn unbound(addr: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Who is at the other end. The unspecified IPv6 address for sockets that are not of the Internet.
+/// The peer's address. The unspecified IPv6 address for sockets outside of the Internet families.
 ///
 /// # Errors
 /// `NotConnected` once the peer is gone.
@@ -106,8 +111,8 @@ pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(addr).unwrap_or_else(|_| SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))
 }
 
-/// Changes how many connections the kernel queues on a listener before they are accepted. Those that are queued stay. A
-/// socket that is bound and does not listen does from now on.
+/// Changes the number of connections that the kernel queues on a listener before they are accepted.
+/// Queued connections stay. A bound socket that does not listen starts to listen.
 ///
 /// # Errors
 /// The descriptor cannot listen.
@@ -115,7 +120,7 @@ pub fn limit_queue(listener: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::try_from(backlog).unwrap_or(i32::MAX))?)
 }
 
-/// Connections that the kernel queues on a TCP listener at this moment, to be accepted (`TCP_INFO`).
+/// The number of connections in the kernel's accept queue of a TCP listener (`TCP_INFO`).
 ///
 /// # Errors
 /// The descriptor is not a TCP socket.
@@ -126,47 +131,53 @@ pub fn queued_count(listener: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(u32::from_ne_bytes(info[AT..].try_into().expect("four bytes are left")))
 }
 
-/// What the kernel knows of a connection that was just accepted.
+/// The kernel's data on a connection that was just accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newcomer {
-    /// How long ago its last bytes came in, or the connection itself if none have: how long it has waited.
+    /// Time since the last bytes, or since the connection if no bytes have come: how long the
+    /// connection has waited.
     pub waited: Duration,
-    /// Whether its client has closed it, or one direction of it at least.
+    /// Whether the client has closed the connection, or at least one direction.
     pub has_left: bool,
 }
 
-/// Looks at a TCP connection that was just accepted (`TCP_INFO`).
+/// Reads the data of a TCP connection that was just accepted (`TCP_INFO`).
 ///
 /// # Errors
 /// The descriptor is not a TCP socket.
 pub fn newcomer(fd: BorrowedFd<'_>) -> io::Result<Newcomer> {
-    /// `tcpi_last_data_recv` in `struct tcp_info` (`linux/tcp.h`), in milliseconds: after 8 bytes and 11 words.
+    /// `tcpi_last_data_recv` in `struct tcp_info` (`linux/tcp.h`), in milliseconds: after 8 bytes
+    /// and 11 words.
     const AT: usize = 8 + 11 * 4;
-    /// `tcpi_state`, the first byte, of a connection whose client may still want an answer (`net/tcp_states.h`).
+    /// `tcpi_state`, the first byte, of a connection whose client may still want an answer
+    /// (`net/tcp_states.h`).
     const ESTABLISHED: u8 = 1;
     let info = tcp_info::<{ AT + 4 }>(fd)?;
     let ms = u32::from_ne_bytes(info[AT..].try_into().expect("four bytes are left"));
     Ok(Newcomer { waited: Duration::from_millis(ms.into()), has_left: info[0] != ESTABLISHED })
 }
 
-/// Bytes of what was sent on a TCP connection that its peer has acknowledged since it began (`TCP_INFO`, Linux 4.1): what
-/// grows while a client takes anything at all, however slowly.
+/// Sent bytes of a TCP connection that the peer has acknowledged since the beginning (`TCP_INFO`,
+/// Linux 4.1), which grows while a client takes any bytes, however slowly.
 ///
 /// # Errors
 /// The descriptor is not a TCP socket.
 pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    /// `tcpi_bytes_acked` in `struct tcp_info` (`linux/tcp.h`): after 8 bytes, 24 words and 2 rates.
+    /// `tcpi_bytes_acked` in `struct tcp_info` (`linux/tcp.h`): after 8 bytes, 24 words and 2
+    /// rates.
     const AT: usize = 8 + 24 * 4 + 2 * 8;
     let info = tcp_info::<{ AT + 8 }>(fd)?;
     Ok(u64::from_ne_bytes(info[AT..].try_into().expect("eight bytes are left")))
 }
 
-/// The first bytes of the kernel's `struct tcp_info`; zero where an older kernel's ends before.
+/// The first bytes of the kernel's `struct tcp_info`; zero beyond the end of an older kernel's
+/// structure.
 #[allow(unsafe_code)]
 fn tcp_info<const BYTES: usize>(fd: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
     let mut info = [0u8; BYTES];
     let mut bytes = info.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the call.
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the
+    // call.
     let result = unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),
@@ -182,7 +193,8 @@ fn tcp_info<const BYTES: usize>(fd: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
     Ok(info)
 }
 
-/// Sends small segments at once (`TCP_NODELAY`). Sockets accepted from [`listen`] have it already.
+/// Sends small segments at once (`TCP_NODELAY`). Sockets accepted from [`listen`] have this option
+/// already.
 ///
 /// # Errors
 /// The descriptor is not a TCP socket.
@@ -190,18 +202,20 @@ pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_nodelay(fd, true)?)
 }
 
-/// The cpu that handled the last packet of a connection, or of a listener the one it prefers (`SO_INCOMING_CPU`).
+/// The cpu that handled the last packet of a connection, or the preferred cpu of a listener
+/// (`SO_INCOMING_CPU`).
 ///
 /// # Errors
-/// `None` is not an error: the kernel does not know, as before the first packet.
+/// `None` is not an error: the kernel does not know, for example before the first packet.
 pub fn incoming_cpu(fd: BorrowedFd<'_>) -> io::Result<Option<usize>> {
     let cpu = SockRef::from(&fd).cpu_affinity()?;
     // The kernel's number is signed, -1 for none.
     Ok((cpu <= i32::MAX as usize).then_some(cpu))
 }
 
-/// The queue of a network card that the last packet of a connection came by (`SO_INCOMING_NAPI_ID`), as the kernel numbers
-/// those that can be polled; `None` for a device without, such as the loopback.
+/// The network card's queue of the last packet of a connection (`SO_INCOMING_NAPI_ID`), by the
+/// kernel's number of pollable queues; `None` for a device without such queues, for example the
+/// loopback.
 ///
 /// # Errors
 /// The descriptor is not a socket, or the kernel cannot poll cards.
@@ -226,23 +240,25 @@ pub fn has_queued(listener: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(poll(&mut listeners, Some(&Timespec::default()))? > 0)
 }
 
-/// Takes one connection off a listener that others may accept from too; `None` if none is queued.
+/// Accepts a connection from a listener that other threads may accept from too; `None` if none is
+/// queued.
 ///
 /// # Errors
-/// What accept(2) says; connections that died in the queue are skipped.
+/// As accept(2); connections that died in the queue are skipped.
 pub fn accept_queued(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     accept_now(listener)
 }
 
-/// Has a listener, and whoever shares it, begin no more connections: their first packets are dropped, and when they are sent
-/// again, a second later, they find another listener of the address or none. Closing a listener resets what came behind the
-/// last look at its queue; behind this nothing comes, so look once more and close it. It cannot be taken back.
+/// Makes a listener, also in other processes, start no more connections. First packets are dropped,
+/// and when the client repeats them, a second later, they find another listener of the address or
+/// none. Closing a listener resets connections that arrived after the last look at the queue. After
+/// this call none arrive, so look once more and close the listener. The call cannot be undone.
 ///
 /// # Errors
 /// The descriptor is not a socket, or there is no memory for a filter.
 pub fn begin_no_more(listener: BorrowedFd<'_>) -> io::Result<()> {
-    /// Where the flags are in a TCP header (RFC 9293, section 3.1), which is what the filter of a TCP socket sees, and that of
-    /// the first packet.
+    /// Offset of the flags in a TCP header (RFC 9293, section 3.1), which the filter of a TCP
+    /// socket sees, and the flag of the first packet.
     const FLAGS_AT: u32 = 13;
     const SYN: u32 = 0x02;
     const fn instruction(code: u32, otherwise: u8, operand: u32) -> SockFilter {
@@ -257,8 +273,9 @@ pub fn begin_no_more(listener: BorrowedFd<'_>) -> io::Result<()> {
     SockRef::from(&listener).attach_filter(&filter)
 }
 
-/// Accepts one connection if one is queued. Connections that died in the queue are skipped, as are errors that Linux
-/// passes on from the network of the new socket (see accept(2), "Error handling").
+/// Accepts a connection if one is queued. Connections that died in the queue are skipped, and so
+/// are errors that Linux passes on from the network of the new socket (see accept(2), "Error
+/// handling").
 pub(crate) fn accept_now(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     loop {
         match rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -270,7 +287,7 @@ pub(crate) fn accept_now(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>
     }
 }
 
-/// Whether an error of accepting is over with the connection it concerns.
+/// Whether an error of accept concerns only one connection.
 pub(crate) fn concerns_one_connection(error: Errno) -> bool {
     matches!(
         error,
@@ -357,7 +374,7 @@ mod tests {
         let listener =
             TcpListener::from(listen(local(0), &ListenOptions { backlog: 1, ..Default::default() }).unwrap());
         limit_queue(listener.as_fd(), 64).unwrap();
-        // The kernel's own bound is one more than what it is told.
+        // The kernel's bound is one more than the given number.
         let addr = listener.local_addr().unwrap();
         let clients: Vec<_> = (0..8).map(|_| TcpStream::connect(addr).unwrap()).collect();
         assert_eq!(queued_count(listener.as_fd()).unwrap(), 8);
@@ -382,7 +399,7 @@ mod tests {
         let mut received = [0; 5];
         taken.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"whole");
-        // Another that listens there takes whoever comes.
+        // Another listener there takes later connections.
         let next = TcpListener::from(listen(addr, &ListenOptions::default()).unwrap());
         drop(listener);
         let _client = TcpStream::connect(addr).unwrap();
@@ -400,7 +417,7 @@ mod tests {
         assert!(has_queued(listener.as_fd()).unwrap());
         let taken = accept_queued(listener.as_fd()).unwrap().expect("it is queued");
         assert!(incoming_cpu(taken.as_fd()).unwrap().is_some());
-        // A kernel that cannot poll refuses to say.
+        // A kernel that cannot poll gives an error.
         assert_eq!(incoming_queue(taken.as_fd()).unwrap_or(None), None, "the loopback device has no queues");
         assert!(accept_queued(listener.as_fd()).unwrap().is_none());
     }

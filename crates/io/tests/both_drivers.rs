@@ -1,7 +1,8 @@
 //! Every case of `suite`, on both drivers.
 //!
-//! A case is a plain function over a driver; the macro makes one test per driver of it, so a difference in behavior
-//! shows as one red test of a pair. Cases that count descriptors of the whole process are in `descriptors.rs`.
+//! A case is a plain function over a driver. The macro makes a test per driver, so a difference in
+//! behavior shows as one red test of a pair. Cases that count descriptors of the whole process are
+//! in `descriptors.rs`.
 
 mod suite;
 

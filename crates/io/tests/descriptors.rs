@@ -1,6 +1,6 @@
-//! Cases that concern the descriptors of the whole process: leaks, and running out of them.
+//! Cases about the descriptors of the whole process: leaks, and exhaustion.
 //!
-//! They must not run beside others, so they have a binary of their own and take turns.
+//! The cases must not run beside others, so they have a separate binary and run in turn.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -73,7 +73,7 @@ fn cycles_leak_nothing(make: &Make) {
     for _ in 0..20 {
         suite::turns::dropped_with_everything_in_flight(make);
     }
-    // The kernel takes rings down in the background.
+    // The kernel destroys rings in the background.
     let deadline = std::time::Instant::now() + suite::DEADLINE;
     while open_descriptors() > before_all {
         assert!(std::time::Instant::now() < deadline, "dropped drivers leave descriptors behind");
@@ -81,7 +81,8 @@ fn cycles_leak_nothing(make: &Make) {
     }
 }
 
-/// Accepting fails, says so without turning in circles, and works again once there are descriptors.
+/// Accepting fails, reports the failure without spinning, and works again once there are
+/// descriptors.
 fn out_of_descriptors(make: &Make) {
     let world = make(DriverOptions::default());
     let (listener, addr) = world.listen();
@@ -94,7 +95,7 @@ fn out_of_descriptors(make: &Make) {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok())
         .max()
         .expect("some");
-    // Fill the holes, then forbid any number above.
+    // Fill the gaps, then forbid any higher number.
     let _fillers = fill_up_to(highest);
     setrlimit(Resource::Nofile, Rlimit { current: Some(highest + 1), ..old }).expect("setrlimit");
     for client in &clients {

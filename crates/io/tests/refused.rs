@@ -1,6 +1,7 @@
-//! Where io_uring is forbidden, `auto` falls back and says why, and `uring` fails and says so.
+//! If io_uring is forbidden, `auto` falls back and gives the reason, and `uring` fails and gives
+//! the reason.
 //!
-//! A binary of its own, since the verdict about io_uring is one per process.
+//! A separate binary, because a process has a single verdict about io_uring.
 
 use vermeil_io::{Driver, DriverOptions, IoChoice};
 

@@ -1,11 +1,11 @@
 //! The epoll driver: try first, wait for edges.
 //!
-//! A descriptor is registered once, a connection that was accepted when it is first waited for, and once more if it ever
-//! has no room. Sockets are watched for edges and carry what is known about them as flags: operations are tried at once
-//! while the flag says they may succeed, so a keep-alive request costs one `recv`, one `send` and its share of
-//! `epoll_pwait`. A send that did not fit is carried on by the turn that learns of room, not by its task, which may be
-//! waiting for the next request.
-//! Tested in `tests/suite`.
+//! A descriptor is registered once; an accepted connection is registered at the first wait, and
+//! modified once more if it ever has no room. Sockets are edge-triggered and keep their readiness
+//! as flags. An operation is tried at once while the flag says that it may succeed. So a keep-alive
+//! request costs a `recv`, a `send` and its share of `epoll_pwait`. The turn that learns of room
+//! continues a blocked send, because the send's task may be waiting for the next request. Tested in
+//! `tests/suite`.
 
 mod busy;
 mod stream;
@@ -30,7 +30,7 @@ use crate::{DriverOptions, IoError, ListenerKey, More, SourceKey, StreamKey, Unp
 use stream::{Stream, Watched};
 use wait::Events;
 
-/// What an event is about; the top byte of its 64 bits.
+/// The subject of an event; the top byte of the event's 64 bits.
 mod kind {
     pub(super) const BELL: u8 = 0;
     pub(super) const LISTENER: u8 = 1;
@@ -38,22 +38,24 @@ mod kind {
     pub(super) const SOURCE: u8 = 3;
 }
 
-/// Of a connected socket. Room to send is watched only once it was missed: a UNIX socket tells of room each time its peer
-/// has read, which would wake this core once more for every request to such a peer.
+/// Events of a connected socket. Room to send is watched only after a send was blocked, because a
+/// UNIX socket reports room each time the peer has read, which would wake this core once more for
+/// every request to such a peer.
 const STREAM_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// Of a socket that is connecting, or that has had no room once.
+/// Events of a socket that is connecting, or that was blocked once.
 const ROOM_EVENTS: EventFlags = STREAM_EVENTS.union(EventFlags::OUT);
 
-/// Exclusive, so that those who watch the listener from other cores are told only when this core is not waiting.
+/// Exclusive, so that watchers of the listener on other cores are told only when this core is not
+/// waiting.
 const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET).union(EventFlags::EXCLUSIVE);
 
 struct Listener {
     /// `None` once closed.
     fd: Option<OwnedFd>,
-    /// Whether accepting may succeed.
+    /// Whether accept may succeed.
     readable: bool,
-    /// What closing has accepted.
+    /// Connections accepted on closing.
     accepted: VecDeque<OwnedFd>,
     waiter: Waiter,
 }
@@ -65,13 +67,13 @@ struct Source {
     waiter: Waiter,
 }
 
-/// How the kernel is asked about a source.
+/// The registration of a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asking {
-    /// Anew for each wait, which is what makes it level-like.
+    /// Renewed for each wait, which makes the source level-triggered.
     EachTime,
-    /// Once, for edges that nobody before us in the queue of waiters has taken (`EPOLLEXCLUSIVE`, which cannot be asked
-    /// anew).
+    /// Once, for edges that no earlier waiter in the queue has taken (`EPOLLEXCLUSIVE`, which
+    /// cannot be renewed).
     Once,
 }
 
@@ -197,7 +199,8 @@ impl Epoll {
     pub(crate) fn close_listener(&mut self, key: ListenerKey) {
         let Some(listener) = self.listeners.get_mut(key.0) else { return };
         let Some(fd) = listener.fd.take() else { return };
-        // Closing does not end it while another process holds the socket, which would not be told of what we are told.
+        // Closing is not enough while another process holds the socket, because this epoll set
+        // would still get events.
         let _ = epoll::delete(&self.epoll, &fd);
         while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
             listener.accepted.push_back(connection);
@@ -294,13 +297,14 @@ impl Epoll {
         self.streams.get_mut(key.0).ok_or_else(|| stale("stream"))?.shutdown_write()
     }
 
-    /// Closing the descriptor takes it out of the epoll set; an event already fetched finds a stale id.
+    /// Closing the descriptor removes it from the epoll set; an event already fetched finds a stale
+    /// id.
     pub(crate) fn close_stream(&mut self, key: StreamKey) {
         self.streams.remove(key.0);
     }
 
-    /// Never pending: an event of the stream that is still to be fetched finds a stale id, and what it would have told of is
-    /// in the socket.
+    /// Never pending: an unfetched event of the stream finds a stale id, and the bytes are still in
+    /// the socket.
     pub(crate) fn poll_release(
         &mut self,
         _: &mut Context<'_>,
@@ -321,7 +325,7 @@ impl Epoll {
     }
 
     pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
-        // One shot and nothing watched yet.
+        // One shot, and nothing watched yet.
         self.ask(fd, Asking::EachTime, EventFlags::ONESHOT)
     }
 
@@ -363,13 +367,13 @@ impl Epoll {
 
     pub(crate) fn close_source(&mut self, key: SourceKey) {
         if let Some(source) = self.sources.remove(key.0) {
-            // As for a listener: others may hold it.
+            // As for a listener: another process may hold the descriptor.
             let _ = epoll::delete(&self.epoll, &source.fd);
         }
     }
 }
 
-/// Has the kernel tell of more of a stream from now on; of what there is already, too.
+/// Makes the kernel report more events of a stream from now on, including present readiness.
 fn watch_stream(epoll: BorrowedFd<'_>, id: Id, stream: &mut Stream, watched: Watched) -> io::Result<()> {
     let events = if watched == Watched::InputAndRoom { ROOM_EVENTS } else { STREAM_EVENTS };
     let data = EventData::new_u64(id.pack(kind::STREAM));

@@ -1,11 +1,13 @@
-//! Receiving by a system call.
+//! Receives by a system call.
 //!
-//! The only path of the epoll driver. The io_uring driver takes it for what comes with a connection and for long answers to
-//! who has room for them, and falls back on it when its buffers are all in use. Bytes go through one buffer of the driver,
-//! so that the caller's grows by what has arrived and an idle connection holds nothing; copying a request costs less than
-//! touching fresh memory for each. A caller that has room for as much, because it keeps one buffer for many streams or
-//! expects a long answer, gets them there without the copy, and as many as it has room for.
-//! Tested here and, through the drivers, in `tests/suite`.
+//! The epoll driver always receives in this way. The io_uring driver receives in this way the bytes
+//! that arrive with a connection, long answers to readers with room, and all bytes when the shared
+//! buffers are all in use. Bytes go through one buffer of the driver, so that the caller's buffer
+//! grows only by the received bytes and an idle connection holds no memory. Copying a request costs
+//! less than touching fresh memory for each request. A caller with as much free capacity (one
+//! buffer for many streams, or a long expected answer) receives directly into that capacity,
+//! without the copy, up to the whole capacity. Tested here and, through the drivers, in
+//! `tests/suite`.
 
 #![allow(unsafe_code)]
 
@@ -24,12 +26,12 @@ impl Inbox {
         Self { buffer: vec![0; bytes.max(1) as usize].into_boxed_slice() }
     }
 
-    /// Its size.
+    /// The size.
     pub(crate) fn bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Appends what has arrived to `out`; no bytes are the end of the stream.
+    /// Appends the received bytes to `out`; zero bytes are the end of the stream.
     #[inline]
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, out: &mut Vec<u8>) -> Result<Received, Errno> {
         let room = out.spare_capacity_mut();
@@ -37,7 +39,8 @@ impl Inbox {
             let asked = room.len();
             let count =
                 patiently(|| recv(fd, &mut *room, RecvFlags::DONTWAIT).map(|((bytes, _), _)| bytes.len()))?;
-            // SAFETY: the kernel has written `count` bytes behind the old length, and there was room for them.
+            // SAFETY: the kernel has written `count` bytes behind the old length, within the
+            // capacity.
             unsafe { out.set_len(out.len() + count) };
             return Ok(Received { count, asked });
         }
@@ -47,22 +50,22 @@ impl Inbox {
     }
 }
 
-/// What one call has received.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) count: usize,
-    /// The most that it could have.
+    /// The maximum possible number of bytes.
     pub(crate) asked: usize,
 }
 
 impl Received {
-    /// Whether there may be more.
+    /// Whether there may be more bytes.
     pub(crate) fn is_full(self) -> bool {
         self.count == self.asked
     }
 }
 
-/// Calls again as long as signals interrupt.
+/// Repeats the call when a signal interrupts it.
 #[inline]
 fn patiently(mut call: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
     loop {

@@ -1,7 +1,8 @@
-//! Bytes on their way out: a head that is lent and a body that is shared.
+//! Bytes of a send: a borrowed head and a shared body.
 //!
-//! Owns what both drivers do alike: how far a send has come, the two slices left, and sending at once without
-//! waiting. Leaves queuing to the drivers. Tested here and, through the drivers, in `tests/suite`.
+//! Contains the common parts of both drivers: the progress of a send, the two remaining slices, and
+//! non-blocking sends. Leaves queuing to the drivers. Tested here and, through the drivers, in
+//! `tests/suite`.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -10,16 +11,16 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 
-/// Whether more bytes follow a send at once.
+/// Whether more bytes follow a send immediately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
-    /// More follows: the kernel may hold a last, partly filled packet back (`MSG_MORE`).
+    /// More follows: the kernel may hold back a last, partly filled packet (`MSG_MORE`).
     Yes,
-    /// Nothing follows: everything leaves now.
+    /// Nothing follows: all bytes leave now.
     No,
 }
 
-/// One send: `head`, then `body`.
+/// A send: `head`, then `body`.
 pub(crate) struct Outgoing {
     head: Vec<u8>,
     body: Bytes,
@@ -32,7 +33,7 @@ impl Outgoing {
         Self { head, body, sent: 0, more }
     }
 
-    /// What is left to send, in order; either slice may be empty.
+    /// The remaining bytes, in order; either slice may be empty.
     #[inline]
     pub(crate) fn rest(&self) -> (&[u8], &[u8]) {
         match self.head.get(self.sent..) {
@@ -52,7 +53,7 @@ impl Outgoing {
         debug_assert!(self.sent <= self.head.len() + self.body.len());
     }
 
-    /// Lets go of the body and gives the head back, empty.
+    /// Drops the body and returns the head, empty.
     #[inline]
     pub(crate) fn into_head(self) -> Vec<u8> {
         let mut head = self.head;
@@ -60,7 +61,8 @@ impl Outgoing {
         head
     }
 
-    /// Sends until done or until the socket takes no more: `Ok(true)` when done, `Ok(false)` when it would block.
+    /// Sends until done or until the socket would block: `Ok(true)` when done, `Ok(false)` when it
+    /// would block.
     pub(crate) fn send_now(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         while !self.is_done() {
             match self.send_once(fd) {
@@ -90,7 +92,7 @@ impl Outgoing {
     }
 }
 
-/// `sendfile(2)` on a non-blocking socket; "would block" comes back as an error.
+/// `sendfile(2)` on a non-blocking socket; "would block" is returned as an error.
 pub(crate) fn sendfile_now(
     socket: BorrowedFd<'_>,
     file: BorrowedFd<'_>,

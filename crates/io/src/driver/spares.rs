@@ -1,19 +1,22 @@
-//! Heads that were sent, empty, for the next answers of any stream.
+//! The free list of heads: heads that were sent, empty, for the next answers of any stream.
 //!
-//! A stream keeps none: between two answers an idle connection would hold the memory of its last one.
+//! A stream keeps none, because an idle connection would otherwise hold the memory of its last
+//! answer.
 
-/// Heads kept at most. Guess: more than are made in one turn under any load that leaves time for others.
+/// Maximum number of kept heads. Guess: more than a turn makes under any load that leaves time for
+/// other work.
 const SPARES_MAX: usize = 64;
 
-/// Largest capacity that is kept, in bytes: a listing or a batch of pipelined answers is not typical.
+/// Largest kept capacity, in bytes, because a listing or a batch of pipelined answers is not
+/// typical.
 const CAPACITY_MAX: usize = 128 * 1024;
 
-/// The spare heads of one driver.
+/// The free heads of a driver.
 #[derive(Default)]
 pub(crate) struct Spares(Vec<Vec<u8>>);
 
 impl Spares {
-    /// Keeps an empty head, if it is of use.
+    /// Keeps an empty head, if its capacity is useful.
     #[inline]
     pub(crate) fn put(&mut self, head: Vec<u8>) {
         debug_assert!(head.is_empty());
@@ -22,7 +25,7 @@ impl Spares {
         }
     }
 
-    /// A head that was used before, or a new one.
+    /// A recycled head, or a new head.
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_default()

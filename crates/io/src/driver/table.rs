@@ -1,21 +1,21 @@
-//! Keys and the tables they open.
+//! Keys and the tables behind the keys.
 //!
-//! A key is a slot and the generation of its tenant, so a key kept too long finds nothing instead of somebody else's
-//! connection. Generations are counted per table; a stale key could meet its like again only after exactly 2^32
-//! insertions. Also owns the packing of a key and an operation into the 64 bits the kernel hands back.
-//! Tested here and, through the drivers, in `tests/suite`.
+//! A key is a slot and a generation, so a stale key finds nothing instead of another connection.
+//! Generations are counted per table; a stale key could match again only after exactly 2^32
+//! insertions. Also packs a key and an operation into the 64 bits that the kernel returns. Tested
+//! here and, through the drivers, in `tests/suite`.
 
 use slab::Slab;
 
-/// A listener of one driver.
+/// A listener of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerKey(pub(crate) Id);
 
-/// A stream (connected socket) of one driver.
+/// A stream (connected socket) of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamKey(pub(crate) Id);
 
-/// Any other descriptor of one driver whose readiness is watched.
+/// Any other descriptor of a driver whose readiness is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SourceKey(pub(crate) Id);
 
@@ -26,11 +26,12 @@ pub(crate) struct Id {
     pub(crate) generation: u32,
 }
 
-/// Slots per table: what fits beside the operation and the generation in 64 bits. Far above any descriptor limit.
+/// Slots per table: the number that fits beside the operation and the generation in 64 bits. Far
+/// above any descriptor limit.
 const SLOTS_MAX: usize = 1 << 24;
 
 impl Id {
-    /// The id and an operation in the 64 bits that a completion or event carries.
+    /// The id and an operation in the 64 bits of a completion or event.
     pub(crate) fn pack(self, operation: u8) -> u64 {
         u64::from(operation) << 56 | u64::from(self.index) << 32 | u64::from(self.generation)
     }
@@ -88,7 +89,7 @@ impl<T> Table<T> {
         self.slots.len()
     }
 
-    /// Everything in it, in the order of the slots.
+    /// All entries, in the order of the slots.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Id, &mut T)> {
         self.slots
             .iter_mut()

@@ -1,8 +1,8 @@
-//! The bell that makes a blocked turn return.
+//! The waker that makes a blocked turn return.
 //!
-//! An eventfd that is written to and never read: both drivers watch it for edges, and every write is one. So ringing
-//! costs one system call and answering none. The counter would be full after 2^64 writes.
-//! Tested in `tests/suite`.
+//! An eventfd that is written and never read: both drivers watch the eventfd for edges, and every
+//! write is an edge. So a wake-up costs one system call and its reception none. The counter would
+//! be full after 2^64 writes. Tested in `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Makes a blocking `Driver::turn` return, or the next one if none blocks now. Cheap to clone, usable on any thread.
+/// Makes a blocking `Driver::turn` return, or the next turn if none blocks now. Cheap to clone,
+/// usable on any thread.
 #[derive(Debug, Clone)]
 pub struct Unparker {
     bell: Arc<OwnedFd>,
@@ -21,7 +22,7 @@ impl Unparker {
         Ok(Self { bell: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) })
     }
 
-    /// Rings the bell: one `write`. Harmless once the driver is gone.
+    /// Wakes the driver: one `write`. No effect once the driver is gone.
     pub fn unpark(&self) {
         let written = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         debug_assert!(written.is_ok(), "an eventfd of our own refused a write: {written:?}");

@@ -1,12 +1,14 @@
-//! The io_uring driver: everything queued leaves, and everything that happened comes in, with one system call per turn.
+//! The io_uring driver: all queued operations leave, and all completions arrive, with one system
+//! call per turn.
 //!
-//! Owns the turn, the tables and what each completion means. Streams receive by multishot operations from shared
-//! buffers. Sends are executed by the kernel while it takes them from the queue, without waiting and, when they succeed
-//! in full, without a completion: once an entry is consumed and no completion is there, the send is done
-//! (`Uring::settle`). So a turn that submits sends can wait for *events* in the same call; completions of its own
-//! sends would end the wait at once. What does not fit is sent again as an operation that completes when every byte is
-//! taken.
-//! Kernel: Linux 6.1 or later; `selftest` tries every operation. Tested in `tests/suite`.
+//! Contains the turn, the tables and the meaning of each completion. Streams receive by multishot
+//! operations from shared buffers. The kernel executes a send while it takes the send from the
+//! queue, without waiting and, on full success, without a completion. So once an entry is consumed
+//! and no completion is there, the send is done (`Uring::settle`). Therefore a turn that submits
+//! sends can wait for *events* in the same call, because completions of the turn's own sends would
+//! end the wait at once. A send that did not fit is repeated as an operation that completes when
+//! every byte is taken. Kernel: Linux 6.1 or later; `selftest` tries every operation. Tested in
+//! `tests/suite`.
 
 mod buffers;
 mod early;
@@ -41,25 +43,25 @@ use ring::{Completion, Ring, Wait};
 use source::{Source, add_allowed};
 use stream::{Release, Stream};
 
-/// What a completion is about; the top byte of its 64 bits.
+/// The subject of a completion; the top byte of its 64 bits.
 mod operation {
-    /// The bell rang.
+    /// Another thread woke the driver.
     pub(super) const BELL: u8 = 0;
     /// A connection was accepted.
     pub(super) const ACCEPT: u8 = 1;
-    /// Bytes came into a shared buffer.
+    /// Bytes arrived in a shared buffer.
     pub(super) const RECEIVE: u8 = 2;
     /// A stream without shared buffers can be read.
     pub(super) const READABLE: u8 = 3;
-    /// A send at once was not, or not all, taken.
+    /// A non-blocking send was not taken, or not completely.
     pub(super) const SEND_AT_ONCE: u8 = 4;
     /// A whole send has ended.
     pub(super) const SEND_WHOLE: u8 = 5;
-    /// A stream has room for sendfile, or its connection stands.
+    /// A stream has room for sendfile, or its connection is established.
     pub(super) const WRITABLE: u8 = 6;
     /// A source can be read.
     pub(super) const SOURCE: u8 = 7;
-    /// A cancellation or close, silent on success: nobody cares.
+    /// A cancellation or close, silent on success, because no code needs the result.
     pub(super) const SILENT: u8 = 8;
 
     /// Whether the ring counts the operation as in flight.
@@ -71,27 +73,28 @@ mod operation {
 /// The user data of operations without an id.
 const NOBODY: Id = Id { index: 0, generation: 0 };
 
-/// What the operations of all descriptors share. The ring comes first, since it must be dropped before the buffers.
+/// The state that the operations of all descriptors share. The ring comes first, because it must be
+/// dropped before the buffers.
 struct Shared {
     ring: Ring,
     buffers: Buffers,
     outbox: Outbox,
     spares: Spares,
-    /// For what is received without shared buffers.
+    /// For receiving without shared buffers.
     inbox: Inbox,
     early: Early,
-    /// Sends at once that are not decided: the count of entries pushed with each, and its stream.
+    /// Undecided non-blocking sends: the count of entries pushed with each, and the stream.
     queued: VecDeque<(u64, Id)>,
-    /// Whether a task waits for one of them.
+    /// Whether a task waits for one of these sends.
     awaited: bool,
-    /// Streams that held too many buffers when a completion came in.
+    /// Streams that held too many buffers when a completion arrived.
     crowded: Vec<Id>,
     parked_max: u16,
     accepted_max: usize,
 }
 
 impl Shared {
-    /// The most that a stream may hold in shared buffers, but for a burst.
+    /// The maximum number of bytes that a stream may hold in shared buffers, except for a burst.
     fn parked_bytes_max(&self) -> usize {
         usize::from(self.parked_max) * self.inbox.bytes()
     }
@@ -103,25 +106,27 @@ pub(crate) struct Uring {
     listeners: Table<Listener>,
     streams: Table<Stream>,
     sources: Table<Source>,
-    /// Completions being dispatched; kept for its memory.
+    /// Completions being dispatched; kept for the memory.
     batch: Vec<Completion>,
     gather: Gather,
     epoch: Instant,
-    /// The kernel may have put off work, without saying so, since it had done as much as it does in one call.
+    /// The kernel may have deferred work without notice, because the kernel does a limited amount
+    /// per call.
     behind: bool,
 }
 
-/// Operations that the kernel completes in one call at least, before it puts off the rest (`IO_LOCAL_TW_DEFAULT_MAX` of Linux). A single one
-/// of them may accept all that wait at a listener: if the rest waited for the next turn, connections would come in faster than they are
-/// served, until none is in time.
+/// Operations that the kernel completes in a call at least, before it defers the rest
+/// (`IO_LOCAL_TW_DEFAULT_MAX` of Linux). A single operation may accept all waiting connections of a
+/// listener. If the rest waited for the next turn, connections would arrive faster than the server
+/// serves them, until none is served in time.
 const KERNEL_BATCH: usize = 20;
 
-/// Completions of a turn from which on the rest waits for the next one, as it does where receive buffers become short: as many as epoll hands
-/// over.
+/// Completions of a turn after which the rest waits for the next turn; the rest also waits when
+/// receive buffers run short. As many as epoll returns.
 const COMPLETIONS_MAX: usize = 512;
 
 impl Uring {
-    /// A driver, after the self-test of the process has passed.
+    /// A driver, after the process's self-test has passed.
     pub(crate) fn tested(options: &DriverOptions) -> Result<Self, IoError> {
         selftest::passed()?;
         Self::new(options)
@@ -201,8 +206,9 @@ impl Uring {
         }
         let mut came = self.dispatch();
         let mut count = came;
-        // `settle` takes silence for success, so nothing may be left unheard: neither what did not fit into the queue
-        // nor what came when dispatching had to submit early.
+        // `settle` takes silence for success, so no completion may stay unread: neither a
+        // completion that did not fit into the queue nor a completion that arrived when dispatching
+        // had to submit early.
         loop {
             self.behind = came >= KERNEL_BATCH;
             let goes_on = self.behind && count < COMPLETIONS_MAX && !self.shared.buffers.are_short();
@@ -218,7 +224,8 @@ impl Uring {
         Ok(count + self.settle())
     }
 
-    /// Stops receiving for streams whose tasks did not read what had come in before this turn.
+    /// Suspends receiving for streams whose tasks did not read the bytes that had arrived before
+    /// this turn.
     fn suspend_crowded(&mut self) {
         while let Some(id) = self.shared.crowded.pop() {
             if let Some(stream) = self.streams.get_mut(id) {
@@ -289,8 +296,8 @@ impl Uring {
         }
     }
 
-    /// Declares done the sends at once that were consumed and about which no completion has complained. Gives 1 if
-    /// some of them were waited for.
+    /// Marks as done the non-blocking sends that were consumed without an error completion. Returns
+    /// 1 if a task waited for some of them.
     fn settle(&mut self) -> usize {
         let consumed = self.shared.ring.consumed();
         let mut settled = false;
@@ -370,7 +377,7 @@ impl Uring {
         self.open_stream(key)?.0.poll_connected(cx)
     }
 
-    /// The stream of a key and what it shares, unless it is closed.
+    /// The stream of a key and the shared state, unless the stream is closed.
     #[inline]
     fn open_stream(&mut self, key: StreamKey) -> io::Result<(&mut Stream, &mut Shared)> {
         match self.streams.get_mut(key.0) {

@@ -1,11 +1,11 @@
-//! One waiting task.
+//! A waiting task.
 //!
-//! The waker stays in place after it was used, so a connection that is polled by the same task again and again never
-//! clones one. Tested here.
+//! The waker stays in place after use, so a connection that the same task polls again and again
+//! never clones a waker. Tested here.
 
 use std::task::{Context, Waker};
 
-/// The waker of whoever waits for one direction of a stream, and whether it waits now.
+/// The waker of the task that waits for a direction of a stream, and whether the task waits now.
 #[derive(Default)]
 pub(crate) struct Waiter {
     waker: Option<Waker>,

@@ -1,6 +1,7 @@
 //! A name in a folder, found so that no other user decides where it leads.
 //!
-//! Owns the walk along a path and the question which folders are open to others (`../output.rs`). Tested in `tests.rs`.
+//! Owns the walk along a path and the question which folders are open to others (`../output.rs`).
+//! Tested in `tests.rs`.
 
 use super::{Owner, make_folder};
 use rustix::{
@@ -23,7 +24,8 @@ use std::{
 /// Symbolic links that a path may lead through, as in the kernel (`MAXSYMLINKS`).
 const LINKS_MAX: usize = 40;
 
-/// Why the superuser does not use a path. Comes as the inner error of an [`io::Error`] of kind `PermissionDenied`.
+/// Why the superuser does not use a path. Comes as the inner error of an [`io::Error`] of kind
+/// `PermissionDenied`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -75,13 +77,15 @@ pub struct Place {
     pub(super) path: PathBuf,
     /// The folder above or at the name that is open to others.
     open: Option<PathBuf>,
-    /// Whether the kernel follows the last link, because the folder is the kernel's own (`/proc/self/fd`).
+    /// Whether the kernel follows the last link, because the folder is the kernel's own
+    /// (`/proc/self/fd`).
     pub(super) is_of_kernel: bool,
 }
 
 impl Place {
-    /// Finds the folder of `path`. The last component need not exist. For the superuser a last component that is a symbolic link
-    /// of the superuser is followed; every other process keeps it.
+    /// Finds the folder of `path`. The last component need not exist. For the superuser a last
+    /// component that is a symbolic link of the superuser is followed; every other process keeps
+    /// it.
     ///
     /// # Errors
     /// A folder on the way is missing, or [`Refusal`].
@@ -117,12 +121,13 @@ impl Place {
         &self.name
     }
 
-    /// A path to this name for calls that know no folders, such as `bind(2)`. It is of use to this process alone.
+    /// A path to this name for calls that know no folders, such as `bind(2)`. It is of use to this
+    /// process alone.
     pub fn way(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.folder.as_raw_fd())).join(&self.name)
     }
 
-    /// What bears the name, not through a symbolic link.
+    /// The entry with this name, without following a symbolic link.
     ///
     /// # Errors
     /// Nothing does, or the system refuses.
@@ -133,7 +138,7 @@ impl Place {
     /// Removes the name of a file, not through a symbolic link.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn remove(&self) -> io::Result<()> {
         Ok(unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
@@ -141,7 +146,7 @@ impl Place {
     /// Gives the file the name of `to`, in place of the file that has the name.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn rename(&self, to: &Self) -> io::Result<()> {
         Ok(renameat(&self.folder, &self.name, &to.folder, &to.name)?)
     }
@@ -149,23 +154,24 @@ impl Place {
     /// Waits until the disk has the folder's entries.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn sync_folder(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         File::from(openat(&self.folder, ".", flags, Mode::empty())?).sync_all()
     }
 
-    /// Makes a folder here with this mode, whatever the mask of the process, and gives it to `owner`.
+    /// Makes a folder here with this mode, whatever the mask of the process, and gives it to
+    /// `owner`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn make_folder(&self, mode: u32, owner: Option<Owner>) -> io::Result<OwnedFd> {
         make_folder(self.folder.as_fd(), &self.name, mode, owner)
     }
 }
 
 impl Place {
-    /// Whether a user who is not trusted could have put `entry` here.
+    /// Whether an untrusted user could have put `entry` here.
     pub(super) fn could_be_planted(&self, entry: &Stat) -> io::Result<bool> {
         Ok(self.open.is_some() || is_open(&fstat(&self.folder)?, entry)?)
     }
@@ -178,12 +184,13 @@ impl Place {
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Whether `uid` can change every file anyway: the superuser and, in a user namespace, the owner of the root folder.
+/// Whether `uid` can change every file anyway: the superuser and, in a user namespace, the owner of
+/// the root folder.
 pub(super) fn is_trusted(uid: u32) -> io::Result<bool> {
     Ok(uid == 0 || uid == statat(CWD, "/", AtFlags::empty())?.st_uid)
 }
 
-/// Whether a user who is not trusted could have put `entry` into `folder`.
+/// Whether an untrusted user could have put `entry` into `folder`.
 fn is_open(folder: &Stat, entry: &Stat) -> io::Result<bool> {
     let is_for_others = folder.st_mode & 0o022 != 0;
     let is_sticky = folder.st_mode & 0o1000 != 0;
@@ -202,7 +209,7 @@ pub(super) struct Walk {
     at: OwnedFd,
     /// Where `at` is, for messages.
     trail: PathBuf,
-    /// What is still to be gone, the next component last.
+    /// The remaining components, the next component last.
     rest: Vec<OsString>,
     /// The first folder on the way that is open to others.
     open: Option<PathBuf>,
@@ -211,7 +218,7 @@ pub(super) struct Walk {
     path: PathBuf,
 }
 
-/// What a component was.
+/// The kind of a component.
 enum Step {
     Folder(OwnedFd, Stat),
     Link(OsString),

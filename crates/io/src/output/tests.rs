@@ -1,5 +1,5 @@
-//! The superuser against a user that plants links, with real files. Passes without a check for other users, whose rights the
-//! kernel bounds.
+//! The superuser against a user that plants links, with real files. Passes without a check for
+//! other users, whose rights the kernel bounds.
 
 use super::*;
 use std::{
@@ -14,7 +14,8 @@ use tempfile::TempDir;
 const THEM: u32 = 65_534;
 const THEIRS: Owner = Owner { uid: THEM, gid: THEM };
 
-/// A folder of the superuser, and in it a folder of another user, one for everybody, and a file with a secret.
+/// A folder of the superuser, and in it a folder of another user, one for everybody, and a file
+/// with a secret.
 struct World {
     top: TempDir,
 }

@@ -1,4 +1,4 @@
-//! Outgoing connections: those that come about, those that do not, and those nobody waits for.
+//! Outgoing connections: successful, failed, and abandoned.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, addr)
 }
 
-/// An address where nobody listens: of a listener that is gone.
+/// An address without a listener: the listener is gone.
 fn deserted() -> SocketAddr {
     listener().1
 }

@@ -1,4 +1,4 @@
-//! Bytes come back as they were sent.
+//! Bytes return unchanged.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use vermeil_io::{DriverOptions, More};
 
 use super::{DEADLINE, Make, World, pattern};
 
-/// Serves connections, each until its end, sending back what comes: head and body in turns.
+/// Serves connections, each until its end, and returns all bytes: head and body in turns.
 pub(crate) fn serve(world: &World, connections: usize) -> SocketAddr {
     let (listener, addr) = world.listen();
     let serving = world.clone();
@@ -92,7 +92,7 @@ pub(crate) fn queues_that_are_too_small(make: &Make) {
     }
 }
 
-/// One receive buffer of one byte, and others as odd.
+/// A single receive buffer of one byte, and other odd sizes.
 pub(crate) fn buffers_that_are_too_small(make: &Make) {
     for (recv_buffers, recv_buffer_bytes) in [(1, 1), (1, 4096), (3, 100), (0, 0)] {
         let options = DriverOptions { recv_buffers, recv_buffer_bytes, ..Default::default() };

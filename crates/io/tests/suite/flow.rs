@@ -1,4 +1,4 @@
-//! More bytes than buffers: nothing is lost, and nobody waits for those who do not read.
+//! More bytes than buffers: nothing is lost, and no stream waits for a stream that does not read.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -11,7 +11,7 @@ use vermeil_io::{DriverOptions, More, StreamKey};
 
 use super::{Make, World, pattern, poll_once};
 
-/// Far below what is sent, and enough that TCP does not wait for its timers with every segment.
+/// Far below the sent size, and enough that TCP does not wait for timers with every segment.
 const NARROW_BYTES: usize = 64 << 10;
 
 /// A stream whose peer has a small receive buffer, so that sending blocks often.
@@ -118,7 +118,7 @@ pub(crate) fn a_file_shorter_than_thought(make: &Make) {
     assert_eq!(reader.join().expect("reader"), b"short");
 }
 
-/// A stream armed once and then left alone, while its peer sends more than all buffers hold.
+/// A stream armed once and then left alone, while the peer sends more than all buffers hold.
 pub(crate) fn an_unread_stream_starves_nobody(make: &Make) {
     let options = DriverOptions { recv_buffers: 8, recv_parked_max: 2, ..Default::default() };
     let world = make(options);
@@ -157,7 +157,7 @@ pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &Make) {
     let streams: Vec<_> = (0..300).map(|_| world.connected()).collect();
     let mut peers = Vec::new();
     for (seed, (key, peer)) in streams.into_iter().enumerate() {
-        // Armed before anything is there, so that all of them compete for the buffers.
+        // Armed before any bytes are there, so that all streams compete for the buffers.
         assert!(poll_once(|cx| world.driver.borrow_mut().poll_recv(cx, key, &mut Vec::new())).is_pending());
         peers.push((seed, peer));
         let reading = world.clone();
@@ -177,7 +177,8 @@ pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &Make) {
     }
 }
 
-/// A reader that keeps much room behind what it has read, as one does that was sent something long before.
+/// A reader that keeps much room behind the bytes it has read, like a reader that received long
+/// data before.
 pub(crate) fn a_reader_with_room_gets_what_is_long_and_what_is_short(make: &Make) {
     const ROOM: usize = 128 << 10;
     let world = make(DriverOptions::default());

@@ -1,4 +1,5 @@
-//! Streams that nobody has waited for yet: the kernel is asked to watch them late, and nothing may be lost by that.
+//! Streams that no task has waited for yet: the kernel starts to watch them late, and no event may
+//! be lost because of that.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -24,7 +25,8 @@ fn hears(world: &World, key: StreamKey, expected: &[u8]) {
     assert_eq!(heard, expected);
 }
 
-/// Bytes, and the end, after the first were received and before anybody waits for them, with and without a turn between.
+/// Bytes, and the end, after the first receive and before any task waits, with and without a turn
+/// in between.
 pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &Make) {
     for (in_vain, turns, rest) in [
         (false, 0, &b"rest"[..]),
@@ -37,7 +39,7 @@ pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &Make) {
         let world = make(DriverOptions::default());
         let (other, _other_peer) = world.connected();
         if in_vain {
-            // With io_uring the next stream is armed then, instead of tried.
+            // With io_uring the next stream is then armed, instead of tried.
             assert!(recv_now(&world, other, &mut Vec::new()).is_pending());
         }
         let (key, mut peer) = world.connected();
@@ -53,7 +55,7 @@ pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &Make) {
     }
 }
 
-/// A send that waits for room on a stream that was never received on, and a receive after it.
+/// A send that waits for room on a stream without any receive, and a receive after it.
 pub(crate) fn a_send_waits_before_the_first_receive(make: &Make) {
     for waits_first in [false, true] {
         let world = make(DriverOptions::default());
@@ -89,7 +91,7 @@ pub(crate) fn a_send_waits_before_the_first_receive(make: &Make) {
     }
 }
 
-/// What is not registered cannot be taken out.
+/// A stream that is not registered needs no deregistration.
 pub(crate) fn who_never_waited_is_released(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
@@ -106,8 +108,9 @@ pub(crate) fn who_never_waited_is_released(make: &Make) {
     assert_eq!(heard, b"next");
 }
 
-/// Whoever keeps a connection asks whether it still stands, and does not wait for the answer: registered that late, a connection that
-/// PHP had closed was taken for one that it had not, and the next request sent on it.
+/// Regression: a task that keeps a connection asks whether the connection still stands, and does
+/// not wait for the answer. Registered that late, a connection that PHP had closed counted as open,
+/// and the next request was sent on it.
 pub(crate) fn the_end_of_a_connection_made_here_is_known_a_turn_later(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected_by(|driver, socket| driver.add_connected(socket));

@@ -1,4 +1,4 @@
-//! Connections coming in, and listeners going away.
+//! Incoming connections, and closing listeners.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
@@ -85,7 +85,8 @@ pub(crate) fn more_connections_than_are_held(make: &Make) {
     drop(clients);
 }
 
-/// The kernel accepts all that wait in one go: while many come, it is not asked to, or what bounds its queue bounds nothing.
+/// The kernel accepts all waiting connections at once. While many arrive, the driver does not
+/// request that, because otherwise the bound of the kernel's queue would have no effect.
 pub(crate) fn a_crowd_waits_in_the_kernel(make: &Make) {
     const CROWD: usize = 8;
     let world = make(DriverOptions { accept_backlog_max: 4, ..Default::default() });

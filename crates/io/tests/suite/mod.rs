@@ -1,4 +1,5 @@
-//! The cases, and the small world they run in: an executor over one driver, and peers on plain blocking sockets.
+//! The cases, and their small world: an executor over one driver, and peers on plain blocking
+//! sockets.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -28,10 +29,10 @@ pub(crate) mod sources;
 pub(crate) mod streams;
 pub(crate) mod turns;
 
-/// Nothing here takes a tenth of this; it only keeps a lost wake-up from hanging the run.
+/// No case takes a tenth of this time; the deadline only keeps a lost wake-up from hanging the run.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How a case gets the driver it asks for.
+/// Makes the driver of a case.
 pub(crate) type Make = dyn Fn(DriverOptions) -> World;
 
 pub(crate) fn on_epoll(case: fn(&Make)) {
@@ -58,7 +59,7 @@ impl Wake for Flag {
 
 type Task = (Arc<Flag>, Pin<Box<dyn Future<Output = ()>>>);
 
-/// One driver and the tasks that use it.
+/// A driver and its tasks.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) driver: Rc<RefCell<Driver>>,
@@ -77,7 +78,7 @@ impl World {
         self.running.set(self.running.get() + 1);
     }
 
-    /// Runs `main` and everything spawned until `main` is done.
+    /// Runs `main` and all spawned tasks until `main` is done.
     pub(crate) fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
         let result = Rc::new(RefCell::new(None));
         let slot = result.clone();
@@ -107,7 +108,7 @@ impl World {
         self.nudge();
     }
 
-    /// Polls each woken task once; whether there was any.
+    /// Polls each woken task once. Returns whether there was any.
     pub(crate) fn poll_woken(&self) -> bool {
         let mut any = false;
         let mut at = 0;
@@ -130,7 +131,7 @@ impl World {
         }
     }
 
-    /// Takes a future out of its place, so that it may spawn others while it runs.
+    /// Takes a future out of its slot, so that the future may spawn others while it runs.
     fn take_task(&self, at: usize) -> Option<Task> {
         let mut tasks = self.tasks.borrow_mut();
         let task = tasks.get_mut(at)?;
@@ -182,7 +183,7 @@ impl World {
         poll_fn(|cx| self.driver.borrow_mut().poll_recv(cx, key, buf)).await
     }
 
-    /// Receives until the end; gives everything.
+    /// Receives until the end; returns all bytes.
     pub(crate) async fn recv_to_end(&self, key: StreamKey) -> io::Result<Vec<u8>> {
         let mut buf = Vec::new();
         while self.recv(key, &mut buf).await? > 0 {}
@@ -240,7 +241,7 @@ pub(crate) fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Polls once with a waker that nobody hears.
+/// Polls once with a waker without effect.
 pub(crate) fn poll_once<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     poll(&mut Context::from_waker(Waker::noop()))
 }

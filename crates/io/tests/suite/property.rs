@@ -1,8 +1,9 @@
-//! Random operations on a few streams, against a model that only remembers which bytes went in.
+//! Random operations on a few streams, against a model that only remembers the sent bytes.
 //!
-//! At every step what came out must be a beginning of what went in; at the end everything must have come out. Queues
-//! and buffers are few and small, each drawn, so that the rare states (suspended, out of buffers, blocked, submitted
-//! early) are common. It found that an entry which had to wait for room was taken for consumed.
+//! At every step the received bytes must be a prefix of the sent bytes; at the end all bytes must
+//! have arrived. Queues and buffers are few and small, each random, so that the rare states
+//! (suspended, out of buffers, blocked, submitted early) are common. The test found that an entry
+//! which had to wait for room counted as consumed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -47,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One stream, its peer, and what each side has said and heard.
+/// A stream, its peer, and the bytes sent and received by each side.
 struct Pair {
     key: StreamKey,
     peer: TcpStream,
@@ -120,7 +121,7 @@ impl Pair {
         }
     }
 
-    /// If the driver can do without the socket, it is given it anew.
+    /// If the driver releases the socket, the socket is added again.
     fn released(&mut self, world: &World) {
         let mut driver = world.driver.borrow_mut();
         if let Poll::Ready(released) = poll_once(|cx| driver.poll_release(cx, self.key))
@@ -130,7 +131,7 @@ impl Pair {
         }
     }
 
-    /// Lets everything said be heard, and both sides end.
+    /// Receives all sent bytes on both sides, and both ends.
     fn finish(mut self, world: &World) {
         let deadline = Instant::now() + DEADLINE;
         let mut ended = false;

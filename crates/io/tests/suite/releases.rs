@@ -1,4 +1,4 @@
-//! Sockets that are taken out of the driver while nothing happens on them, and what happens just then.
+//! Sockets that leave the driver while they are idle, and events at that moment.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -35,7 +35,7 @@ pub(crate) fn who_waits_is_released_again_and_again(make: &Make) {
     });
 }
 
-/// At every moment between asking and having: bytes, and the end.
+/// At every moment between the request and the release: bytes, and the end.
 pub(crate) fn what_comes_meanwhile_is_lost_by_neither(make: &Make) {
     for moment in 0..4 {
         for message in [&b"next"[..], b""] {
@@ -117,7 +117,7 @@ pub(crate) fn a_send_under_way_is_not_taken_away(make: &Make) {
     assert!(reader.join().expect("reader").expect("read") == message);
 }
 
-/// When it closes the socket the peer learns of it, whatever the driver does.
+/// When the new owner closes the socket the peer learns of it, regardless of the driver.
 pub(crate) fn the_new_owner_is_the_only_one(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
@@ -151,7 +151,7 @@ pub(crate) fn stale_keys_release_nothing(make: &Make) {
         assert!(working.release(other).await.expect("release").is_some());
         let gone = working.release(other).await.expect_err("stale");
         assert_eq!(gone.kind(), ErrorKind::NotConnected);
-        // Ignored, as ever.
+        // Ignored, as always.
         working.close(other);
     });
 }

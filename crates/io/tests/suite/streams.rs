@@ -1,4 +1,4 @@
-//! How streams end, and who may still use them.
+//! The end of streams, and the use of streams afterwards.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -110,7 +110,7 @@ pub(crate) fn reset_while_sending(make: &Make) {
     until_streams_are(&world, 0);
 }
 
-/// What was sent before closing arrives, though no turn came between.
+/// Bytes sent before the close arrive, although no turn came in between.
 pub(crate) fn closed_with_a_send_queued(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
@@ -224,7 +224,7 @@ pub(crate) fn stale_keys_touch_nobody(make: &Make) {
     assert_eq!(back, b"only this");
 }
 
-/// Heads come back empty with their memory, and the bytes arrive in order whatever `More` says.
+/// Heads return empty with their memory, and the bytes arrive in order for every value of `More`.
 pub(crate) fn sends_one_after_the_other(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();

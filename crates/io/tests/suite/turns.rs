@@ -16,7 +16,7 @@ pub(crate) fn unparked_before_the_turn(make: &Make) {
         unparker.unpark();
         unparker.unpark();
         world.driver.borrow_mut().turn(None).expect("turn");
-        // Two rings may or may not be told apart; none may be left over for ever.
+        // Two wake-ups may or may not be distinguished; none may be left over for ever.
         while world.nudge() > 0 {}
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn a_timeout_ends_a_turn(make: &Make) {
     }
 }
 
-/// Nothing else happens, so only the answer about the send can end the turn.
+/// No other event happens, so only the send's result can end the turn.
 pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &Make) {
     let world = make(DriverOptions::default());
     let (key, _peer) = world.connected();
@@ -116,8 +116,9 @@ pub(crate) fn dropped_with_everything_in_flight(make: &Make) {
     assert_eq!(error, rustix::io::Errno::PIPE);
 }
 
-/// The kernel completes some operations in a call and puts off the rest, one of which may accept a hundred connections: where the rest
-/// waited for the next turn, an overloaded server took in connections faster than it served them, until none was in time.
+/// Regression: the kernel completes some operations in a call and defers the rest, one of which may
+/// accept a hundred connections. When the rest waited for the next turn, an overloaded server took
+/// connections faster than it served them, until none was in time.
 pub(crate) fn a_turn_takes_in_what_has_happened(make: &Make) {
     let world = make(DriverOptions::default());
     let (reader, writer) = std::io::pipe().expect("pipe");

@@ -1,5 +1,5 @@
-//! Busy polling of an epoll set: its waits ask the network card of its sockets before they sleep (`EPIOCSPARAMS`, Linux
-//! 6.9; Documentation/networking/napi.rst). Tested in `tests/suite`.
+//! Busy polling of an epoll set: waits poll the network card of the set's sockets before they sleep
+//! (`EPIOCSPARAMS`, Linux 6.9; Documentation/networking/napi.rst). Tested in `tests/suite`.
 
 #![allow(unsafe_code)]
 
@@ -7,20 +7,21 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Packets of one look at the card: what the kernel takes by itself (`BUSY_POLL_BUDGET`, `net/core/dev.c`). More than 64
-/// takes a right.
+/// Packets per poll of the card: the kernel's default (`BUSY_POLL_BUDGET`, `net/core/dev.c`). More
+/// than 64 needs a right.
 const BUDGET: u16 = 8;
 
-/// Has waits on `epoll` poll for at most `up_to`; not at all for zero.
+/// Makes waits on `epoll` poll for at most `up_to`; zero disables polling.
 pub(super) fn poll_for(epoll: BorrowedFd<'_>, up_to: Duration) -> io::Result<()> {
     let params = libc::epoll_params {
         busy_poll_usecs: u32::try_from(up_to.as_micros()).unwrap_or(u32::MAX),
         busy_poll_budget: BUDGET,
-        // Interrupts stay on: they are the card's, and this is one set of many.
+        // Interrupts stay on, because other sets share the card.
         prefer_busy_poll: 0,
         __pad: 0,
     };
-    // SAFETY: the descriptor is open, and the kernel reads `params`, which has the layout it expects and outlives the call.
+    // SAFETY: the descriptor is open, and the kernel reads `params`, which has the right layout and
+    // outlives the call.
     match unsafe { libc::ioctl(epoll.as_raw_fd(), libc::EPIOCSPARAMS, &raw const params) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

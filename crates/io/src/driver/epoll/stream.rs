@@ -1,9 +1,9 @@
-//! One socket of the epoll driver.
+//! A socket of the epoll driver.
 //!
-//! Owns the flags that say which operation may succeed, and the send under way. A flag is cleared only by an answer
-//! that guarantees a later edge: "would block", or fewer bytes than asked for while no hang-up is known; registering a socket gives
-//! one as well if there is anything to tell.
-//! Tested in `tests/suite`.
+//! Contains the flags that say which operation may succeed, and the send under way. A flag is
+//! cleared only by an answer that guarantees a later edge: "would block", or fewer bytes than
+//! requested while no hang-up is known. Registering a socket also gives an edge if an event is
+//! pending. Tested in `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,25 +28,26 @@ enum Sending {
     Failed(io::Error),
 }
 
-/// What the kernel tells of.
+/// The events that the kernel reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watched {
-    /// Nothing, since nobody has waited yet: a connection of one request that came with it never does.
+    /// None, because no task has waited yet. A connection with a single request that arrived with
+    /// the connection never waits.
     Nothing,
-    /// When receiving may succeed again.
+    /// Input.
     Input,
-    /// And when sending may.
+    /// Input and room.
     InputAndRoom,
 }
 
 pub(super) struct Stream {
     fd: OwnedFd,
-    /// Receiving may succeed. True at first: a request usually came with the connection.
+    /// Receiving may succeed. True at first, because a request usually arrives with the connection.
     readable: bool,
     /// Sending may succeed.
     writable: bool,
     watched: Watched,
-    /// The peer has finished or the connection is broken: the end must still be read.
+    /// The peer has finished or the connection is broken, but the end was not read yet.
     hung_up: bool,
     sending: Sending,
     reader: Waiter,
@@ -67,7 +68,8 @@ impl Stream {
         }
     }
 
-    /// Of a socket that is still connecting: the edge of its connection, and every one after, is yet to come.
+    /// A socket that is still connecting: the edge of its connection, and every later edge, is yet
+    /// to come.
     pub(super) fn connecting(fd: OwnedFd) -> Self {
         Self { readable: false, writable: false, ..Self::new(fd) }
     }
@@ -88,7 +90,7 @@ impl Stream {
         self.fd
     }
 
-    /// Whether nothing has arrived, as far as is known, and nothing is being sent.
+    /// Whether no byte has arrived, as far as is known, and no send is under way.
     pub(super) fn is_idle(&self) -> bool {
         !self.readable && self.writable && matches!(self.sending, Sending::Idle | Sending::Done)
     }
@@ -102,13 +104,13 @@ impl Stream {
         self.watched = watched;
     }
 
-    /// Whether something waits for room of which nobody tells.
+    /// Whether a send waits for room that the kernel does not report.
     #[inline]
     pub(super) fn misses_room(&self) -> bool {
         !self.writable && self.watched != Watched::InputAndRoom
     }
 
-    /// Nobody can tell of room: whoever sends is told why instead of waiting for ever.
+    /// The kernel cannot report room, so the sender gets the error instead of waiting for ever.
     pub(super) fn fail_send(&mut self, error: io::Error) {
         self.sending = Sending::Failed(error);
     }
@@ -181,7 +183,7 @@ impl Stream {
         };
     }
 
-    /// There is room again for a send that was blocked.
+    /// A blocked send has room again.
     fn carry_on(&mut self, spares: &mut Spares) {
         let Sending::Blocked(outgoing) = std::mem::replace(&mut self.sending, Sending::Idle) else { return };
         self.send(*outgoing, spares);

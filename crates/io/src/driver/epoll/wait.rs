@@ -1,7 +1,8 @@
-//! Waiting on an epoll set.
+//! Waits on an epoll set.
 //!
-//! Owns the event buffer and the two system calls: `epoll_pwait2` for timeouts in nanoseconds, and `epoll_wait` in
-//! milliseconds, rounded up, where the first is missing or forbidden. Tested in `tests/suite`.
+//! Contains the event buffer and the two system calls: `epoll_pwait2` for timeouts in nanoseconds,
+//! and `epoll_wait` in milliseconds, rounded up, if the first is missing or forbidden. Tested in
+//! `tests/suite`.
 
 #![allow(unsafe_code)]
 
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 
-/// The events of one wait.
+/// The events of a wait.
 pub(super) struct Events {
     buffer: Vec<libc::epoll_event>,
-    /// `epoll_pwait2` was refused here.
+    /// `epoll_pwait2` was refused.
     milliseconds_only: bool,
 }
 
@@ -24,7 +25,7 @@ impl Events {
         Self { buffer: vec![empty; usize::from(capacity.max(1))], milliseconds_only: false }
     }
 
-    /// Waits and gives the number of events; a signal counts as none.
+    /// Waits and returns the number of events; a signal counts as none.
     pub(super) fn wait(&mut self, epoll: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<usize> {
         let milliseconds = match timeout {
             None => -1,
@@ -39,7 +40,8 @@ impl Events {
             },
         };
         let (buffer, capacity) = (self.buffer.as_mut_ptr(), self.buffer.len() as i32);
-        // SAFETY: `buffer` has room for `capacity` events, and the kernel writes no more than that.
+        // SAFETY: `buffer` has room for `capacity` events, and the kernel writes at most `capacity`
+        // events.
         let count = unsafe { libc::epoll_wait(epoll.as_raw_fd(), buffer, capacity, milliseconds) };
         counted(i64::from(count))
     }
@@ -49,8 +51,8 @@ impl Events {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
-        // SAFETY: `buffer` has room for as many events as are asked for, the timeout outlives the call, and no signal
-        // mask is given.
+        // SAFETY: `buffer` has room for the requested number of events, the timeout outlives the
+        // call, and no signal mask is given.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -65,7 +67,7 @@ impl Events {
         counted(count)
     }
 
-    /// The event at `at`, which must be below what `wait` gave.
+    /// The event at `at`, which must be below the result of `wait`.
     #[inline]
     pub(super) fn get(&self, at: usize) -> (EventFlags, u64) {
         let event = self.buffer[at];

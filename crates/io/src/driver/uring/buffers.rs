@@ -1,10 +1,11 @@
 //! The receive buffers that all streams of a driver share.
 //!
-//! Owns one mapping: the ring through which buffers are offered to the kernel, then the buffers themselves. A buffer is
-//! offered, or filled and parked in the list of one stream; the lists are threaded through one array, so a stream
-//! keeps six bytes. (Setting buffers a cache line apart, so that their first lines do not compete for the same cache
-//! sets, made no difference to small requests.)
-//! Tested in `tests/suite` (exhaustion, unread streams) and by the property test there.
+//! Contains one mapping: the ring through which buffers are offered to the kernel, then the
+//! buffers. A buffer is either offered, or filled and parked in the list of a stream. The lists are
+//! threaded through one array, so a stream keeps six bytes. (Offsets of a cache line between
+//! buffers, so that their first lines do not compete for the same cache sets, made no difference to
+//! small requests.) Tested in `tests/suite` (exhaustion, unread streams) and by the property test
+//! there.
 
 #![allow(unsafe_code)]
 
@@ -25,10 +26,10 @@ const COUNT_MAX: u16 = 1 << 15;
 
 const NONE: u16 = u16::MAX;
 
-/// Where to page-align the start of the buffers.
+/// Alignment of the start of the buffers.
 const PAGE: usize = 4096;
 
-/// The filled buffers of one stream, oldest first.
+/// The filled buffers of a stream, oldest first.
 #[derive(Clone, Copy)]
 pub(super) struct Parked {
     first: u16,
@@ -45,7 +46,7 @@ struct Slot {
     next: u16,
     /// Bytes received.
     filled: u32,
-    /// Bytes already handed out.
+    /// Bytes already consumed.
     taken: u32,
 }
 
@@ -55,19 +56,19 @@ pub(super) struct Buffers {
     buffers_at: usize,
     buffer_bytes: usize,
     slots: Vec<Slot>,
-    /// Written by us only; the kernel reads it through the ring.
+    /// Written only here; the kernel reads the tail through the ring.
     tail: u16,
     parked: usize,
 }
 
 impl Buffers {
-    /// Maps the buffers and registers them with `ring`. They must be dropped after the ring.
+    /// Maps the buffers and registers them with `ring`. The buffers must be dropped after the ring.
     pub(super) fn new(ring: &Ring, count: u16, buffer_bytes: u32) -> io::Result<Self> {
         let count = count.clamp(1, COUNT_MAX).next_power_of_two();
         let buffer_bytes = buffer_bytes.max(1) as usize;
         let buffers_at = (usize::from(count) * size_of::<BufRingEntry>()).next_multiple_of(PAGE);
         let mapping_bytes = buffers_at + usize::from(count) * buffer_bytes;
-        // SAFETY: a fresh private mapping, aliasing nothing.
+        // SAFETY: a fresh private mapping without aliases.
         let mapping = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -80,7 +81,8 @@ impl Buffers {
         let slots = vec![Slot { next: NONE, filled: 0, taken: 0 }; usize::from(count)];
         let mut buffers =
             Self { mapping, mapping_bytes, buffers_at, buffer_bytes, slots, tail: 0, parked: 0 };
-        // SAFETY: the mapping starts with room for `count` entries, page-aligned, and lives until after the ring.
+        // SAFETY: the mapping starts with room for `count` entries, page-aligned, and lives until
+        // after the ring.
         unsafe {
             let address = mapping.as_ptr().addr() as u64;
             ring.io().submitter().register_buf_ring_with_flags(address, count, GROUP, 0)?;
@@ -91,12 +93,13 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Whether some buffer is offered to the kernel, as far as completions seen so far tell.
+    /// Whether a buffer is offered to the kernel, according to the completions seen so far.
     pub(super) fn has_offered(&self) -> bool {
         self.parked < self.slots.len()
     }
 
-    /// Whether more than half of the buffers hold what nobody has read yet: what comes then may find none.
+    /// Whether more than half of the buffers hold unread bytes, so that later bytes may find no
+    /// buffer.
     pub(super) fn are_short(&self) -> bool {
         self.parked > self.slots.len() / 2
     }
@@ -113,25 +116,27 @@ impl Buffers {
         let entries = self.mapping.as_ptr().cast::<BufRingEntry>();
         let at = usize::from(self.tail) & (self.slots.len() - 1);
         let address = self.at(id).addr() as u64;
-        // SAFETY: `at` is below the number of entries. The kernel does not read this entry before the tail passes it,
-        // and it is free: there are as many entries as buffers, and this buffer was not offered.
+        // SAFETY: `at` is below the number of entries. The kernel does not read this entry before
+        // the tail passes it. The entry is free, because there are as many entries as buffers, and
+        // this buffer was not offered.
         let entry = unsafe { &mut *entries.add(at) };
         entry.set_addr(address);
         entry.set_len(self.buffer_bytes as u32);
         entry.set_bid(id);
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail lies in the first entry of the mapping, aligned, and is only ever accessed atomically.
+        // SAFETY: the tail is in the first entry of the mapping, aligned, and is only ever accessed
+        // atomically.
         let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(entries).cast_mut()) };
         // Release: the kernel's acquire of the tail must see the entry.
         tail.store(self.tail, Ordering::Release);
     }
 
-    /// A buffer came back with bytes that nobody wants.
+    /// A buffer returned with unwanted bytes.
     pub(super) fn discard(&mut self, id: u16) {
         self.offer(id);
     }
 
-    /// A buffer came back filled with `filled` bytes for the stream of `list`.
+    /// A buffer returned with `filled` bytes for the stream of `list`.
     pub(super) fn park(&mut self, list: &mut Parked, id: u16, filled: u32) {
         debug_assert!(filled as usize <= self.buffer_bytes);
         self.slots[usize::from(id)] = Slot { next: NONE, filled, taken: 0 };
@@ -145,8 +150,8 @@ impl Buffers {
         self.parked += 1;
     }
 
-    /// Appends what fits of the parked bytes to `out`, at most one buffer's worth or what `out` has room for, and offers
-    /// emptied buffers again.
+    /// Appends parked bytes to `out`, at most a buffer's worth or the free capacity of `out`, and
+    /// offers emptied buffers again.
     pub(super) fn take(&mut self, list: &mut Parked, out: &mut Vec<u8>) -> usize {
         let most = self.buffer_bytes.max(out.capacity() - out.len());
         let mut room = most;
@@ -156,7 +161,7 @@ impl Buffers {
             let start = slot.taken as usize;
             slot.taken += count as u32;
             let emptied = slot.taken == slot.filled;
-            // SAFETY: the kernel has filled the buffer up to `filled` and has let go of it.
+            // SAFETY: the kernel has filled the buffer up to `filled` and has released it.
             let bytes = unsafe { std::slice::from_raw_parts(self.at(list.first).add(start), count) };
             out.extend_from_slice(bytes);
             room -= count;
@@ -196,8 +201,8 @@ impl Drop for Buffers {
         if self.mapping_bytes == 0 {
             return;
         }
-        // SAFETY: the ring is gone (its owner drops it first), so the kernel writes here no more, and no slice of the
-        // mapping outlives a call.
+        // SAFETY: the ring is gone (the owner drops the ring first), so the kernel writes here no
+        // more, and no slice of the mapping outlives a call.
         let unmapped = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
         debug_assert!(unmapped.is_ok());
     }

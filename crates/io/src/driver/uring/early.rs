@@ -1,28 +1,30 @@
-//! Whether a connection's first bytes are there by the time it is first read.
+//! Predicts whether a connection's first bytes are there at the first read, for a speculative
+//! receive.
 //!
-//! Learned from the connections before it: those that have waited to be accepted, and those of near clients, bring their
-//! request along. It is received by a system call then, and a connection of one request is never armed, which saves arming,
-//! canceling, and a shared buffer. Leaves out connections that this side has made, which are written to first.
+//! Learned from earlier connections: connections that waited in the accept queue, and connections
+//! of near clients, bring their request along. A system call then receives the request, and a
+//! connection with one request is never armed, which saves arming, canceling, and a shared buffer.
+//! Leaves out connections that this side has made, because these send first.
 
-/// Streams that are armed at once before one more is tried in vain. Guess: a receive that finds nothing costs a hundredth of
-/// what a connection does, so this costs a thousandth.
+/// Streams that are armed at once after a failed prediction, before the next try. Guess: a receive
+/// without bytes costs a hundredth of a connection, so this costs a thousandth.
 const ARMED_IN_A_ROW: u8 = 15;
 
 #[derive(Default)]
 pub(super) struct Early {
-    /// Streams that are yet to be armed at once.
+    /// Number of streams still to be armed at once.
     armed: u8,
 }
 
 impl Early {
-    /// Whether the next stream is tried.
+    /// Whether to try a receive on the next stream.
     pub(super) fn is_likely(&mut self) -> bool {
         let is_likely = self.armed == 0;
         self.armed = self.armed.saturating_sub(1);
         is_likely
     }
 
-    /// What trying one has shown.
+    /// Records the result of a try.
     pub(super) fn learn(&mut self, has_come: bool) {
         self.armed = if has_come { 0 } else { ARMED_IN_A_ROW };
     }

@@ -1,24 +1,28 @@
-//! The end of a driver: the kernel gives back the memory that it may still read or write, or that memory is lost.
+//! The end of a driver: the kernel releases the memory that it may still read or write, or that
+//! memory is leaked.
 //!
-//! What is open is cancelled by its own name, which the kernel finds at once: to cancel "all" it walks over everything under way for
-//! each thing that it cancels, seconds for ten thousand connections. Tested in `tests/suite/turns.rs`.
+//! Open operations are cancelled by id, which the kernel finds at once. Cancelling "all" walks over
+//! everything under way for each cancelled operation, which takes seconds for ten thousand
+//! connections. Tested in `tests/suite/turns.rs`.
 
 use super::ring::Wait;
 use super::{NOBODY, Uring, listener, operation};
 use crate::driver::table::{Id, Table};
 use std::time::Duration;
 
-/// Waits at most this long for something to end, and for so many times in a row in vain, before memory is leaked instead.
+/// Maximum wait for an operation to end, and maximum number of consecutive vain waits, before
+/// memory is leaked instead.
 const FAREWELL: (Duration, u32) = (Duration::from_millis(100), 50);
 
 impl Drop for Uring {
-    /// Cancels everything and waits until the kernel has let go of our memory.
+    /// Cancels all operations and waits until the kernel has released the driver's memory.
     fn drop(&mut self) {
         self.close_everything();
         let mut in_vain = 0;
         while self.shared.ring.has_in_flight() || self.shared.ring.has_unsubmitted() {
             if in_vain == FAREWELL.1 || self.shared.ring.enter(Wait::First(Some(FAREWELL.0))).is_err() {
-                // The kernel may still use this memory: better lost than written to later.
+                // The kernel may still use this memory, so the memory is leaked, because a later
+                // write would corrupt other data.
                 std::mem::forget(std::mem::replace(&mut self.streams, Table::new()));
                 self.shared.buffers.leak();
                 return;
@@ -27,7 +31,7 @@ impl Drop for Uring {
                 in_vain = 0;
             } else {
                 in_vain += 1;
-                // Something has no name of its own, or was not found by it.
+                // Some operation has no id, or was not found by its id.
                 self.shared.ring.cancel_all(NOBODY.pack(operation::SILENT));
             }
         }
@@ -35,14 +39,15 @@ impl Drop for Uring {
 }
 
 impl Uring {
-    /// Cancels what is under way, and closes what is not needed to take in how it ends.
+    /// Cancels the operations under way, and closes descriptors that are not needed to receive
+    /// their completions.
     fn close_everything(&mut self) {
         let shared = &mut self.shared;
         for (id, listener) in self.listeners.iter_mut() {
             listener.cancel(id, shared);
         }
         for (id, stream) in self.streams.iter_mut() {
-            // Those with a send under way stay in the table, and the others may.
+            // Streams with a send under way must stay in the table, and the others may stay.
             let _ = stream.close(id, shared);
         }
         for (id, source) in self.sources.iter_mut() {
@@ -52,7 +57,7 @@ impl Uring {
         shared.ring.cancel(NOBODY.pack(operation::BELL), silent);
     }
 
-    /// Takes in what has completed; gives whether an operation has ended by that.
+    /// Collects completions; returns whether an operation has ended.
     fn lands(&mut self) -> bool {
         let ring = &mut self.shared.ring;
         let mut landed = false;

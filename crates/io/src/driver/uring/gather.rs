@@ -1,28 +1,30 @@
-//! When to let completions gather before taking them: interrupt moderation for the ring.
+//! Completion coalescing: interrupt moderation for the ring.
 //!
-//! Waking a thread costs more than answering a small request. While completions come so densely that several are sure to
-//! arrive within [`GATHER`], a wait asks the kernel for that many, and for no longer than that (`min_wait_usec`, Linux
-//! 6.12). Sparse traffic is never held back: a lone connection's answer leaves as soon as it can. Pure: told what came
-//! and when, says how many to ask for. Tested below on invented time.
+//! Waking a thread costs more than answering a small request. While completions are so dense that
+//! several will arrive within [`GATHER`], a wait asks the kernel for that number, and for no longer
+//! than that time (`min_wait_usec`, Linux 6.12). Sparse traffic is never delayed: a lone
+//! connection's answer leaves at once. Pure: completions and times go in, the number to ask for
+//! comes out. Tested below on invented time.
 
 use std::time::Duration;
 
-/// How long completions may gather. Bench `serve`, 1 KB, 64 connections: most of what 100 µs would save, at half the
-/// delay.
+/// Maximum coalescing time. Bench `serve`, 1 KB, 64 connections: most of the gain of 100 µs, at
+/// half the delay.
 pub(super) const GATHER: Duration = Duration::from_micros(50);
 
-/// Expected completions per [`GATHER`] from which on gathering begins, and below which it ends. Apart, so that it does
-/// not flap. Guess: two connections in lockstep with their clients stay below the first.
+/// Expected completions per [`GATHER`] at which coalescing begins, and below which it ends. The
+/// values differ for hysteresis. Guess: two connections in lockstep with their clients stay below
+/// the first.
 const BEGIN: u64 = 4;
 const END: u64 = 3;
 
-/// Most completions to ask for: beyond it the saving per completion is lost in the noise.
+/// Maximum number of completions to ask for, because beyond it the gain per completion is noise.
 const ASK_MAX: u64 = 32;
 
-/// The window over which the density is measured.
+/// The window for the density.
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// How dense the traffic is.
+/// The density of the traffic.
 #[derive(Default)]
 pub(super) struct Gather {
     began: Option<Duration>,
@@ -31,7 +33,7 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// `completions` came in a turn that ended at `now`, on any clock that does not go back.
+    /// `completions` arrived in a turn that ended at `now`, on any monotonic clock.
     pub(super) fn came(&mut self, completions: usize, now: Duration) {
         self.completions += completions as u64;
         let Some(began) = self.began else {
@@ -51,7 +53,8 @@ impl Gather {
         self.completions = 0;
     }
 
-    /// How many completions the next wait asks for; 1 means the first one ends it.
+    /// The number of completions for the next wait; 1 means that the first completion ends the
+    /// wait.
     pub(super) fn ask(&self) -> u32 {
         self.ask.max(1) as u32
     }
@@ -61,7 +64,7 @@ impl Gather {
 mod tests {
     use super::*;
 
-    /// Turns of `completions` each, `apart`; what is asked for after each of `turns`.
+    /// Turns of `completions` each, `apart`; returns the requested number after each of `turns`.
     fn asked(
         gather: &mut Gather,
         start: Duration,

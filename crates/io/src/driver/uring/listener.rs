@@ -1,9 +1,10 @@
-//! One listening socket of the io_uring driver.
+//! A listening socket of the io_uring driver.
 //!
-//! Owns the connections accepted but not yet taken, and the order of closing: cancel, let what was accepted meanwhile
-//! come in, accept what the kernel still holds, close. When more come than are taken, the kernel is no longer asked to
-//! accept them all by itself, but for one at a time until one comes alone: what waits, waits in the kernel's queue, whose
-//! length can be bounded and where a connection costs nothing yet. Tested in `tests/suite`.
+//! Contains the connections accepted but not yet taken, and the order of closing: cancel, collect
+//! connections accepted meanwhile, accept the kernel's queued connections, close. If connections
+//! arrive faster than they are taken, the kernel accepts only one at a time, until a connection
+//! comes alone. The others wait in the kernel's queue, which has a bounded length and where a
+//! connection costs nothing yet. Tested in `tests/suite`.
 
 #![allow(unsafe_code)]
 
@@ -40,21 +41,21 @@ pub(super) struct Listener {
     accepting: Accepting,
     wish: Wish,
     accepted: VecDeque<OwnedFd>,
-    /// Whether there were more than may wait here: the kernel may hold others.
+    /// Whether there were more connections than may wait here, so that the kernel may hold others.
     crowded: bool,
-    /// Whether it held some since it was last asked to accept.
+    /// Whether the kernel held some since the last accept.
     held_more: bool,
-    /// The error number of the last failure, until it is told.
+    /// The error number of the last failure, until it is reported.
     failed: Option<i32>,
     waiter: Waiter,
 }
 
-/// What `poll_accept` answers.
+/// The result of `poll_accept`.
 pub(super) enum NextConnection {
     Accepted(OwnedFd),
     Failed(io::Error),
     Later,
-    /// Closed, and the last connection was handed over.
+    /// Closed, and the last connection was taken.
     Never,
 }
 
@@ -100,7 +101,7 @@ impl Listener {
                     self.held_more = true;
                     return NextConnection::Accepted(fd);
                 }
-                // The last one came alone: the crowd is gone.
+                // The last connection came alone, so the burst is over.
                 Ok(None) => self.crowded = std::mem::take(&mut self.held_more),
                 Err(error) => return NextConnection::Failed(error),
             }
@@ -162,7 +163,7 @@ impl Listener {
         }
     }
 
-    /// Takes over what the kernel still holds, and closes.
+    /// Accepts the kernel's queued connections, and closes.
     fn finish(&mut self, shared: &mut Shared) {
         let Some(fd) = self.fd.take() else { return };
         while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
@@ -172,11 +173,12 @@ impl Listener {
     }
 }
 
-/// The connection that came with a completion of accepting.
+/// The connection of an accept completion.
 pub(super) fn accepted(completion: Completion) -> Result<OwnedFd, Errno> {
     if completion.result < 0 {
         return Err(Errno::from_raw_os_error(-completion.result));
     }
-    // SAFETY: the kernel has just opened the descriptor for us, and no other completion carries it.
+    // SAFETY: the kernel has just opened the descriptor for this process, and no other completion
+    // carries it.
     Ok(unsafe { OwnedFd::from_raw_fd(completion.result) })
 }

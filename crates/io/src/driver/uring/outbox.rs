@@ -1,17 +1,18 @@
 //! The memory of sends under way.
 //!
-//! Owns the boxes that keep bytes and message headers in place while the kernel may read them, and a pool of empty
-//! ones, so that a steady connection allocates nothing. Tested, through the driver, in `tests/suite`.
+//! Contains the boxes that keep bytes and message headers in place while the kernel may read them,
+//! and a pool of empty boxes, so that a steady connection allocates nothing. Tested, through the
+//! driver, in `tests/suite`.
 
 use bytes::Bytes;
 
 use crate::More;
 use crate::driver::outgoing::Outgoing;
 
-/// Empty boxes kept for reuse. Guess: more sends than this are seldom under way at once on one core.
+/// Empty boxes kept for reuse. Guess: more sends are seldom under way at once on one core.
 const POOL_MAX: usize = 1024;
 
-/// One send under way. Stays in its box, so the kernel may point into it.
+/// A send under way. Stays in its box, because the kernel may hold pointers into it.
 pub(super) struct SendOp {
     pub(super) outgoing: Outgoing,
     parts: [libc::iovec; 2],
@@ -19,7 +20,8 @@ pub(super) struct SendOp {
 }
 
 impl SendOp {
-    /// A header for the two parts that are left, valid until the next call and while the box stays alive.
+    /// A header for the two remaining parts, valid until the next call and while the box stays
+    /// alive.
     pub(super) fn message(&mut self) -> *const libc::msghdr {
         let (head, body) = self.outgoing.rest();
         self.parts = [head, body]
@@ -30,7 +32,7 @@ impl SendOp {
     }
 }
 
-/// Boxes that are not in use.
+/// Unused boxes.
 #[allow(clippy::vec_box)] // the kernel is given addresses inside: an operation never leaves its box
 pub(super) struct Outbox {
     pool: Vec<Box<SendOp>>,
@@ -51,7 +53,7 @@ impl Outbox {
         }
     }
 
-    /// Takes a box back that the kernel has finished with, and gives its head, empty.
+    /// Takes back a box that the kernel has finished with, and returns its head, empty.
     pub(super) fn unpack(&mut self, mut op: Box<SendOp>) -> Vec<u8> {
         let nothing = Outgoing::new(Vec::new(), Bytes::new(), More::No);
         let head = std::mem::replace(&mut op.outgoing, nothing).into_head();
@@ -68,6 +70,6 @@ fn empty_part() -> libc::iovec {
 
 #[allow(unsafe_code)]
 fn empty_message() -> libc::msghdr {
-    // SAFETY: `msghdr` is made of pointers and integers, for which zero is a value.
+    // SAFETY: `msghdr` consists of pointers and integers, for which zero is a valid value.
     unsafe { std::mem::zeroed() }
 }

@@ -1,9 +1,9 @@
-//! The ring: queuing operations, entering the kernel, collecting completions.
+//! The ring: queues operations, enters the kernel, collects completions.
 //!
-//! Owns the two queues and every `unsafe` reason about operations that carry no memory. It counts what the kernel has
-//! consumed, so that the caller knows when a send without a completion has been decided. When the submission queue is
-//! full it is submitted early; if the kernel then takes nothing (it is out of memory), entries spill into a list.
-//! Tested in `tests/suite`.
+//! Contains the two queues and every `unsafe` reason about operations without memory. The ring
+//! counts the entries that the kernel has consumed, so the caller knows when a send without a
+//! completion is decided. A full submission queue is submitted early; if the kernel then takes
+//! nothing (out of memory), entries spill into a list. Tested in `tests/suite`.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, types};
 use super::outbox::SendOp;
 use crate::driver::outgoing::More;
 
-/// One completion, copied out of the ring.
+/// A completion, copied out of the ring.
 #[derive(Clone, Copy)]
 pub(super) struct Completion {
     pub(super) user_data: u64,
@@ -28,30 +28,31 @@ pub(super) struct Completion {
 }
 
 impl Completion {
-    /// Whether the operation goes on (multishot).
+    /// Whether the operation continues (multishot).
     pub(super) fn goes_on(self) -> bool {
         cqueue::more(self.flags)
     }
 
-    /// The receive buffer that came with it.
+    /// The receive buffer of the completion.
     pub(super) fn buffer(self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
     }
 }
 
-/// Which of the connections that wait at a listener are accepted, of those that are to come as well.
+/// The number of connections to accept, now and later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum HowMany {
     /// All, until canceled.
     All,
-    /// The first.
+    /// The first only.
     One,
 }
 
-/// How a send is issued.
+/// The form of a send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// During submission, without waiting; a completion comes only if it did not send everything.
+    /// During submission, without waiting; a completion comes only after a partial send or an
+    /// error.
     AtOnce,
     /// Until every byte is taken; a completion always comes.
     Whole,
@@ -61,9 +62,10 @@ pub(super) enum Attempt {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
-    /// Until there is one, or the time is up.
+    /// Until there is a completion, or the timeout.
     First(Option<Duration>),
-    /// Until there are so many, or until there is one once this time has passed, or the other time is up.
+    /// Until there are `count` completions, or until there is at least one after the time `gather`,
+    /// or the timeout.
     Several {
         count: u32,
         gather: Duration,
@@ -91,19 +93,19 @@ struct RingFdUpdate {
 const REGISTER_RING_FDS: libc::c_uint = 20;
 const UNREGISTER_RING_FDS: libc::c_uint = 21;
 
-/// Bytes of one send at most: the kernel's bound (MAX_RW_COUNT), rounded down.
+/// Maximum size of a send in bytes: the kernel's bound (MAX_RW_COUNT), rounded down.
 const SEND_MAX: usize = 1 << 30;
 
 pub(super) struct Ring {
     io: IoUring,
-    /// What `io_uring_enter` is given: an index registered with the kernel, or the descriptor.
+    /// The argument of `io_uring_enter`: an index registered with the kernel, or the descriptor.
     enter_fd: RawFd,
     enter_flags: EnterFlags,
     registered: bool,
     spilled: VecDeque<Entry>,
     /// Entries pushed since the ring was made.
     pushed: u64,
-    /// Those of them that the kernel has consumed.
+    /// Pushed entries that the kernel has consumed.
     consumed: u64,
     /// Operations that will still complete; silent ones do not count.
     in_flight: usize,
@@ -135,7 +137,7 @@ impl Ring {
         })
     }
 
-    /// Whether a wait may gather completions.
+    /// Whether a wait may coalesce completions.
     pub(super) fn can_gather(&self) -> bool {
         self.io.params().is_feature_min_timeout()
     }
@@ -144,8 +146,8 @@ impl Ring {
         &self.io
     }
 
-    /// Has waits poll the network cards of the sockets that are used for at most `up_to` before they sleep; not at all for
-    /// zero (`IORING_REGISTER_NAPI`, Linux 6.9).
+    /// Makes waits poll the network cards of the used sockets for at most `up_to` before they
+    /// sleep; zero disables polling (`IORING_REGISTER_NAPI`, Linux 6.9).
     pub(super) fn busy_poll(&self, up_to: Duration) -> io::Result<()> {
         let mut napi = types::Napi::new();
         let submitter = self.io.submitter();
@@ -164,7 +166,8 @@ impl Ring {
             HowMany::One => opcode::Accept::new(fd, ptr::null_mut(), ptr::null_mut()).flags(flags).build(),
         };
         self.in_flight += 1;
-        // SAFETY: no memory of ours is involved: nobody asks for the peer's address.
+        // SAFETY: the operation uses no memory of this process, because the peer's address is not
+        // requested.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
@@ -172,7 +175,7 @@ impl Ring {
     pub(super) fn receive(&mut self, stream: RawFd, buffer_group: u16, user_data: u64) {
         let entry = opcode::RecvMulti::new(types::Fd(stream), buffer_group).build();
         self.in_flight += 1;
-        // SAFETY: the memory is that of the buffer group, which outlives every receive (see `Buffers`).
+        // SAFETY: the memory is the buffer group's, which outlives every receive (see `Buffers`).
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
@@ -180,22 +183,22 @@ impl Ring {
     pub(super) fn poll(&mut self, fd: RawFd, events: libc::c_short, user_data: u64) {
         let entry = opcode::PollAdd::new(types::Fd(fd), events as u32).build();
         self.in_flight += 1;
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: the operation uses no memory of this process.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
-    /// Reports input on `fd` again and again.
+    /// Reports input on `fd` repeatedly.
     pub(super) fn poll_always(&mut self, fd: RawFd, user_data: u64) {
         let entry = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).multi(true).build();
         self.in_flight += 1;
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: the operation uses no memory of this process.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
-    /// Cancels one operation, which then completes; silent unless there is nothing to cancel.
+    /// Cancels an operation, which then completes; silent unless there is nothing to cancel.
     pub(super) fn cancel(&mut self, target: u64, user_data: u64) {
         let entry = opcode::AsyncCancel::new(target).build().flags(Flags::SKIP_SUCCESS);
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: the operation uses no memory of this process.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
@@ -203,22 +206,24 @@ impl Ring {
     pub(super) fn cancel_all(&mut self, user_data: u64) {
         let entry = opcode::AsyncCancel2::new(types::CancelBuilder::any().all()).build();
         let entry = entry.flags(Flags::SKIP_SUCCESS);
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: the operation uses no memory of this process.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
     /// Closes a descriptor with the next submission; silent.
     pub(super) fn close(&mut self, fd: OwnedFd, user_data: u64) {
         let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build().flags(Flags::SKIP_SUCCESS);
-        // SAFETY: no memory of ours is involved, and the descriptor is the kernel's to close from here on.
+        // SAFETY: the operation uses no memory of this process, and the kernel owns the descriptor
+        // from here on.
         unsafe { self.push(entry.user_data(user_data)) };
     }
 
-    /// Sends what is left of `op` and gives the count of entries pushed so far, see [`Ring::consumed`].
+    /// Sends the rest of `op` and returns the count of entries pushed so far, see
+    /// [`Ring::consumed`].
     ///
     /// # Safety
-    /// `op` must stay where it is, untouched, until the completion has come, or for [`Attempt::AtOnce`] until the entry
-    /// has been consumed and no completion has come by then.
+    /// `op` must stay in place, untouched, until the completion has come, or for
+    /// [`Attempt::AtOnce`] until the entry has been consumed and no completion has come by then.
     pub(super) unsafe fn send(
         &mut self,
         socket: RawFd,
@@ -244,24 +249,24 @@ impl Ring {
             _ => opcode::SendMsg::new(fd, op.message()).flags(flags as u32).build(),
         };
         match attempt {
-            // The kernel cuts longer sends, and a cut one that succeeds is not everything.
+            // The kernel cuts longer sends, and a successful cut send is not complete.
             Attempt::AtOnce if left <= SEND_MAX => entry = entry.flags(Flags::SKIP_SUCCESS),
             Attempt::AtOnce => {}
             Attempt::Whole => self.in_flight += 1,
         }
-        // SAFETY: the memory stays valid as the caller promises.
+        // SAFETY: the caller guarantees that the memory stays valid.
         unsafe { self.push(entry.user_data(user_data)) };
         self.pushed
     }
 
     /// # Safety
-    /// Memory the entry points to must stay valid until the operation has completed.
+    /// The memory of the entry must stay valid until the operation has completed.
     unsafe fn push(&mut self, entry: Entry) {
         // SAFETY: as this function requires.
         if self.spilled.is_empty() && unsafe { self.push_if_room(&entry) } {
             return;
         }
-        // An error, if any, comes again with the next turn, which reports it.
+        // An error comes again with the next turn, which reports it.
         let _ = self.enter(Wait::No);
         // SAFETY: as this function requires.
         if self.spilled.is_empty() && unsafe { self.push_if_room(&entry) } {
@@ -283,7 +288,7 @@ impl Ring {
     fn unspill(&mut self) {
         let mut queue = self.io.submission();
         while let Some(entry) = self.spilled.front() {
-            // SAFETY: whoever pushed the entry has promised that its memory stays valid.
+            // SAFETY: the code that pushed the entry guarantees that the memory stays valid.
             if unsafe { queue.push(entry) }.is_err() {
                 break;
             }
@@ -296,12 +301,12 @@ impl Ring {
         self.consumed != self.pushed
     }
 
-    /// How many of the entries pushed the kernel has consumed.
+    /// The number of pushed entries that the kernel has consumed.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Whether some operation will still complete.
+    /// Whether an operation will still complete.
     pub(super) fn has_in_flight(&self) -> bool {
         self.in_flight > 0
     }
@@ -312,7 +317,7 @@ impl Ring {
         self.in_flight -= 1;
     }
 
-    /// Whether the kernel has work that it does only when entered.
+    /// Whether the kernel has work that requires an enter.
     pub(super) fn has_kernel_work(&mut self) -> bool {
         let queue = self.io.submission();
         queue.taskrun() || queue.cq_overflow()
@@ -327,8 +332,8 @@ impl Ring {
         !self.io.completion().is_empty()
     }
 
-    /// Submits everything queued, runs what the kernel has put off, and waits. Being interrupted or out of time or of
-    /// memory for the moment is no error.
+    /// Submits all queued entries, runs the kernel's deferred work, and waits. An interruption, a
+    /// timeout or a temporary lack of memory is no error.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         while !self.spilled.is_empty() {
             self.unspill();
@@ -339,7 +344,7 @@ impl Ring {
             self.enter_once(Wait::No)?;
             self.unspill();
             if self.spilled.len() == before {
-                // The kernel takes nothing now: no reason to wait for what it was not given.
+                // The kernel takes nothing now, so there is no completion to wait for.
                 return Ok(());
             }
         }
@@ -365,7 +370,7 @@ impl Ring {
             flags |= EnterFlags::EXT_ARG;
         }
         let submit = self.io.submission().len();
-        // SAFETY: the descriptor is our ring's, and the argument, if any, outlives the call.
+        // SAFETY: the descriptor is this ring's, and the argument, if any, outlives the call.
         let result = unsafe {
             libc::syscall(libc::SYS_io_uring_enter, self.enter_fd, submit, want, flags.bits(), pointer, bytes)
         };
@@ -380,7 +385,7 @@ impl Ring {
         }
     }
 
-    /// Moves the completions that are there into `into`.
+    /// Moves the available completions into `into`.
     pub(super) fn collect(&mut self, into: &mut Vec<Completion>) {
         into.extend(self.io.completion().map(|entry| Completion {
             user_data: entry.user_data(),
@@ -395,7 +400,7 @@ impl Drop for Ring {
         if self.registered {
             let update = RingFdUpdate { index: self.enter_fd as u32, reserved: 0, fd: 0 };
             let fd = self.io.as_raw_fd();
-            // SAFETY: `update` has the layout the kernel expects and outlives the call.
+            // SAFETY: `update` has the kernel's layout and outlives the call.
             unsafe {
                 libc::syscall(libc::SYS_io_uring_register, fd, UNREGISTER_RING_FDS, &raw const update, 1)
             };
@@ -403,7 +408,7 @@ impl Drop for Ring {
     }
 }
 
-/// Makes a ring used by this thread only, which runs put-off work only when entered, and says that there is some.
+/// Makes a ring for this thread only, which runs deferred work only on enter, and flags such work.
 fn build(entries: u32, without_array: bool) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_clamp();
@@ -419,11 +424,12 @@ fn build(entries: u32, without_array: bool) -> io::Result<IoUring> {
     Ok(io)
 }
 
-/// Registers the ring with the calling thread, which spares every `enter` the lookup of a descriptor.
+/// Registers the ring with the calling thread, which saves every `enter` the lookup of a
+/// descriptor.
 fn register_ring_fd(io: &IoUring) -> Option<RawFd> {
     let mut update = RingFdUpdate { index: u32::MAX, reserved: 0, fd: io.as_raw_fd() as u64 };
     let fd = io.as_raw_fd();
-    // SAFETY: `update` has the layout the kernel expects and outlives the call.
+    // SAFETY: `update` has the kernel's layout and outlives the call.
     let count =
         unsafe { libc::syscall(libc::SYS_io_uring_register, fd, REGISTER_RING_FDS, &raw mut update, 1) };
     (count == 1).then_some(update.index as RawFd)

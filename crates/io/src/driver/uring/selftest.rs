@@ -1,8 +1,9 @@
-//! Whether io_uring does here what the driver relies on.
+//! Tests whether io_uring works here as the driver needs.
 //!
-//! Features are tried, not deduced from version numbers: distributions backport, containers filter, administrators
-//! forbid. The test runs the driver itself over local sockets, once per process, with a deadline for each step.
-//! Run by every use of io_uring, so also by `tests/suite`.
+//! The test tries features and does not deduce them from version numbers, because distributions
+//! backport, containers filter, administrators forbid. The test runs the driver over local sockets,
+//! once per process, with a deadline for each step. Run by every use of io_uring, so also by
+//! `tests/suite`.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,13 +18,14 @@ use bytes::Bytes;
 use super::Uring;
 use crate::{DriverOptions, IoError, More, StreamKey};
 
-/// How long a step may take. Local operations complete at once; this only keeps a broken kernel from hanging us.
+/// Maximum duration of a step. Local operations complete at once, so this only keeps a broken
+/// kernel from hanging the process.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 type Step = (&'static str, fn(&mut Uring) -> io::Result<()>);
 type Failure = (&'static str, i32, io::ErrorKind);
 
-/// The verdict of the process, found out by the first caller.
+/// The process's verdict, computed by the first caller.
 pub(super) fn passed() -> Result<(), IoError> {
     static VERDICT: OnceLock<Result<(), Failure>> = OnceLock::new();
     let verdict = VERDICT.get_or_init(|| {
@@ -90,7 +92,8 @@ fn expect_received(uring: &mut Uring, key: StreamKey, expected: &[u8]) -> io::Re
     expect(buf == expected)
 }
 
-/// Arms on an empty socket, then twice on data that arrives later, then at the end of the stream.
+/// Arms on an empty socket, then receives twice data that arrives later, then the end of the
+/// stream.
 fn receives(uring: &mut Uring) -> io::Result<()> {
     let (ours, mut peer) = pair()?;
     let key = uring.add_stream(ours)?;
@@ -109,7 +112,8 @@ fn receives(uring: &mut Uring) -> io::Result<()> {
     Ok(())
 }
 
-/// A small send is decided by the turn that submits it; one that does not fit completes once the peer reads.
+/// The turn that submits a small send decides it; a send that does not fit completes once the peer
+/// reads.
 fn sends(uring: &mut Uring) -> io::Result<()> {
     let (ours, mut peer) = pair()?;
     let key = uring.add_stream(ours)?;
@@ -119,7 +123,7 @@ fn sends(uring: &mut Uring) -> io::Result<()> {
     let mut buf = vec![0; 64 << 10];
     expect(peer.read(&mut buf)? == 4 && buf.starts_with(b"head"))?;
 
-    // Several times what a local socket takes by default (net.core.wmem_default).
+    // Several times the default buffer of a local socket (net.core.wmem_default).
     let body = Bytes::from(vec![7; 1 << 20]);
     let mut left = body.len();
     uring.start_send(key, Vec::new(), body, More::No);
@@ -139,7 +143,7 @@ fn sends(uring: &mut Uring) -> io::Result<()> {
     Ok(())
 }
 
-/// Two connections from one armed operation, then closing with a third in the queue.
+/// Two connections from one armed operation, then a close with a third in the queue.
 fn accepts(uring: &mut Uring) -> io::Result<()> {
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(unique_name())?)?;
     listener.set_nonblocking(true)?;
@@ -156,13 +160,14 @@ fn accepts(uring: &mut Uring) -> io::Result<()> {
     expect(after.is_err_and(|error| error.kind() == io::ErrorKind::NotConnected))
 }
 
-/// A name for an abstract socket that no other process or thread of this machine uses at this moment.
+/// A name for an abstract socket that no other process or thread of this machine uses at this
+/// moment.
 fn unique_name() -> String {
     let thread = std::thread::current().id();
     format!("vermeil-io-selftest-{}-{thread:?}", std::process::id())
 }
 
-/// Each ring of the bell ends a turn.
+/// Each wake-up ends a turn.
 fn rings(uring: &mut Uring) -> io::Result<()> {
     for _ in 0..2 {
         uring.unparker().unpark();

@@ -1,7 +1,7 @@
 //! Any other descriptor of the io_uring driver that is watched for input.
 //!
-//! Each wait is one poll operation, which looks at the level when it starts: that is what makes sources level-like.
-//! Tested in `tests/suite`.
+//! Each wait is a poll operation, which checks the level when it starts, so sources are
+//! level-triggered. Tested in `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ pub(super) struct Source {
     waiter: Waiter,
 }
 
-/// Refuses what epoll refuses: descriptors that are always ready.
+/// Refuses descriptors that are always ready, as epoll does.
 pub(super) fn add_allowed(fd: BorrowedFd<'_>) -> io::Result<()> {
     match FileType::from_raw_mode(fstat(fd)?.st_mode) {
         FileType::RegularFile | FileType::Directory => Err(Errno::PERM.into()),
@@ -51,7 +51,7 @@ impl Source {
         Poll::Pending
     }
 
-    /// Readable, at its end or broken: reading will tell.
+    /// Readable, at the end or broken: a read will tell.
     pub(super) fn on_ready(&mut self) {
         self.watching = false;
         self.ready = true;

@@ -1,11 +1,12 @@
-//! One socket of the io_uring driver.
+//! A socket of the io_uring driver.
 //!
-//! Owns the states of its receiving and sending. An idle stream keeps no buffer and under 128 bytes. Receiving is armed
-//! when a task first waits for it (`early.rs`) and stays armed; it is suspended while too many buffers are parked unread, and ends before
-//! the socket is released. It goes by system calls while the shared buffers are all in use, so that no reader depends on
-//! others reading; and, without the copy out of them, once much has come at once to a reader that has room for as much again.
-//! A closed stream stays in the table only while the kernel may read the memory of its send.
-//! Tested in `tests/suite`.
+//! Contains the states of receiving and sending. An idle stream keeps no buffer and under 128
+//! bytes. Receiving is armed when a task first waits (`early.rs`) and stays armed. It is suspended
+//! while too many buffers are parked unread, and ends before the socket is released. Receiving uses
+//! system calls while the shared buffers are all in use, so that no reader depends on other
+//! readers. It also uses system calls, without the copy out of shared buffers, after a large burst
+//! to a reader with room for another. A closed stream stays in the table only while the kernel may
+//! read the memory of its send. Tested in `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -26,25 +27,25 @@ use crate::driver::waiter::Waiter;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiving {
-    /// Nothing was asked yet.
+    /// No receive yet.
     Fresh,
     /// Nothing is armed.
     Idle,
-    /// Bytes come into shared buffers.
+    /// Bytes arrive in shared buffers.
     Armed,
-    /// As before, but canceled: the last completion is awaited.
+    /// As armed, but canceled: the last completion is awaited.
     Suspending,
-    /// As before, and whoever is to have the socket is told of that completion.
+    /// As suspending, and the task that requested the socket is told of that completion.
     Releasing,
-    /// Something may be there that does not come into shared buffers: receive by a system call.
+    /// Bytes may be there that do not go through shared buffers: receive by a system call.
     Direct,
-    /// Nothing was there that does not: told when that changes.
+    /// No such bytes were there; the kernel reports a change.
     Watching,
 }
 
 enum Sending {
     Idle,
-    /// In the queue, or consumed and not decided yet.
+    /// In the queue, or consumed and undecided.
     Queued(Box<SendOp>),
     /// The kernel waits for room.
     InFlight(Box<SendOp>),
@@ -66,11 +67,11 @@ impl Fate {
     }
 }
 
-/// Whether the driver can do without a stream.
+/// Whether the driver can release a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
     Now,
-    /// When receiving has ended, which the task is told.
+    /// Once receiving has ended, which wakes the task.
     Later,
     Not,
 }
@@ -79,14 +80,15 @@ pub(super) struct Stream {
     /// `None` once closed.
     fd: Option<OwnedFd>,
     receiving: Receiving,
-    /// Whether as much has come at once as may be parked.
+    /// Whether a burst has filled the maximum of parked buffers.
     is_rich: bool,
-    /// Whether the reader had room for as much.
+    /// Whether the reader had room for such a burst.
     is_roomy: bool,
-    /// Whether room for sendfile, or a connection, is being waited for.
+    /// Whether room for sendfile, or a connection, is awaited.
     watching_writable: bool,
     parked: Parked,
-    /// How receiving ended, to be told after what is parked: 0 for the end of the stream, else an error number.
+    /// The end of receiving, reported after the parked bytes: 0 for the end of the stream, else an
+    /// error number.
     ended: Option<i32>,
     sending: Sending,
     reader: Waiter,
@@ -109,12 +111,12 @@ impl Stream {
         }
     }
 
-    /// Of a socket on which something has come already, as a rule: the first receive is a system call.
+    /// A socket on which bytes have usually arrived already: the first receive is a system call.
     pub(super) fn resumed(fd: OwnedFd) -> Self {
         Self { receiving: Receiving::Direct, ..Self::new(fd) }
     }
 
-    /// Of a connection that this side makes: nothing comes before something was sent, as a rule.
+    /// A connection made by this side: usually no bytes arrive before the first send.
     pub(super) fn made_here(fd: OwnedFd) -> Self {
         Self { receiving: Receiving::Idle, ..Self::new(fd) }
     }
@@ -147,7 +149,7 @@ impl Stream {
             return Poll::Ready(Ok(shared.buffers.take(&mut self.parked, buf)));
         }
         if let Some(error) = self.ended {
-            // An error is told once, as the socket itself does; after it comes the end.
+            // An error is reported once, as on the socket; afterwards comes the end.
             self.ended = Some(0);
             return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
         }
@@ -174,7 +176,7 @@ impl Stream {
         Poll::Pending
     }
 
-    /// Receives by a system call; `None` if nothing is there.
+    /// Receives by a system call; `None` if there are no bytes.
     fn receive_directly(&mut self, buf: &mut Vec<u8>, shared: &mut Shared) -> Option<io::Result<usize>> {
         match shared.inbox.receive(self.open_fd(), buf) {
             Err(Errno::AGAIN) => {
@@ -195,12 +197,12 @@ impl Stream {
         }
     }
 
-    /// Whether what comes is to come into the reader's memory.
+    /// Whether bytes should go directly into the reader's memory.
     fn is_for_reader(&self) -> bool {
         self.is_rich && self.is_roomy
     }
 
-    /// Whether what comes can come into shared buffers, and is to.
+    /// Whether bytes can go into shared buffers, and should.
     fn is_shared(&self, shared: &Shared) -> bool {
         !self.is_for_reader() && shared.buffers.has_offered()
     }
@@ -258,7 +260,7 @@ impl Stream {
         }
     }
 
-    /// A stream that was watched can be read.
+    /// A watched stream is readable.
     pub(super) fn on_readable(&mut self) {
         self.receiving = Receiving::Direct;
         self.reader.wake();
@@ -275,8 +277,8 @@ impl Stream {
         self.cancel_receive(id, shared);
     }
 
-    /// A receive that is under way would take what comes next, so it has to end first. Other states than its own are those of
-    /// a stream that had more to do than to wait.
+    /// A receive under way would take the next bytes, so the receive must end first. A stream in
+    /// another state than the following was not idle.
     pub(super) fn release(&mut self, id: Id, cx: &Context<'_>, shared: &mut Shared) -> Release {
         let sends = !matches!(self.sending, Sending::Idle | Sending::Done);
         if sends || self.watching_writable || self.parked.count > 0 || self.ended.is_some() {
@@ -307,7 +309,8 @@ impl Stream {
             return;
         }
         if more == More::Yes {
-            // Whoever says that more follows waits for this to be taken: queuing it would only cost a turn.
+            // A caller that says that more follows waits for this send, so queuing the send would
+            // only cost a turn.
             self.sending = match outgoing.send_now(self.open_fd()) {
                 Ok(true) => {
                     shared.spares.put(outgoing.into_head());
@@ -330,7 +333,7 @@ impl Stream {
         op
     }
 
-    /// A send at once was not taken whole, or a whole send has ended.
+    /// A non-blocking send was not taken completely, or a whole send has ended.
     pub(super) fn on_sent(&mut self, id: Id, result: i32, shared: &mut Shared) -> Fate {
         let (Sending::Queued(mut op) | Sending::InFlight(mut op)) =
             std::mem::replace(&mut self.sending, Sending::Idle)
@@ -354,7 +357,7 @@ impl Stream {
         Fate::Stays
     }
 
-    /// The entry of a send has been consumed: if the send is still queued, nothing was said against it.
+    /// The entry of a send has been consumed: a send that is still queued had no error.
     #[inline]
     pub(super) fn settle(&mut self, shared: &mut Shared) -> Fate {
         if !matches!(self.sending, Sending::Queued(_)) {
@@ -416,7 +419,7 @@ impl Stream {
         }
     }
 
-    /// A socket that is connecting is watched for room, which comes with the connection or its failure.
+    /// A connecting socket is watched for room, which comes with the connection or its failure.
     pub(super) fn poll_connected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.watching_writable {
             return Poll::Ready(connect_result(self.open_fd()));
@@ -436,8 +439,9 @@ impl Stream {
         Ok(rustix::net::shutdown(self.open_fd(), rustix::net::Shutdown::Write)?)
     }
 
-    /// Cancels what is under way and closes the descriptor, all with the next submission. Requests hold the socket, not
-    /// the descriptor, so its number may be reused at once; completions that come later find a stale id.
+    /// Cancels operations under way and closes the descriptor, all with the next submission.
+    /// Requests hold the socket, not the descriptor, so the number may be reused at once; later
+    /// completions find a stale id.
     pub(super) fn close(&mut self, id: Id, shared: &mut Shared) -> Fate {
         let Some(fd) = self.fd.take() else { return Fate::Stays };
         shared.buffers.clear(&mut self.parked);
@@ -467,7 +471,7 @@ impl Stream {
     }
 }
 
-/// Queues a send of what is left of `op`.
+/// Queues a send of the rest of `op`.
 #[allow(unsafe_code)]
 #[inline]
 fn send(op: &mut SendOp, socket: i32, attempt: Attempt, id: Id, shared: &mut Shared) -> u64 {
@@ -475,8 +479,8 @@ fn send(op: &mut SendOp, socket: i32, attempt: Attempt, id: Id, shared: &mut Sha
         Attempt::AtOnce => operation::SEND_AT_ONCE,
         Attempt::Whole => operation::SEND_WHOLE,
     };
-    // SAFETY: the box goes into `Sending::Queued` or `Sending::InFlight`, which is left only by the completion or by
-    // `settle`, and a stream in one of these states stays in the table even when closed.
+    // SAFETY: the box goes into `Sending::Queued` or `Sending::InFlight`, which only the completion
+    // or `settle` leaves, and a stream in one of these states stays in the table even when closed.
     unsafe { shared.ring.send(socket, op, attempt, id.pack(operation)) }
 }
 
