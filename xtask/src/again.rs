@@ -1,8 +1,9 @@
-//! The workspace's tests, with a second try for the few that fail.
+//! The workspace's tests, with a second try for a few failures.
 //!
-//! Some tests watch real processes on a machine that others use too, and one of them may fail for a reason that lies
-//! outside. Such a test runs once more, alone; what passes then is named in the output as unsteady, to be mended. More
-//! than [`MOST_AGAIN`] failed tests, a crash or a failed build get no second try. Tested below.
+//! Some tests watch real processes on a shared machine, and such a test may fail for an external
+//! reason. The test then runs once more, alone. A test that passes at the second try is listed as
+//! unsteady, for repair. More than [`MOST_AGAIN`] failed tests, a crash or a failed build get no
+//! second try. Tested below.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -12,13 +13,14 @@ use std::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::steps::{self, Tally};
 
-/// The most failed tests that are tried again: more than a few are no coincidence.
+/// The maximum number of failed tests that are tried again, because more failures are no
+/// coincidence.
 const MOST_AGAIN: usize = 3;
 
-/// What cargo says before the arguments of a test program that failed.
+/// cargo's text before the arguments of a failed test program.
 const TARGET: &str = "error: test failed, to rerun pass `";
 
-/// Tests that failed and the kinds of programs they are in, as cargo's arguments: `--lib`, `--test NAME`.
+/// Failed tests and the kinds of their programs, as cargo's arguments: `--lib`, `--test NAME`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Failed {
     tests: Vec<String>,
@@ -32,7 +34,8 @@ impl Failed {
             self.tests.push(name.to_owned());
         }
         if let Some(target) = line.strip_prefix(TARGET).and_then(|rest| rest.strip_suffix('`')) {
-            // Without the package: built by itself it would have other features, and much would be built anew.
+            // Without the package, because a package that is built alone has other features, and
+            // much would be built again.
             let kind = target.split_once(' ').and_then(|(_p, rest)| rest.split_once(' '));
             self.targets.extend(kind.map(|(_package, kind)| kind.to_owned()));
         }
@@ -43,7 +46,8 @@ impl Failed {
     }
 }
 
-/// Runs the tests of `command`, which makes `cargo test` with further arguments; shows and counts them.
+/// Runs the tests of `command`, which makes `cargo test` with further arguments; shows and counts
+/// the tests.
 pub(crate) fn run_tests(
     command: impl Fn(&[&str]) -> Command,
     arguments: &[&str],
@@ -78,7 +82,7 @@ pub(crate) fn run_tests(
     Ok(())
 }
 
-/// The tests as they are, and which failed.
+/// Runs all tests and collects the failures.
 fn first_try(
     command: &mut Command,
     tally: &mut Tally,
@@ -94,7 +98,7 @@ fn first_try(
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let mut named = Failed::default();
     let terminal = Mutex::new(terminal);
-    // A terminal that has gone away changes nothing about the tests.
+    // A closed terminal does not affect the tests.
     let show = |line: &str| drop(terminal.lock().map(|mut terminal| writeln!(terminal, "{line}")));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -114,7 +118,7 @@ fn first_try(
     if status.success() { Ok(()) } else { Err(steps::failure(command, status)) }
 }
 
-/// Hands each line of `stream` on, until its end.
+/// Passes each line of `stream` on, until the end.
 fn each_line(stream: Option<impl Read>, mut line: impl FnMut(&str)) {
     let Some(stream) = stream else { return };
     for bytes in BufReader::new(stream).split(b'\n').map_while(std::result::Result::ok) {
@@ -126,7 +130,7 @@ fn each_line(stream: Option<impl Read>, mut line: impl FnMut(&str)) {
 mod tests {
     use super::*;
 
-    /// A `cargo test` that fails at first and, asked for one test alone, does as `alone` says.
+    /// A `cargo test` that fails at first and then, for a single test, runs `alone`.
     fn cargo(alone: &'static str) -> impl Fn(&[&str]) -> Command {
         move |arguments| {
             let first = "echo 'test a::b ... FAILED'; echo 'test c ... ok'; \

@@ -1,10 +1,12 @@
-//! The architecture page read as a rule: its table of crates is compared with what cargo and the sources say.
+//! The architecture page read as a rule: its table of crates is compared with what cargo and the
+//! sources say.
 //!
-//! Members and table rows are the same set; every dependency between our crates, of any kind, is a name under "may
-//! import"; unsafe code stands only in crates with "yes". The page is the input, so it cannot drift.
-//! The other rules of the text and the house are reported together with these: overlong files and leftovers
-//! (`leftovers.rs`), lock-free files without a page (`protocols.rs`), import cycles between modules
-//! (`modules.rs`), paths that do not exist (`named_paths.rs`) and the language (`prose.rs`).
+//! Members and table rows are the same set; every dependency between our crates, of any kind, is a
+//! name under "may import"; unsafe code stands only in crates with "yes". The page is the input, so
+//! it cannot drift. The other rules of the text and the house are reported together with these:
+//! overlong files and leftovers (`leftovers.rs`), lock-free files without a page (`protocols.rs`),
+//! import cycles between modules (`modules.rs`), paths that do not exist (`named_paths.rs`) and the
+//! language (`prose.rs`).
 
 use std::path::Path;
 
@@ -39,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
     Error::unless_empty(findings)
 }
 
-/// What the table says of one crate.
+/// The table's row of a crate.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
     package: String,
@@ -48,7 +50,7 @@ struct Rule {
     may_be_unsafe: bool,
 }
 
-/// What a crate may import.
+/// The allowed imports of a crate.
 #[derive(Debug, PartialEq, Eq)]
 enum Imports {
     All,
@@ -56,7 +58,7 @@ enum Imports {
     Only(Vec<String>),
 }
 
-/// Reads the table of crates: crate, folder, what it is, may import, unsafe, must never.
+/// Reads the table of crates: crate, folder, description, may import, unsafe, must never.
 fn parse_table(page: &str) -> Result<Vec<Rule>> {
     let malformed =
         |line: &str| Error::form("docs/architecture.md", format!("not a row of the crate table: {line}"));

@@ -1,7 +1,9 @@
-//! `cargo xtask bench NAME`: builds what the bench starts, runs it, prints it, and keeps the results.
+//! `cargo xtask bench NAME`: builds the programs of the bench, runs the bench, prints and keeps the
+//! results.
 //!
-//! A full run appends to results/ and renews its section of docs/benchmarks.md. A run of some servers, programs or
-//! policies, or of the smoke size, only prints: half a comparison does not belong in the documentation.
+//! A full run appends to results/ and renews a section of docs/benchmarks.md. A run of some
+//! servers, programs or policies, or of the smoke size, only prints, because half a comparison does
+//! not belong in the documentation.
 
 mod plain;
 mod runtime;
@@ -20,7 +22,7 @@ use crate::error::Result;
 use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
 
-/// How long a run of the smoke size is: enough for every server to answer hundreds of requests.
+/// Duration of a run of the smoke size: enough for every server to answer hundreds of requests.
 const SMOKE_DURATION: Duration = Duration::from_millis(100);
 
 /// The arguments of `bench`.
@@ -28,13 +30,14 @@ const SMOKE_DURATION: Duration = Duration::from_millis(100);
 pub(crate) struct Args {
     /// Which bench.
     name: Name,
-    /// The size the tests run: one short round of what is installed, kept nowhere.
+    /// The size of the tests: one short round of the installed peers, without stored results.
     #[arg(long)]
     smoke: bool,
-    /// Interleaved rounds. Default: what the bench says of itself.
+    /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, cgi, php, hosts, load and find-max: seconds under load of each run; tenths count. Default: what the bench says of itself.
+    /// Of bench serve, cgi, php, hosts, load and find-max: seconds under load of each run; tenths
+    /// count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -51,25 +54,27 @@ pub(crate) struct Args {
 /// The benches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
-    /// What one request costs, beside nginx, Apache and a floor.
+    /// The cost of a request, beside nginx, Apache and a floor.
     Serve,
     /// Every program under every policy of the runtime, beside tokio, smol and rayon.
     Runtime,
-    /// What starting a program costs a large process, and CGI whole servers.
+    /// The cost of starting a program from a large process, and of CGI in whole servers.
     Cgi,
-    /// What passing a request to PHP costs, beside nginx and Apache on the same pool.
+    /// The cost of passing a request to PHP, beside nginx and Apache on the same pool.
     Php,
-    /// What thousands of virtual hosts take to load and to find, beside nginx.
+    /// The cost of loading and finding thousands of virtual hosts, beside nginx.
     Hosts,
-    /// What is left of the good answers when more arrives than can be served, beside nginx.
+    /// The good answers that remain when more requests arrive than can be served, beside nginx.
     Overload,
-    /// Where packets are handled, and what a flood of them leaves of a server.
+    /// The cpus that handle packets, and a server's capacity under a flood of packets.
     Knet,
-    /// What HAProxy makes of two servers of unequal speed, by turns and by what their agents ask for.
+    /// HAProxy's distribution over two servers of unequal speed, by turns and by the weights that
+    /// their agents request.
     Balancers,
-    /// How many events a core simulates in a second.
+    /// The number of events that a core simulates in a second.
     Sim,
-    /// What a request costs the load injector, beside wrk, ab, hey and h2load; the users it holds.
+    /// The cost of a request in the load injector, beside wrk, ab, hey and h2load; the number of
+    /// users.
     Load,
     /// The most users of a support site that Vermeil with PHP and nginx with php-fpm serve well.
     FindMax,
@@ -91,7 +96,7 @@ impl Name {
         Self::FindMax,
     ];
 
-    /// What the step that runs the smoke size is called.
+    /// The name of the step that runs the smoke size.
     pub(crate) fn smoke_step(self) -> &'static str {
         match self {
             Self::Serve => "bench serve, smoke",
@@ -140,12 +145,13 @@ pub(crate) fn smoke(name: Name, servers: &[Server]) -> Result<()> {
     }
 }
 
-/// Says where results are kept.
+/// Prints the location of the results.
 fn kept(rows: &Path, page: &Path) {
     println!("\nkept in {} and {}", rows.display(), page.display());
 }
 
-/// How the binaries are built: numbers need the release profile, a smoke test is content with what the tests built.
+/// The profile of the binaries: numbers need the release profile, a smoke test uses the tests'
+/// build.
 #[derive(Clone, Copy)]
 enum Profile {
     Dev,
@@ -160,7 +166,7 @@ impl Profile {
         }
     }
 
-    /// Where cargo puts what it builds, below the target folder.
+    /// cargo's output folder, below the target folder.
     fn folder(self) -> &'static str {
         match self {
             Self::Dev => "debug",
@@ -169,7 +175,8 @@ impl Profile {
     }
 }
 
-/// Builds all that benches start, by one command, so that nothing is built twice; gives the folder of the binaries.
+/// Builds all programs of the benches, by one command, so that nothing is built twice; returns the
+/// folder of the binaries.
 fn build(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"]);

@@ -1,8 +1,10 @@
-//! `cargo xtask bpf`: the kernel programs' instructions, compiled from C into Rust, so that nobody else needs a compiler.
+//! `cargo xtask bpf`: the kernel programs' instructions, compiled from C into Rust, so that users
+//! need no compiler.
 //!
-//! Each `crates/steer/bpf/NAME.bpf.c` becomes a constant in `crates/steer/src/bpf/programs.rs`. The step is reproducible:
-//! one compiler (clang 14, Debian 12's), no debug information, one section taken out of the object file. `--check`
-//! compares, and says so where that compiler is not installed.
+//! Each `crates/steer/bpf/NAME.bpf.c` becomes a constant in `crates/steer/src/bpf/programs.rs`. The
+//! step is reproducible: one compiler (clang 14, Debian 12's), no debug information, a single
+//! section from the object file. `--check` compares, and prints a note if that compiler is not
+//! installed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,10 +20,11 @@ use crate::workspace::Workspace;
 /// Another version's instructions would differ and be as good.
 const COMPILER: &str = "clang-14";
 
-/// Atomic operations that give the old value need the third version of the instruction set, which Linux 5.15 has.
+/// Atomic operations that return the old value need the third version of the instruction set, which
+/// Linux 5.15 has.
 const FLAGS: [&str; 6] = ["-O2", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"];
 
-/// Programs, and what each is for.
+/// Programs and their purposes.
 const PROGRAMS: [(&str, &str); 5] = [
     ("accept", "Chooses the socket of a new connection."),
     ("classify", "Chooses the cpu of a packet in front of the stack."),
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.check { check() } else { write() }
 }
 
-/// Compares the committed instructions with what the compiler makes of the sources, where it is installed.
+/// Compares the committed instructions with the compiler's output, if the compiler is installed.
 pub(crate) fn check() -> Result<()> {
     if find_program(COMPILER).is_none() {
         println!(

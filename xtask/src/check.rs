@@ -1,6 +1,7 @@
-//! `cargo xtask check`: everything a change can break, cheapest first.
+//! `cargo xtask check`: everything that a change can break, cheapest first.
 //!
-//! Every step runs, whatever the ones before it said; the end says how long each took and which failed.
+//! Every step runs, regardless of earlier failures. The table at the end lists the time and the
+//! result of each step.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::steps::{Steps, run_command};
 use crate::workspace::{Workspace, cargo};
 use crate::{again, architecture, docs};
 
-/// What to check.
+/// The arguments of `check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only the step of this name, for example `architecture`
@@ -28,7 +29,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     steps.result()
 }
 
-/// Tests of one program that run at once, for each cpu: most wait for a server's process and not for a cpu.
+/// Parallel tests of a program, for each cpu, because most tests wait for a server's process and
+/// not for a cpu.
 const TESTS_PER_CPU: usize = 2;
 
 /// The steps, in the repository at `root`.
@@ -61,7 +63,8 @@ pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {
     });
 }
 
-/// Compares the licences and sources of all dependencies with deny.toml, where cargo-deny is installed.
+/// Compares the licences and sources of all dependencies with deny.toml, if cargo-deny is
+/// installed.
 fn licences(root: &Path) -> Result<()> {
     let is_installed = find_program("cargo-deny").is_some();
     if !is_installed {

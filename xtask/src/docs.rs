@@ -1,8 +1,8 @@
-//! `cargo xtask docs`: the man pages, shell completions and the reference of the configuration, generated from the
-//! definitions of options and keys.
+//! `cargo xtask docs`: the man pages, shell completions and the reference of the configuration,
+//! generated from the definitions of options and keys.
 //!
-//! They are committed, so that a package can be made without building; `--check` compares them with what the definitions
-//! say now. Knows where they go, nothing of what they say.
+//! The files are committed, because a package can then be made without building. `--check` compares
+//! the files with the present definitions. Knows the destinations, but not the contents.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::workspace::Workspace;
 
-/// Writes files into a folder that exists and returns their paths.
+/// Writes files into an existing folder and returns their paths.
 type Generate = fn(&Path) -> io::Result<Vec<PathBuf>>;
 
-/// What is generated, and the folder below `docs` it goes to.
+/// The generators, and their folders below `docs`.
 const GENERATED: [(&str, Generate); 2] =
     [("man", vermeil_cli::man_pages), ("completions", vermeil_cli::completions)];
 
-/// A page and who writes it.
+/// A page and its generator.
 type Page = (&'static str, fn() -> String);
 
-/// What is generated as one page of `docs` each.
+/// The generated single pages of `docs`.
 const PAGES: [Page; 2] =
     [("configuration.md", vermeil_cli::configuration_page), ("status.md", vermeil_cli::status_page)];
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.check { check() } else { write() }
 }
 
-/// Compares the committed files with what would be written.
+/// Compares the committed files with newly generated files.
 pub(crate) fn check() -> Result<()> {
     let docs = Workspace::load()?.root.join("docs");
     let mut findings = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn check() -> Result<()> {
         findings.extend(differences(name, &wanted, &contents(&docs.join(name))?));
     }
     for (name, page) in PAGES {
-        // A page that is not there is as different as one that says something else.
+        // A missing page counts as different.
         if fs::read_to_string(docs.join(name)).ok() != Some(page()) {
             findings.push(format!("docs/{name} is not what the definitions say"));
         }
@@ -93,7 +93,7 @@ fn in_temporary_folder(generate: Generate) -> Result<Files> {
     contents(folder.path())
 }
 
-/// The files of a folder; none when it does not exist.
+/// The files of a folder; none if the folder does not exist.
 fn contents(folder: &Path) -> Result<Files> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

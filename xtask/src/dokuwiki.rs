@@ -1,8 +1,9 @@
 //! `cargo xtask test dokuwiki`: a real application in PHP, used through a real browser.
 //!
-//! DokuWiki (`vermeil_bench::dokuwiki`) is served by Vermeil with a pool of its own. Chromium logs in, writes a page, saves it, and
-//! reads it again, clicking and typing as a person does. Leaves a picture of the page behind. Where a package or the browser
-//! cannot be had it is skipped, loudly. How the browser is driven stands in `dokuwiki/browser.rs`.
+//! Vermeil serves DokuWiki (`vermeil_bench::dokuwiki`) with a separate pool. Chromium logs in,
+//! writes a page, saves the page, and reads the page again, clicking and typing like a person.
+//! Leaves a picture of the page behind. If a package or the browser is not available, the test is
+//! skipped with a notice. `dokuwiki/browser.rs` drives the browser.
 
 mod browser;
 
@@ -22,13 +23,13 @@ use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
 use browser::Browser;
 
-/// How long the server may take to listen.
+/// Maximum time until the server listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks whether it does.
+/// Interval of the checks whether the server listens.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is written on the page.
+/// The text of the page.
 const TEXT: &str = "====== Pearls ======\n\nWritten **by hand** in a browser.";
 
 /// Runs the command.
@@ -51,7 +52,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The wiki, after what it is used with.
+/// The wiki, after the programs that use it.
 fn prepare() -> Result<Wiki> {
     packages::install_browser()?;
     for program in ["chromium", "php-fpm8.2"] {
@@ -79,7 +80,7 @@ fn use_it(server: &Server, program: &Path, wiki: &Wiki, picture: &Path) -> Resul
         "!document.querySelector('#wiki__text') && document.querySelector('.page h1')?.innerText == 'Pearls'";
     browser.until(is_shown)?;
     println!("saved: {}", browser.value("location.pathname + location.search")?);
-    // Once more, as somebody who was not there.
+    // Once more, without the earlier state of the browser.
     browser.go("about:blank")?;
     browser.go(&page(""))?;
     browser.until(is_shown)?;
@@ -121,7 +122,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What it says of PHP.
+    /// The status lines about PHP.
     fn status(&self) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.arg("status").arg("--control").arg(&self.control);
@@ -133,7 +134,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // So that it removes what it has made; it ends within its time for draining.
+        // The server removes its files; it ends within its time for draining.
         let _ = Command::new("kill").arg(self.process.id().to_string()).status();
         let _ = self.process.wait();
     }

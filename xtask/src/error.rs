@@ -1,4 +1,4 @@
-//! What can go wrong in a script.
+//! The errors of a script.
 
 use std::io;
 use std::path::Path;
@@ -6,25 +6,25 @@ use std::path::Path;
 /// Shorthand for this crate's results.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// Why a script failed.
+/// The reason why a script failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("cannot {operation} {thing}: {source}")]
     Io { operation: &'static str, thing: String, source: io::Error },
     /// A command ran and failed.
     #[error("`{command}` failed ({status})")]
     Command { command: String, status: String },
-    /// Something read has not the form it should have.
+    /// Malformed input.
     #[error("{thing}: {problem}")]
     Form { thing: String, problem: String },
-    /// A check found something; each finding on a line of its own.
+    /// Findings of a check, each on a separate line.
     #[error("{}", .0.join("\n       "))]
     Findings(Vec<String>),
-    /// Steps failed, having said why.
+    /// Failed steps, which have printed the reasons.
     #[error("failed: {}", .0.join(", "))]
     Steps(Vec<String>),
-    /// What failed has been said.
+    /// A failure that was printed already.
     #[error("failed")]
     Reported,
     /// A bench failed.

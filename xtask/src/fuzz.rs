@@ -1,10 +1,10 @@
-//! `cargo xtask fuzz [TARGET]`: the parsers fed with bytes that a coverage-guided search invents.
+//! `cargo xtask fuzz [TARGET]`: coverage-guided fuzzing of the parsers.
 //!
-//! The targets stand in `fuzz/targets`, with inputs to begin with in `fuzz/seeds`; what the search finds interesting is kept
-//! below the target folder, so that the next run goes on from there. The compiler's coverage counters are stable
-//! options, given to everything that is built, so nothing but a C++ compiler is needed beside Rust. An input that fails
-//! is written to `fuzz/failures`, with the command that runs it again. Not part of `cargo xtask test`, whose tests mutate
-//! the same inputs without a search.
+//! The targets are in `fuzz/targets`, with initial inputs in `fuzz/seeds`. Interesting inputs are
+//! kept below the target folder, so that the next run continues from there. The compiler's coverage
+//! counters are stable options for the whole build, so only a C++ compiler is needed beside Rust. A
+//! failing input is written to `fuzz/failures`, with the command that runs the input again. Not
+//! part of `cargo xtask test`, whose tests mutate the same inputs without a search.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use crate::error::{Error, Result};
 use crate::steps::run_command;
 use crate::workspace::{Workspace, cargo};
 
-/// What makes the compiler count which branches run and note what is compared: the options of LLVM's SanitizerCoverage
-/// that libFuzzer reads.
+/// Makes the compiler count executed branches and record comparisons: the options of LLVM's
+/// SanitizerCoverage that libFuzzer reads.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 /// Longest input. Heads of requests end at 16 KB; shorter inputs search faster.
 const INPUT_BYTES_MAX: u32 = 4096;
-/// The most memory of a search: several times what one takes.
+/// Memory limit of a search: several times the usual need.
 const MEMORY_MB_MAX: u32 = 1024;
 
-/// What is to be fuzzed.
+/// The arguments of `fuzz`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this target: the name of a file in fuzz/targets, with - for _.
     target: Option<String>,
-    /// How long each target is searched.
+    /// Seconds of the search in each target.
     #[arg(long, value_name = "S", default_value_t = 20)]
     seconds: u32,
 }
@@ -62,9 +62,9 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds all targets; gives the folder of the binaries.
+/// Builds all targets; returns the folder of the binaries.
 fn build(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
-    // Named, so that build scripts and macros go without counters.
+    // Named explicitly, so that build scripts and macros have no counters.
     let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = workspace.target.join("fuzz");
     let mut command = cargo();

@@ -7,7 +7,7 @@ use crate::source::{files_below, has_extension, read};
 
 const HEADING: &str = "## Invariants\n";
 
-/// What is wrong with the table of the repository at `root`.
+/// The errors in the table of the repository at `root`.
 pub(crate) fn find(root: &Path) -> Result<Vec<String>> {
     let page = read(&root.join("docs/runtime.md"))?;
     let names = names(&page);
@@ -23,7 +23,7 @@ pub(crate) fn find(root: &Path) -> Result<Vec<String>> {
     Ok(missing.map(|name| format!("docs/runtime.md: there is no test called {name}")).collect())
 }
 
-/// What stands in code marks in the table's last column.
+/// The code-marked names in the table's last column.
 fn names(page: &str) -> Vec<&str> {
     let Some((_, section)) = page.split_once(HEADING) else { return Vec::new() };
     let rows = section.split("\n## ").next().unwrap_or(section).lines();

@@ -1,19 +1,20 @@
-//! What a change must not leave behind: marks of unfinished work in code or documentation, and overlong files.
+//! Things that a change must not leave behind: marks of unfinished work in code or documentation,
+//! and overlong files.
 //!
-//! A file over the bound may stand on the list of exceptions in docs/architecture.md, with its reason; an exception that
-//! is no longer needed is a finding too, so that the list only shrinks.
+//! A file over the bound may be on the list of exceptions in docs/architecture.md, with a reason.
+//! An unnecessary exception is a finding too, so that the list only shrinks.
 
 use std::path::Path;
 
 use crate::error::Result;
 use crate::source::{files_below, has_extension, has_word, read};
 
-/// Lines a source file may have; above, it has a second subject.
+/// Maximum number of lines of a source file; a longer file has a second subject.
 const FILE_LINES_MAX: usize = 800;
 /// The heading of the list of exceptions.
 const EXCEPTIONS_HEADING: &str = "## Files over 800 lines";
 
-/// The marks; spelled in two parts, so that this file has none.
+/// The marks; spelled in two parts, so that this file contains none.
 const MARKS: [&str; 5] = [
     concat!("to", "do!"),
     concat!("unimple", "mented!"),
@@ -22,7 +23,7 @@ const MARKS: [&str; 5] = [
     concat!("TO", "DO"),
 ];
 
-/// Looks at every source file and page below `root`; `architecture` is the page with the exceptions.
+/// Checks every source file and page below `root`; `architecture` is the page with the exceptions.
 pub(crate) fn find(root: &Path, architecture: &str) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let exceptions = exceptions(architecture);

@@ -1,8 +1,9 @@
-//! The project's own scripts, run with `cargo xtask COMMAND`: one file per command.
+//! The project's scripts, run with `cargo xtask COMMAND`: one file per command.
 //!
-//! `check` looks at everything a change can break and says how long each step took; `test` is what continuous
-//! integration runs: it installs what the tests need, then does all of `check`, the model checks and the smoke size of
-//! every bench. `bench` measures, `docs` writes what is generated. Nothing here ships.
+//! `check` checks everything that a change can break and prints the time of each step. `test` is
+//! the run of continuous integration: it installs the tests' requirements, then runs all of
+//! `check`, the model checks and the smoke size of every bench. `bench` measures, `docs` writes
+//! generated files. Nothing here ships.
 
 mod again;
 mod architecture;
@@ -43,13 +44,14 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Format, lints, architecture, documentation and tests; runs all of them, then says which failed.
+    /// Format, lints, architecture, documentation and tests; runs all of them, then lists the
+    /// failures.
     Check(check::Args),
-    /// Everything continuous integration runs, after installing what it needs.
+    /// Everything that continuous integration runs, after installing its requirements.
     Test(test::Args),
     /// The runtime's tests under the thread sanitizer.
     Tsan,
-    /// The parsers, fed with bytes that a coverage-guided search invents.
+    /// Coverage-guided fuzzing of the parsers.
     Fuzz(fuzz::Args),
     /// Measure against real servers and floors.
     Bench(bench::Args),

@@ -1,9 +1,10 @@
 //! Import cycles between the top-level modules of a crate, compared with a table that only shrinks.
 //!
-//! A module imports another one when its production code names `crate::OTHER`, a path through `super` to
-//! the crate's root, or an item that `lib.rs` re-exports from the other module. Modules that import each
-//! other in a circle cannot be understood one by one. The table "Import cycles that are left" in
-//! docs/architecture.md names for each crate the size of its largest circle. Tested below.
+//! A module imports another one when its production code names `crate::OTHER`, a path through
+//! `super` to the crate's root, or an item that `lib.rs` re-exports from the other module. Modules
+//! that import each other in a circle cannot be understood one by one. The table "Import cycles
+//! that are left" in docs/architecture.md names for each crate the size of its largest circle.
+//! Tested below.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! Paths that comments and pages name: each file or folder must exist, and so must each page behind a link.
+//! Paths that comments and pages name: each file or folder must exist, and so must each page behind
+//! a link.
 //!
-//! A path counts when it stands between backquotes and begins with a folder of the repository's root. A
-//! path with a placeholder or a wildcard does not count. Tested below.
+//! A path counts when it stands between backquotes and begins with a folder of the repository's
+//! root. A path with a placeholder or a wildcard does not count. Tested below.
 
 use std::path::Path;
 

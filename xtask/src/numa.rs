@@ -1,8 +1,9 @@
-//! `cargo xtask test numa`: the server on a machine with four memory nodes, which is emulated.
+//! `cargo xtask test numa`: the server on an emulated machine with four memory nodes.
 //!
-//! Debian's kernel runs in qemu (plain emulation, 16 cpus, four nodes with a Dell R905's distances, a card with four queues that
-//! is attached to node 1) with a static binary. What the machine starts with is made in `numa/pack.rs`; what is done there
-//! stands in `numa/guest/`, what is sent to it in `numa/host.sh`. Where the emulator cannot be had it is skipped, loudly.
+//! Debian's kernel runs in qemu (plain emulation, 16 cpus, four nodes with a Dell R905's distances,
+//! a card with four queues attached to node 1) with a static binary. `numa/pack.rs` makes the
+//! initial file system; the scripts in `numa/guest/` run on the machine, and `numa/host.sh` sends
+//! requests. If the emulator is not available, the test is skipped with a notice.
 
 mod pack;
 mod restart;
@@ -21,13 +22,13 @@ use pack::{Kernel, pack};
 
 const HOST: &str = include_str!("numa/host.sh");
 
-/// What a line of the console begins with that is for us.
+/// The beginning of a console line for this test.
 const MARK: &str = "VERMEIL ";
 
-/// Longest life of the machine, in seconds: several times what it takes on two idle cores.
+/// Longest life of the machine, in seconds: several times the usual time on two idle cores.
 const LIFE_S: &str = "1200";
 
-/// The target of a binary without libraries: its C library must be linked in.
+/// The target of a static binary, which must include the C library.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs the command.
@@ -48,7 +49,7 @@ pub(crate) fn run() -> Result<()> {
     judge(&boot(&folder, &kernel, &initramfs)?)
 }
 
-/// Gets the emulator, the kernel and the shell.
+/// Installs the emulator, the kernel and the shell.
 fn prepare(folder: &Path) -> Result<Kernel> {
     packages::install_emulator()?;
     for program in ["qemu-system-x86_64", "curl", "unshare", "dpkg-deb"] {
@@ -57,7 +58,7 @@ fn prepare(folder: &Path) -> Result<Kernel> {
     Kernel::fetch(folder)
 }
 
-/// Builds the binary without libraries, in a folder of its own because the flag changes everything.
+/// Builds the static binary, in a separate folder because the flag changes everything.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
     let target = workspace.target.join("static");
     let mut command = cargo();
@@ -67,14 +68,14 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(target.join(TARGET).join("debug/vermeil"))
 }
 
-/// Runs the machine to its end; what its console said to us.
+/// Runs the machine to its end; returns the marked lines of the console.
 fn boot(folder: &Path, kernel: &Kernel, initramfs: &Path) -> Result<Vec<String>> {
     let (script, console) = (folder.join("host.sh"), folder.join("console"));
     fs::write(&script, HOST).map_err(Error::path("write", &script))?;
     let _ = fs::remove_file(&console);
     let mut command = Command::new("timeout");
     command.args([LIFE_S, "unshare", "-n", "sh"]).arg(&script).args([&kernel.image, initramfs, &console]);
-    // Ended late, it has said something all the same, which is what counts.
+    // A machine that ended late has still printed lines, and the lines count.
     let ended = run_command(&mut command);
     let said = fs::read(&console).map_err(Error::path("read", &console))?;
     let said = String::from_utf8_lossy(&said);

@@ -1,8 +1,10 @@
-//! What the tests and benches need from the system, in one list with the reason of each, and how it gets there.
+//! The system programs that tests and benches need, in one list with reasons, and their
+//! installation.
 //!
-//! On Debian and as root, missing packages are installed without questions and without starting what they bring: while
-//! apt-get runs, `policy-rc.d` answers every start of a service with "forbidden" (invoke-rc.d(8)). Anywhere else the
-//! missing programs are named and the tests that need them skip themselves.
+//! On Debian and as root, missing packages are installed without questions and without starting
+//! services. While apt-get runs, `policy-rc.d` answers every start of a service with "forbidden"
+//! (invoke-rc.d(8)). On other systems the missing programs are listed and the tests that need them
+//! skip themselves.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +16,7 @@ use vermeil_bench::peers::find_program;
 use crate::error::{Error, Result};
 use crate::steps::run_command;
 
-/// A program, the Debian package that holds it, and who needs it.
+/// A program, its Debian package, and the reason.
 struct Need {
     program: &'static str,
     package: &'static str,
@@ -60,7 +62,7 @@ const EMULATOR: [Need; 3] = [
     Need { program: "ip", package: "iproute2", reason: "connects it" },
 ];
 
-/// Installs what runs the emulated machine, if it is missing.
+/// Installs the programs of the emulated machine, if missing.
 ///
 /// # Errors
 /// The installation failed.
@@ -84,7 +86,7 @@ const BROWSER: [Need; 3] = [
     Need { program: "dpkg-deb", package: "dpkg", reason: "unpacks it" },
 ];
 
-/// Installs what uses a wiki, if it is missing.
+/// Installs the programs that use a wiki, if missing.
 ///
 /// # Errors
 /// The installation failed.
@@ -92,10 +94,11 @@ pub(crate) fn install_browser() -> Result<()> {
     install_all(&BROWSER)
 }
 
-/// Installs what is missing, or says what is.
+/// Installs missing programs, or lists them.
 ///
 /// # Errors
-/// Never for a missing program: a failed installation is reported, and what depends on it skips itself.
+/// Never for a missing program: a failed installation is reported, and the tests that need the
+/// program skip themselves.
 pub(crate) fn install() -> Result<()> {
     let missing = missing(&NEEDS);
     if missing.is_empty() {
@@ -128,7 +131,7 @@ fn apt_get(missing: &[&Need]) -> Result<()> {
     run_command(command(&["install", "--no-install-recommends"]).args(packages))
 }
 
-/// While it lives, installing a package starts no service.
+/// While this value lives, installing a package starts no service.
 struct ServicesStayOff {
     ours: Option<PathBuf>,
 }
@@ -136,7 +139,8 @@ struct ServicesStayOff {
 impl ServicesStayOff {
     fn begin() -> Result<Self> {
         let path = Path::new(POLICY);
-        // A policy that is there already is the administrator's, and says the same in every container image.
+        // An existing policy belongs to the administrator, and every container image has an equal
+        // policy.
         if path.exists() {
             return Ok(Self { ours: None });
         }

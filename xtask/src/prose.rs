@@ -1,9 +1,11 @@
-//! Measures the language of comments and pages, and compares the counts with ceilings that only fall.
+//! Measures the language of comments and pages, and compares the counts with ceilings that only
+//! fall.
 //!
-//! Section "Language" of CONTRIBUTING.md explains the rules. A count cannot see a riddle, but the words
-//! counted here come with riddles: an actor called "who", a subject called "what", a pronoun without a
-//! near noun. `xtask/prose.toml` holds the ceilings. A count above its ceiling fails the check. A count
-//! well below its ceiling fails too, and the finding gives the new ceiling. Tested below.
+//! Section "Language" of CONTRIBUTING.md explains the rules. A count cannot see a riddle, but the
+//! words counted here come with riddles: an actor called "who", a subject called "what", a pronoun
+//! without a near noun. `xtask/prose.toml` holds the ceilings. A count above its ceiling fails the
+//! check. A count well below its ceiling fails too, and the finding gives the new ceiling. Tested
+//! below.
 
 use std::path::Path;
 

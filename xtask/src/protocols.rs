@@ -1,6 +1,8 @@
-//! The pages beside lock-free files: every file of `crates/queue` with atomics of its own has one, and what pages name is there.
+//! The pages beside lock-free files: every file of `crates/queue` with atomics has a page, and
+//! every file that a page names exists.
 //!
-//! A page belongs to the files that its first line names. What it says is for people to judge. Tested below.
+//! A page belongs to the files in its first line. People judge the contents of a page. Tested
+//! below.
 
 use std::path::Path;
 
@@ -10,10 +12,10 @@ use crate::source::{code_only, files_below, has_extension, read};
 /// The crate that owns the lock-free protocols.
 const OWNER: &str = "crates/queue/src";
 
-/// Files of it that have atomics and no protocol: they give them to others, or are tests.
+/// Files of that crate with atomics and without a protocol: re-exports, or tests.
 const WITHOUT: [&str; 2] = ["sync.rs", "throng.rs"];
 
-/// What is wrong with the pages beside the sources of the project at `root`.
+/// The errors in the pages beside the sources of the project at `root`.
 pub(crate) fn find(root: &Path) -> Result<Vec<String>> {
     let is_page = |path: &Path| has_extension(path, &["md"]) && is_at_top(path);
     let pages = files_below(&root.join("crates"), is_page)?;

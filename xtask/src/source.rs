@@ -1,11 +1,11 @@
-//! The project's own files: finding them, and seeing Rust code without its comments and literals.
+//! The project's files: lists them, and strips Rust code of comments and literals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Every file below `folder` that `wanted` accepts, sorted; nothing hidden and nothing built.
+/// Every file below `folder` that `wanted` accepts, sorted; without hidden and built files.
 pub(crate) fn files_below(folder: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -43,7 +43,8 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// `rust` without comments and without what stands in string, byte and character literals; lines stay where they are.
+/// `rust` without comments and without the contents of string, byte and character literals; lines
+/// keep their numbers.
 pub(crate) fn code_only(rust: &str) -> String {
     let mut code = String::with_capacity(rust.len());
     let mut rest = rust;
@@ -60,7 +61,7 @@ pub(crate) fn code_only(rust: &str) -> String {
     code
 }
 
-/// How many bytes of `rest` are a comment or literal that starts it; 0 when neither does.
+/// The number of bytes of a comment or literal at the start of `rest`; 0 if there is neither.
 fn literal_or_comment(rest: &str, before: Option<char>) -> usize {
     let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     if rest.starts_with("//") {
@@ -112,7 +113,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// A character literal, told from a lifetime by its closing quote.
+/// A character literal, distinguished from a lifetime by the closing quote.
 fn character(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     let inside = chars.next().map(|(_, c)| c);

@@ -1,7 +1,7 @@
-//! Running steps one after another: each announced, timed and remembered, and a table of them at the end.
+//! Runs steps in sequence: announces, times and records each, and prints a table at the end.
 //!
-//! A failed step does not stop the next one: somebody who asks for a check wants to hear everything that is wrong, and a
-//! step's own output has said what. The table at the end names the failed ones again.
+//! A failed step does not stop the next step, because the user of a check wants all findings. Each
+//! step prints its findings. The table at the end names the failed steps again.
 
 use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// How many tests ran and how they ended, as cargo's harness reports them.
+/// The number of passed and failed tests, from the reports of cargo's harness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Tests that passed.
@@ -20,7 +20,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds the numbers of `line` when it is a result line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    /// Adds the numbers of `line` when it is a result line such as `test result: ok. 3 passed; 0
+    /// failed; 1 ignored; …`.
     pub(crate) fn add_line(&mut self, line: &str) {
         let Some(rest) = line.trim_start().strip_prefix("test result: ") else { return };
         let number = |word: &str| {
@@ -32,12 +33,12 @@ impl Tally {
     }
 }
 
-/// The steps of a command, as far as they have run.
+/// The steps of a command so far.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
     tally: Tally,
-    /// The name of the single step to run, if not all are wanted.
+    /// The name of the single step to run, if not all.
     only: Option<String>,
 }
 
@@ -59,7 +60,8 @@ impl Steps {
         self.run_tests(name, |_| work());
     }
 
-    /// Runs a step that runs tests, and counts them. A step that fails without a failed test counts as one.
+    /// Runs a step of tests, and counts the tests. A failed step without a failed test counts as
+    /// one.
     pub(crate) fn run_tests(&mut self, name: &'static str, work: impl FnOnce(&mut Tally) -> Result<()>) {
         if self.only.as_deref().is_some_and(|only| only != name) {
             return;
@@ -98,7 +100,7 @@ impl Steps {
     }
 
     /// # Errors
-    /// Names every step that failed, or the wanted step if there is none of its name.
+    /// Names every failed step, or the requested step if no step has that name.
     pub(crate) fn result(&self) -> Result<()> {
         if let (Some(only), []) = (&self.only, &self.done[..]) {
             return Err(Error::form(only, "no step has this name; `cargo xtask check` prints the names"));
@@ -109,13 +111,13 @@ impl Steps {
     }
 }
 
-/// Runs a command with our own output.
+/// Runs a command with this process's output.
 pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(Error::path("run", Path::new(command.get_program())))?;
     if status.success() { Ok(()) } else { Err(failure(command, status)) }
 }
 
-/// Runs a command that runs tests: shows its output on `terminal` and counts the result lines in it.
+/// Runs a command of tests: shows the output on `terminal` and counts the result lines.
 pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally, terminal: &mut impl Write) -> Result<()> {
     command.stdout(Stdio::piped());
     let mut child = command.spawn().map_err(Error::path("run", Path::new(command.get_program())))?;

@@ -1,8 +1,9 @@
-//! `cargo xtask test`: what continuous integration runs, on a clean clone and a bare machine.
+//! `cargo xtask test`: the run of continuous integration, on a clean clone and a bare machine.
 //!
-//! Installs what the tests need, runs the steps of `check`, the tests of the manifests, the model checks and the smoke size of every bench, and ends
-//! with the line `N passed, N failed`: tests of cargo's harness, model checks among them, and one for each smoke bench.
-//! Any other step that fails counts as one failed.
+//! Installs the tests' requirements, runs the steps of `check`, the tests of the manifests, the
+//! model checks and the smoke size of every bench, and ends with the line `N passed, N failed`:
+//! tests of cargo's harness, including model checks, and one for each smoke bench. Any other failed
+//! step counts as one failure.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +18,16 @@ use crate::steps::{self, Steps, Tally};
 use crate::workspace::{Workspace, cargo};
 use crate::{bpf, check, dokuwiki, numa, packages};
 
-/// How many times a model's thread may be switched away from while it could go on. Two finds nearly all bugs that are
-/// found at all (CHESS, OSDI 2008); three takes seconds here, four takes minutes.
+/// Maximum number of preemptions of a model's threads. Two preemptions find nearly all bugs that
+/// are found at all (CHESS, OSDI 2008); three take seconds here, four take minutes.
 const LOOM_MAX_PREEMPTIONS: &str = "3";
 
-/// What is to be tested.
+/// The arguments of `test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Instead of everything: one of these by itself
+    /// Instead of everything: a single test from this list
     what: Option<What>,
-    /// Of `kill`: how long it takes.
+    /// Of `kill`: the duration.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     minutes: u64,
     /// Only the step of this name, for example `canaries`
@@ -34,12 +35,12 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// What is tested by itself.
+/// The separate tests.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum What {
     /// On an emulated machine with four memory nodes.
     Numa,
-    /// Kills everything that runs programs at random, under load, for minutes.
+    /// Kills every process of programs at random, under load, for minutes.
     Kill,
     /// A wiki in PHP, used through a real browser.
     Dokuwiki,
@@ -82,18 +83,18 @@ fn everything(only: Option<String>) -> Result<()> {
     result.map_err(|_said_above| Error::Reported)
 }
 
-/// The tests that kill at random, which take seconds among the others, for minutes.
+/// The tests with random kills, which take seconds in the usual run, for minutes.
 fn kill(minutes: u64) -> Result<()> {
     let workspace = Workspace::load()?;
     let mut command = cargo();
     command.args(["test", "--package", "vermeil-cli", "--test", "e2e", "kills::"]);
-    // One after the other: two tests, on two drivers.
+    // In sequence: two tests, on two drivers.
     command.args(["--", "--nocapture", "--test-threads=1"]).current_dir(&workspace.root);
     command.env("VERMEIL_KILL_SECONDS", (minutes * 60 / 4).to_string());
     steps::run_command(&mut command)
 }
 
-/// The manifests of `deploy`, compared with what Kubernetes says its objects are.
+/// The manifests of `deploy`, compared with the schemas of Kubernetes.
 fn manifests(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
     let folder = workspace.root.join("deploy/check");
     let mut command = cargo();
@@ -103,12 +104,12 @@ fn manifests(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
     if tally.passed == 0 { Err(Error::form(folder.display(), "no test ran")) } else { Ok(()) }
 }
 
-/// Whose atomics the production files of `queue` are built with.
+/// The atomics with which the production files of `queue` are built.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Checker {
     /// Every interleaving and memory order of small scenarios.
     Loom,
-    /// Schedules drawn at random, of larger ones.
+    /// Random schedules of larger scenarios.
     Shuttle,
 }
 
@@ -121,7 +122,7 @@ impl Checker {
     }
 }
 
-/// The model checks, built apart because the flag changes all crates.
+/// The model checks, in a separate build because the flag changes all crates.
 fn models(workspace: &Workspace, checker: Checker, tally: &mut Tally) -> Result<()> {
     steps::run_tests(&mut models_command(workspace, checker), tally, &mut io::stdout())?;
     if tally.passed == 0 { Err(Error::form("vermeil-queue", "no model ran")) } else { Ok(()) }
@@ -134,13 +135,14 @@ fn models_command(workspace: &Workspace, checker: Checker) -> Command {
     let name = checker.name();
     command.env("CARGO_TARGET_DIR", workspace.target.join(name));
     command.env("RUSTFLAGS", format!("--cfg {name}")).env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
-    // They run for seconds: what linking everything together would win is less than it takes.
+    // The models run for seconds, so link-time optimisation would cost more than it gains.
     command.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")]);
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     command
 }
 
-/// A bug that `crates/queue/src/canary.rs` can plant, who shall notice it, and the model that shall: by itself, in milliseconds.
+/// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
+/// the bug, in milliseconds.
 const CANARIES: [(&str, Checker, &str); 30] = [
     ("announce-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
     ("wake-without-fence", Checker::Loom, "model::parking::no_wake_up_is_lost"),
@@ -173,7 +175,7 @@ const CANARIES: [(&str, Checker, &str); 30] = [
     ("ask-for-end-before-lock", Checker::Loom, "model::handover::nothing_is_left_in_a_queue_after_the_end"),
     ("meetings-without-order", Checker::Loom, "model::meeting::meetings_have_one_order"),
     ("count-before-arrival", Checker::Loom, "model::meeting::who_comes_last_has_all_colors_alone"),
-    // Those that show without weak memory, in what the larger scenarios run.
+    // Bugs that show without weak memory, in the larger scenarios.
     ("second-token", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
     ("take-in-two-steps", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
     ("newest-first", Checker::Shuttle, "throng::posts_steals_moves_and_sleep"),
@@ -183,9 +185,10 @@ const CANARIES: [(&str, Checker, &str); 30] = [
     ("meetings-without-order", Checker::Shuttle, "throng::meetings_among_events"),
 ];
 
-/// Each model once more with each planted bug: the model must fail.
+/// Runs each model with its planted bug: the model must fail.
 ///
-/// The test programs are built already, so each canary starts one of them directly, as many at once as there are cpus.
+/// The test programs are built already, so each canary starts a test program directly, as many in
+/// parallel as there are cpus.
 fn canaries(workspace: &Workspace, tally: &mut Tally) -> Result<()> {
     let programs = [Checker::Loom, Checker::Shuttle]
         .map(|checker| test_program(workspace, checker).map(|program| (checker, program)));
@@ -235,7 +238,7 @@ fn canary(program: &Path, bug: &str, checker: Checker, model: &str) -> Result<()
     Ok(())
 }
 
-/// The program that holds the models for `checker`; cargo builds it if it is not there.
+/// The program with the models for `checker`; cargo builds the program if necessary.
 fn test_program(workspace: &Workspace, checker: Checker) -> Result<PathBuf> {
     let mut command = models_command(workspace, checker);
     command.args(["--no-run", "--message-format", "json"]).stderr(Stdio::inherit());

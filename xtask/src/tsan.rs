@@ -1,9 +1,10 @@
 //! `cargo xtask tsan`: the unit tests of `queue` and of the runtime under LLVM's thread sanitizer.
 //!
-//! The sanitizer is not stable, so the compiler is told to allow it (`RUSTC_BOOTSTRAP`); the standard library stays as it was
-//! built, and the test harness that comes with it, whose hand-overs the sanitizer cannot see, is left out of the verdict. Not
-//! part of `cargo xtask test`: it builds everything anew. What it cannot see are wrong orders that x86 does not show: those
-//! are the models' (`test.rs`).
+//! The sanitizer is not stable, so an environment variable makes the compiler accept it
+//! (`RUSTC_BOOTSTRAP`). The standard library is not rebuilt. The sanitizer cannot see the
+//! synchronisation of the test harness in that library, so the verdict ignores the harness. Not
+//! part of `cargo xtask test`, because everything is built again. The sanitizer cannot see wrong
+//! orderings that x86 hides; the models check orderings (`test.rs`).
 
 use std::fs;
 

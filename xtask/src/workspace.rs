@@ -1,4 +1,5 @@
-//! The workspace as cargo sees it: where it is, its packages and what they depend on; and running cargo in it.
+//! The workspace from the view of cargo: its folder, packages and dependencies; and a way to run
+//! cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,13 +8,13 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// What `cargo metadata` says, as far as it is used here.
+/// The used part of the output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     /// The repository's folder.
     #[serde(rename = "workspace_root")]
     pub(crate) root: PathBuf,
-    /// Where cargo builds.
+    /// cargo's output folder.
     #[serde(rename = "target_directory")]
     pub(crate) target: PathBuf,
     /// The members of the workspace.
@@ -25,26 +26,26 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     /// The package's name.
     pub(crate) name: String,
-    /// Its Cargo.toml.
+    /// The package's Cargo.toml.
     pub(crate) manifest_path: PathBuf,
-    /// Everything it depends on, of every kind.
+    /// All dependencies, of every kind.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// A dependency of a member.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
-    /// The package depended on.
+    /// The name of the dependency.
     pub(crate) name: String,
-    /// Its folder, when it is one of ours.
+    /// The folder, if the dependency is a member of the workspace.
     pub(crate) path: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// Asks cargo.
+    /// Reads the workspace from cargo.
     pub(crate) fn load() -> Result<Self> {
         let mut command = cargo();
-        // Offline: only the members are asked for, and looking at them needs no registry.
+        // Offline, because only the members are needed, and reading them needs no registry.
         command
             .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
             .current_dir(manifest_folder());
@@ -66,8 +67,9 @@ impl Workspace {
     }
 }
 
-/// The cargo that runs us, without what it says to us of this package: build scripts that look at that would have what
-/// depends on them built anew, each time that `cargo` and `cargo xtask` take turns.
+/// The cargo that runs this program, without cargo's variables of this package. Build scripts that
+/// read these variables would rebuild their dependents whenever `cargo` and `cargo xtask`
+/// alternate.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let names = std::env::vars_os().map(|(name, _)| name);
@@ -78,7 +80,8 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// The folder of this package: known at compile time, because `cargo xtask` may be typed anywhere in the workspace.
+/// The folder of this package: a compile-time constant, because `cargo xtask` may be called
+/// anywhere in the workspace.
 fn manifest_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

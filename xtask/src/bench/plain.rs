@@ -1,4 +1,4 @@
-//! The benches that need nothing but options: built, run, shown and kept all in the same way.
+//! The benches that need only options: built, run, shown and kept in the same way.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use super::{Name, Profile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
-/// Of a bench whose runs have a length of their own.
+/// For a bench whose runs have a fixed length.
 const ITS_OWN: Duration = Duration::ZERO;
 
-/// A bench, and what it is asked for unless told otherwise.
+/// A bench, and its default options.
 pub(super) struct Plain {
     rounds: usize,
     duration: Duration,
     run: fn(&Options, &Stop) -> Measured<Report>,
-    /// Nothing where this machine cannot run it, which has been said.
+    /// `None` if this machine cannot run the bench; the bench has printed the reason.
     smoke: fn(&Options, &Stop) -> Measured<Option<Report>>,
 }
 
 impl Plain {
-    /// The bench called `name`, if it is one of these.
+    /// The bench called `name`, if the bench is in this list.
     pub(super) fn of(name: Name) -> Option<Self> {
         let (rounds, duration, run, smoke): (_, _, fn(&_, &_) -> _, fn(&_, &_) -> _) = match name {
             Name::Serve | Name::Runtime => return None,
@@ -44,7 +44,7 @@ impl Plain {
         Some(Self { rounds, duration, run, smoke })
     }
 
-    /// The full size, whose results are kept.
+    /// The full size, with stored results.
     pub(super) fn full(
         &self,
         rounds: Option<usize>,

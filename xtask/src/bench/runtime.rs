@@ -1,4 +1,4 @@
-//! `cargo xtask bench runtime`: builds the binary of single runs, and has them run.
+//! `cargo xtask bench runtime`: builds the binary of single runs, and runs the bench.
 
 use vermeil_bench::runtime::plan::{Program, Variant};
 use vermeil_bench::runtime::report::Report;
@@ -10,7 +10,7 @@ use super::{Profile, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
-/// The full size of these programs and variants; of all where none are given.
+/// The full size of these programs and variants; of all if none are given.
 pub(super) fn run(
     rounds: usize,
     programs: &[Program],

@@ -1,4 +1,4 @@
-//! `cargo xtask bench serve`: builds servers and floors, and has them run.
+//! `cargo xtask bench serve`: builds servers and floors, and runs the bench.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Profile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
-/// The full size, of all servers where none are given.
+/// The full size, of all servers if none are given.
 pub(super) fn run(
     rounds: usize,
     duration: Duration,

@@ -1,7 +1,7 @@
-//! Chromium without a window, told what to do over a pair of pipes (the DevTools protocol, messages that end with a zero
-//! byte on descriptors 3 and 4).
+//! A headless Chromium, controlled over a pair of pipes (the DevTools protocol, messages that end
+//! with a zero byte on descriptors 3 and 4).
 //!
-//! Knows pages, expressions, typed text and pictures of pages; leaves out what is done with them. Waiting is for a
+//! Knows pages, expressions, typed text and pictures of pages; leaves out their use. Waits for a
 //! condition of the page, with a deadline.
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
-/// How long a page may take for anything: far more than it takes on a busy machine.
+/// Maximum time of any operation on a page: far more than necessary on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks at a page.
+/// Interval of the checks of a page.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A browser with one page.
@@ -31,13 +31,13 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Starts it, with everything it keeps in `folder`.
+    /// Starts the browser, with all its files in `folder`.
     pub(super) fn start(program: &Path, folder: &Path) -> Result<Self> {
-        // Its pipes are our pipes to the shell, moved.
+        // The browser's pipes are this process's pipes to the shell, moved.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null"]).arg(program);
         command.args(["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu"]);
-        // A container has neither the rights for its sandbox nor much shared memory.
+        // A container has neither the rights for the browser's sandbox nor much shared memory.
         command.args(["--no-sandbox", "--disable-dev-shm-usage", "--window-size=1100,800"]);
         command.arg(format!("--user-data-dir={}", folder.display())).arg("about:blank");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -66,7 +66,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// What it answers to a command.
+    /// The answer to a command.
     fn ask(&mut self, method: &str, params: Value) -> Result<Value> {
         self.next_id += 1;
         let mut message = json!({ "id": self.next_id, "method": method, "params": params });
@@ -80,7 +80,7 @@ impl Browser {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer = self.from.recv_timeout(left);
             let mut answer = answer.map_err(|_| Error::form("Chromium", format!("{method}: no answer")))?;
-            // Others are news.
+            // Other messages are events.
             if answer["id"] == self.next_id {
                 return match answer.get("error") {
                     Some(error) => Err(Error::form("Chromium", format!("{method}: {error}"))),
@@ -113,7 +113,7 @@ impl Browser {
     pub(super) fn until(&mut self, expression: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let complete = format!("document.readyState == 'complete' && Boolean({expression})");
-        // While one page gives way to the next, nothing can be asked.
+        // While a page is being replaced, queries fail.
         while !matches!(self.value(&complete), Ok(Value::Bool(true))) {
             if Instant::now() > deadline {
                 let shown = self.value("document.title + ': ' + document.body.innerText.slice(0, 500)");
@@ -125,13 +125,13 @@ impl Browser {
         Ok(())
     }
 
-    /// Types text where `selector` is, in place of what was there.
+    /// Types text into the element `selector`, in place of the former text.
     pub(super) fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
         self.value(&format!("{{ let e = document.querySelector('{selector}'); e.focus(); e.select(); }}"))?;
         self.ask("Input.insertText", json!({ "text": text })).map(drop)
     }
 
-    /// Clicks on what `selector` is.
+    /// Clicks on the element `selector`.
     pub(super) fn click(&mut self, selector: &str) -> Result<()> {
         let place = format!(
             "{{ let e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}}); \
@@ -156,7 +156,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         self.session = None;
-        // It ends all of its processes when it is asked to.
+        // The browser ends all its processes on request.
         if self.ask("Browser.close", json!({})).is_err() {
             let _ = self.process.kill();
         }

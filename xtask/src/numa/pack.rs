@@ -1,8 +1,8 @@
-//! What the emulated machine starts with: a kernel, and a file system in memory with a shell, the server, what it is tested
-//! with and the scripts.
+//! The initial contents of the emulated machine: a kernel, and a file system in memory with a
+//! shell, the server, the test programs and the scripts.
 //!
-//! The kernel is unpacked, not installed: nothing boots from it but the emulator. PHP is this machine's, with its
-//! libraries; without it that part is left out, which the guest says.
+//! The kernel is unpacked, not installed, because only the emulator boots it. PHP is this
+//! machine's, with its libraries; without PHP the guest skips that part and prints a note.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use vermeil_bench::peers::find_program;
 use crate::error::{Error, Result};
 use crate::steps::run_command;
 
-/// What the machine's first process needs of the kernel.
+/// The kernel modules of the machine's first process.
 const MODULES: [&str; 8] = [
     "drivers/virtio/virtio",
     "drivers/virtio/virtio_ring",
@@ -27,7 +27,7 @@ const MODULES: [&str; 8] = [
 
 const INIT: &str = include_str!("guest/init.sh");
 
-/// What is done there, in this order.
+/// The parts of the test, in order.
 const PARTS: [(&str, &str); 7] = [
     ("1-nodes.sh", include_str!("guest/1-nodes.sh")),
     ("2-php.sh", include_str!("guest/2-php.sh")),
@@ -38,18 +38,18 @@ const PARTS: [(&str, &str); 7] = [
     ("7-changes.sh", include_str!("guest/7-changes.sh")),
 ];
 
-/// The users that a pool of PHP's looks for.
+/// The users of a PHP pool.
 const PASSWD: &str = "root:x:0:0::/:/bin/sh\nwww-data:x:33:33::/:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nwww-data:x:33:\n";
 
-/// A kernel and where its modules are.
+/// A kernel and the folder of its modules.
 pub(super) struct Kernel {
     pub(super) image: PathBuf,
     modules: PathBuf,
 }
 
 impl Kernel {
-    /// Gets the kernel and the shell, once.
+    /// Fetches the kernel and the shell, once.
     pub(super) fn fetch(folder: &Path) -> Result<Self> {
         let unpacked = folder.join("debian");
         if !unpacked.join("boot").exists() || !unpacked.join("bin/busybox").exists() {
@@ -67,7 +67,7 @@ impl Kernel {
     }
 }
 
-/// The file in a folder whose name starts so.
+/// The file in a folder with this prefix.
 fn only(folder: &Path, start: &str) -> Result<PathBuf> {
     let entries = fs::read_dir(folder).map_err(Error::path("read", folder))?;
     let mut paths = entries.flatten().map(|entry| entry.path());
@@ -128,7 +128,7 @@ impl Root {
         fs::write(&place, text).map_err(Error::path("write", &place))
     }
 
-    /// A program of this machine, with its libraries where it looks for them.
+    /// A program of this machine, with its libraries in their usual places.
     fn copy_program(&self, program: &str, name: &str) -> Result<()> {
         let path = find_program(program).ok_or_else(|| Error::form(program, "is not here"))?;
         self.copy(&path, name)?;

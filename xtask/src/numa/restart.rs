@@ -1,7 +1,8 @@
-//! How long an instance that was killed is away, on this machine rather than on the emulated one.
+//! Measures the absence of a killed instance, on this machine and not on the emulated machine.
 //!
-//! From the signal to the line with which the supervisor says that it serves again. Says it and judges nothing: times
-//! belong to the machine. Each instance is killed once, since the second time within ten seconds the supervisor waits.
+//! From the signal to the supervisor's line that the instance serves again. Prints the times
+//! without a judgement, because times depend on the machine. Each instance is killed once, because
+//! after a second kill within ten seconds the supervisor waits.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,13 +15,13 @@ use crate::error::{Error, Result};
 /// Instances, each killed once.
 const INSTANCES: usize = 5;
 
-/// Longest wait for anything: far more than it takes on a busy machine.
+/// Maximum wait for any event: far more than necessary on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// The times, in one line.
+/// The times, in a single line.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<String> {
     let said = folder.join("restart");
     let file = File::create(&said).map_err(Error::path("create", &said))?;
@@ -83,7 +84,7 @@ fn wait_for(said: &Path, words: &str) -> Result<()> {
     }
 }
 
-/// The process of an instance, from what it said at its start: `vermeil[0]: pid 31067, …`.
+/// The process of an instance, from its start line: `vermeil[0]: pid 31067, …`.
 fn pid_of(said: &Path, number: usize) -> Result<u32> {
     let text = fs::read_to_string(said).map_err(Error::path("read", said))?;
     let start = format!("vermeil[{number}]: pid ");
