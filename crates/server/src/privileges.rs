@@ -57,6 +57,10 @@ pub enum Unfit {
 }
 
 impl Unfit {
+    /// Why programs do not run as the server's user.
+    pub(crate) const SERVER: &str = "the server's own user: its programs could reach the PHP of every host, read the access log and stop the \
+        server; name a user of their own";
+
     /// Nothing if programs may run as `identity`. Whoever the server is already, its programs gain nothing by being.
     pub fn of(identity: &Identity) -> Option<Self> {
         let is_ours = (geteuid().as_raw(), getegid().as_raw()) == (identity.uid, identity.gid);
@@ -80,6 +84,10 @@ impl User {
     /// Its numbers.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    fn owner(&self) -> Owner {
+        Owner { uid: self.identity.uid, gid: self.identity.gid }
     }
 
     /// Whether this process is this user already.
@@ -123,8 +131,7 @@ impl User {
         if self.is_ours() || !geteuid().is_root() {
             return Ok(());
         }
-        let owner = Owner { uid: self.identity.uid, gid: self.identity.gid };
-        match Output::append().owned_by(Some(owner)).open(path) {
+        match Output::append().owned_by(Some(self.owner())).open(path) {
             // A FIFO without a reader is there, and is opened later.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => Ok(()),
             opened => opened.map(drop),
@@ -159,11 +166,35 @@ pub(crate) fn when(options: &ServeOptions) -> When {
     }
 }
 
-/// Who the server will be, if it becomes that after its programs were prepared.
-pub(crate) fn later(options: &ServeOptions) -> Option<(u32, u32)> {
-    let user =
-        options.user.as_ref().filter(|user| when(options) == When::AfterPrograms && !user.is_ours())?;
-    Some((user.identity.uid, user.identity.gid))
+/// Why the programs that `options` ask for may not run as they would: CGI programs as the server's own user.
+pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
+    let user = options.user.as_ref()?;
+    let is_server = |identity: &Identity| identity.uid == user.identity.uid;
+    let is_named = options.cgi.identity.as_ref().is_some_and(is_server)
+        || options
+            .hosts
+            .programs()
+            .filter_map(|programs| programs.user.as_ref())
+            .any(|user| is_server(&user.identity));
+    if is_named {
+        return Some(format!("cannot run CGI programs as {user}: that is {}", Unfit::SERVER));
+    }
+    // Without a user they are the server's own. That is no loss where all programs are.
+    let is_nameless =
+        crate::cgi::profiles(&options.cgi, &options.hosts).any(|profile| profile.identity.is_none());
+    let mut pools = options.hosts.pools().filter_map(|pool| pool.user.as_ref());
+    let has_others = pools.any(|user| !is_server(&user.identity));
+    (is_nameless && has_others).then(|| {
+        format!(
+            "cannot run CGI programs as {user} beside the PHP pools of other users: that is {}, by user in [cgi]",
+            Unfit::SERVER
+        )
+    })
+}
+
+/// The user that this process becomes, if that is another: it is to have what the server uses later.
+pub(crate) fn owner(options: &ServeOptions) -> Option<Owner> {
+    options.user.as_ref().filter(|user| !user.is_ours()).map(User::owner)
 }
 
 /// Prepares for being another user.

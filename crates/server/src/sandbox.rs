@@ -21,16 +21,17 @@ const ABI_KNOWN: ABI = ABI::V5;
 pub(crate) struct Rights<'a> {
     /// A folder to write in, and to remove at the end.
     pub(crate) workspace: Option<&'a Path>,
+    /// A folder for files without a name.
+    pub(crate) spool: Option<&'a Path>,
     /// A port to connect to.
     pub(crate) connect_port: Option<u16>,
 }
 
 /// Gives up what serving does not need; says what was got, for a line at start.
 pub(crate) fn enter(log: &LogTarget, rights: &Rights<'_>) -> String {
-    let writing = match rights.workspace {
-        None => "no writing but the log".to_owned(),
-        Some(folder) => format!("no writing but the log and {}", folder.display()),
-    };
+    let folders = [rights.workspace, rights.spool].into_iter().flatten();
+    let folders: String = folders.map(|folder| format!(", {}", folder.display())).collect();
+    let writing = format!("no writing but the log{folders}");
     let connections = match rights.connect_port {
         None => "no connections".to_owned(),
         Some(port) => format!("no connections but to port {port}"),
@@ -57,10 +58,18 @@ fn restrict(log: &LogTarget, rights: &Rights<'_>) -> Result<RulesetStatus, Rules
         rules = allow(rules, &folder_of(path), AccessFs::WriteFile | AccessFs::MakeReg)?;
     }
     if let Some(workspace) = rights.workspace {
-        let within = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::RemoveDir;
+        let within = AccessFs::WriteFile
+            | AccessFs::MakeReg
+            | AccessFs::MakeSock
+            | AccessFs::RemoveFile
+            | AccessFs::RemoveDir;
         rules = allow(rules, workspace, within)?;
         // Removing the folder itself changes the one it is in.
         rules = allow(rules, &folder_of(workspace), AccessFs::RemoveDir.into())?;
+    }
+    if let Some(spool) = rights.spool {
+        // No file gets a name there: that would be `MakeReg`.
+        rules = allow(rules, spool, AccessFs::WriteFile.into())?;
     }
     if let Some(port) = rights.connect_port {
         rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;

@@ -186,9 +186,10 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<End
     };
     let trace = options.trace.as_deref().map(open_trace).transpose()?;
     privileges::prepare(&options).map_err(ServeError::OwnLog)?;
+    let room = Setup::make_room(&options)?;
     privileges::give_up(&options, When::BeforePrograms)?;
     // It forks, which only a process without other threads may: those of self-tests have ended.
-    let programs = Setup::prepare(&options, privileges::later(&options))?;
+    let programs = Setup::prepare(&options, room)?;
     privileges::give_up(&options, When::AfterPrograms)?;
     let connections_max = connections_that_fit(&options);
     let sites = Arc::new(OpenSites::new(Store::new(options.store.clone()), options.sites_open_max));

@@ -57,6 +57,7 @@ pub(crate) struct Rules {
     pub(crate) identity: Option<Identity>,
     pub(crate) groups: Vec<Gid>,
     pub(crate) umask: u32,
+    pub(crate) input_at_3: bool,
     pub(crate) no_new_privileges: bool,
     /// The spawner.
     pub(crate) parent: Pid,
@@ -123,6 +124,10 @@ pub(crate) fn become_program(child: &Child) -> Result<Infallible, Failure> {
         return Err((Step::Parent, Errno::SRCH));
     }
     unblock_signals().map_err(at(Step::Session))?;
+    if rules.input_at_3 {
+        // Last, because any of the descriptors above could be number 3.
+        input_at_3().map_err(at(Step::Descriptors))?;
+    }
     Err((Step::Execute, execute(child)))
 }
 
@@ -152,6 +157,12 @@ fn place_descriptors([stdin, stdout, stderr]: [BorrowedFd<'_>; 3]) -> Result<(),
     let all = [STANDARD_DESCRIPTORS, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0];
     // SAFETY: changes a flag of descriptors, nothing in memory.
     unsafe { raw::call(libc::SYS_close_range, all) }.map(drop)
+}
+
+/// Makes descriptor 3 another name of standard input, which the program keeps.
+fn input_at_3() -> Result<(), Errno> {
+    // SAFETY: changes the table of descriptors; the program owns number 3 from here on, and nothing else here uses it.
+    unsafe { raw::call(libc::SYS_dup3, [0, STANDARD_DESCRIPTORS, 0, 0]) }.map(drop)
 }
 
 fn confine(ruleset: RawFd) -> Result<(), Errno> {

@@ -298,6 +298,7 @@ mod tests {
             identity: None,
             groups: Vec::new(),
             umask: 0o022,
+            input_at_3: false,
             no_new_privileges: true,
             parent: getpid(),
             apart: Apart::Session,

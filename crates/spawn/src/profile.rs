@@ -29,6 +29,9 @@ pub struct Profile {
     pub confinement: Option<Confinement>,
     /// Permissions that files made by programs lack. Default 0o022, as suexec has it.
     pub umask: u32,
+    /// Whether descriptor 3 is standard input too. php-fpm replaces its standard input before it looks for the socket that
+    /// it was given. Default: no.
+    pub input_at_3: bool,
 }
 
 impl Profile {
@@ -43,6 +46,7 @@ impl Profile {
             new_privileges: NewPrivileges::Refused,
             confinement: None,
             umask: 0o022,
+            input_at_3: false,
         }
     }
 }
@@ -183,6 +187,7 @@ impl Profile {
             to.paths(&confinement.write);
         });
         to.u32(self.umask);
+        to.u8(u8::from(self.input_at_3));
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -214,6 +219,7 @@ impl Profile {
             },
             confinement: from.option(|from| Ok(Confinement { read: from.paths()?, write: from.paths()? }))?,
             umask: from.u32()?,
+            input_at_3: from.u8()? != 0,
         })
     }
 }
@@ -238,6 +244,7 @@ mod tests {
             new_privileges: NewPrivileges::Allowed,
             confinement: Some(Confinement { read: vec!["/usr".into()], write: vec!["/tmp".into()] }),
             umask: 0o077,
+            input_at_3: true,
             ..plain.clone()
         };
         for profile in [plain, full] {

@@ -72,6 +72,7 @@ impl Ready {
             groups: groups.map(|gid| Gid::from_raw(*gid)).collect(),
             limits: limits.collect(),
             umask: profile.umask,
+            input_at_3: profile.input_at_3,
             no_new_privileges: profile.new_privileges == NewPrivileges::Refused,
             parent: getpid(),
             apart: match whose {

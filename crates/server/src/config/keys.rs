@@ -244,8 +244,16 @@ table! {
         requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
         /// The longest request body for PHP and CGI programs, in bytes. Beyond it: 413.
         body_bytes: Size = Size::bytes(gateway::CONTENT_BYTES); from 0, to T,
+        /// The folder for request bodies above 64 KiB, of PHP and CGI; relative to the folder of this file. The files in it have no
+        /// name. Without it: `TMPDIR`, or `/var/tmp`. A change takes a restart.
+        spool_folder: Option<PathBuf> = None,
+        /// Bytes of such bodies that are on the disk at once, of all requests together. Beyond it: 503. A change takes a restart.
+        spool_bytes: Size = Size::bytes(gateway::SPOOL_BYTES); from 0, to 1 << 50,
         /// The user that our own pool runs as, when the server is started by the superuser. Without it: www-data, or nobody.
         user: Option<At<String>> = None,
+        /// Whether our own pool is kept from gaining privileges by executing other programs. Most mail programs need `false`, because
+        /// `mail()` starts a set-group-ID helper.
+        no_new_privileges: bool = true,
         /// Folders out of which PHP may have files sent: with `X-Sendfile` and a file's absolute path, and if written
         /// `"PREFIX=FOLDER"`, such as `"/files=/srv/files"`, with `X-Accel-Redirect` and a path that begins so. Relative to the folder of
         /// this file. For hosts with `php = true`; those with a pool of their own name theirs.
@@ -267,6 +275,9 @@ table! {
         children: u64 = php::HOST_CHILDREN as u64; from 1, to 10_000,
         /// How long it is kept without a request. Then it is stopped, and started again by the next one.
         idle_stop: Span = php::IDLE_STOP.into(),
+        /// Whether it is kept from gaining privileges by executing other programs, as in `[php]`. `mail()` needs `false` with most mail
+        /// programs.
+        no_new_privileges: bool = true,
         /// Requests that may wait for a child, or for the pool to be started. Beyond it: 503.
         queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
         /// Folders out of which it may have files sent, as in `[php]`; those of `[php]` are not among them.

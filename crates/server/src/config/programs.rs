@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Unfit, User,
-    cgi::{CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits, UserError},
+    cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
     hosts::HostPhp,
     php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
@@ -28,9 +28,11 @@ const CHILDREN_MAX: u64 = 10_000;
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 /// What relaying to programs needs to know.
-pub(super) fn gateway(table: &PhpTable, sends: Sends) -> GatewayOptions {
+pub(super) fn gateway(table: &PhpTable, sends: Sends, folder: &Path) -> GatewayOptions {
     GatewayOptions {
         sends,
+        spool_folder: table.spool_folder.as_ref().map(|path| folder.join(path)),
+        spool_bytes: table.spool_bytes.bytes,
         content_bytes: table.body_bytes.bytes,
         timeouts: GatewayTimeouts {
             queue: table.queue_timeout.into(),
@@ -101,8 +103,13 @@ pub(super) fn php(table: &PhpTable, cores: usize, problems: &mut Problems) -> Ph
         queue_max: narrow(table.queue_max),
         requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
         user,
+        new_privileges: new_privileges(table.no_new_privileges),
         ..defaults
     }
+}
+
+fn new_privileges(are_refused: bool) -> NewPrivileges {
+    if are_refused { NewPrivileges::Refused } else { NewPrivileges::Allowed }
 }
 
 /// The PHP of a host.
@@ -118,6 +125,7 @@ pub(super) fn host_php(php: &FlagOr<HostPhpTable>, problems: &mut Problems) -> H
         queue_max: narrow(table.queue_max),
         requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
         idle_stop: table.idle_stop.into(),
+        new_privileges: new_privileges(table.no_new_privileges),
     }))
 }
 
@@ -172,6 +180,26 @@ pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problem
             problems.push(at, key, UserError::to_string(&error));
             None
         }
+    }
+}
+
+/// Refuses CGI programs that would be the server's own user: such a program reaches whatever the server does.
+pub(super) fn refuse_server_user(
+    server: &User,
+    table: &CgiTable,
+    cgi: &CgiOptions,
+    hosts: &[(u32, Range<usize>)],
+    problems: &mut Problems,
+) {
+    let uid = server.identity().uid;
+    let what = || format!("{server} is {}", Unfit::SERVER);
+    if let (Some(At { at, .. }), Some(identity)) = (&table.user, &cgi.identity)
+        && identity.uid == uid
+    {
+        problems.push(at, "cgi.user", what());
+    }
+    for (_, at) in hosts.iter().filter(|(program, _)| *program == uid) {
+        problems.push(at, "host.cgi.user", what());
     }
 }
 

@@ -61,6 +61,7 @@ pub(super) fn resolve(
     let cpus = cpus_of(&instances);
     refuse_contradictions(&document, &mut found);
     let folder = hosts.folder;
+    let cgi_users = hosts.cgi_users.clone();
     let hosts = hosts.finish(document.hosts.unknown, text, &mut found);
     if hosts.is_none() && problems.is_empty() {
         found.push(
@@ -79,9 +80,12 @@ pub(super) fn resolve(
         }
     });
     let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
-    let gateway = programs::gateway(&document.php, sends);
+    let gateway = programs::gateway(&document.php, sends, folder);
     let cgi = programs::cgi(&document.cgi, &mut found);
     let shared_php = programs::php(&document.php, cpus.len(), &mut found);
+    if let Some(user) = &user {
+        programs::refuse_server_user(user, &document.cgi, &cgi, &cgi_users, &mut found);
+    }
     problems.append(&mut found.0);
     let (hosts, cache) = (hosts?, &document.cache);
     let mut limits = Limits::from(document.limits.clone());
@@ -227,6 +231,8 @@ pub(super) struct HostsMade<'f> {
     /// Where each host stands, by its number.
     places: Vec<usize>,
     default: Option<Range<usize>>,
+    /// The users of hosts' CGI programs, and where they are named.
+    cgi_users: Vec<(u32, Range<usize>)>,
     /// The cgroups that hosts have named, as the first did.
     cgroups: HashMap<PathBuf, Cgroup>,
     /// Names that an earlier host has, and where they stand again.
@@ -241,6 +247,7 @@ impl<'f> HostsMade<'f> {
             folder,
             places: Vec::new(),
             default: None,
+            cgi_users: Vec::new(),
             cgroups: HashMap::new(),
             taken: Vec::new(),
             problems: Problems::default(),
@@ -261,6 +268,11 @@ impl<'f> HostsMade<'f> {
         let php = programs::host_php(&host.php, &mut self.problems);
         let cgi =
             host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
+        if let Some(user) = cgi.as_ref().and_then(|cgi| cgi.user.as_ref())
+            && let Some(At { at, .. }) = host.cgi.as_ref().and_then(|table| table.user.as_ref())
+        {
+            self.cgi_users.push((user.identity().uid, at.clone()));
+        }
         if let Some((at, cgroup)) = host_cgi::cgroup_of(host.cgi.as_ref(), cgi.as_deref()) {
             self.cgroup(at, cgroup);
         }

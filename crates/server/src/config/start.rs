@@ -34,7 +34,8 @@ pub(super) fn refusals(options: &ServeOptions) -> Vec<String> {
     };
     let sends = send_roots(&options.gateway, hosts).filter_map(of_send_root);
     let php = php::look_for(options).err().map(|error| error.to_string());
-    roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).collect()
+    let exposed = privileges::exposure(options);
+    roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).chain(exposed).collect()
 }
 
 /// What may keep it from starting, a line each.

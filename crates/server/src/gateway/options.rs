@@ -27,6 +27,8 @@ pub struct GatewayOptions {
     pub content_memory_bytes: usize,
     /// Bytes in such files, all requests together; beyond: 503. See [`SPOOL_BYTES`].
     pub spool_bytes: u64,
+    /// The folder of such files. Default: `TMPDIR`, or `/var/tmp`, or `/tmp`.
+    pub spool_folder: Option<PathBuf>,
     /// Bounds of what a program writes before its content; beyond: 502.
     pub head: HeadLimits,
     /// How long things may take.
@@ -41,6 +43,7 @@ impl Default for GatewayOptions {
             content_bytes: CONTENT_BYTES,
             content_memory_bytes: CONTENT_MEMORY_BYTES,
             spool_bytes: SPOOL_BYTES,
+            spool_folder: None,
             head: HeadLimits::default(),
             timeouts: GatewayTimeouts::default(),
             sends: Sends::default(),

@@ -11,6 +11,7 @@ use crate::{
     files::SiteError,
     options::ServeOptions,
     php::{self, PhpError, Revised},
+    privileges,
 };
 use std::sync::Arc;
 use vermeil_spawn::Reviser;
@@ -21,6 +22,9 @@ pub(crate) enum ReviseError {
     /// Nobody could start them.
     #[error("the new configuration has programs, and there is no spawner to start them; restart the server")]
     NoSpawner,
+    /// Programs that could reach more than they may.
+    #[error("{0}")]
+    Exposed(String),
     /// CGI.
     #[error(transparent)]
     Cgi(#[from] CgiError),
@@ -66,6 +70,9 @@ impl Shared {
     /// Something cannot be had. Nothing has changed.
     pub(crate) fn revise(&self, old: &ServeOptions, new: &ServeOptions) -> Result<Revision, ReviseError> {
         let revisions = self.revisions.as_ref().ok_or(ReviseError::NoSpawner)?;
+        if let Some(why) = privileges::exposure(new) {
+            return Err(ReviseError::Exposed(why));
+        }
         let before = self.answering().send_sites;
         let send_sites = SendSites::open(&new.gateway, &new.hosts, &before, &self.store)?;
         let mut revisions = revisions.lock().expect("nothing panics under this lock");

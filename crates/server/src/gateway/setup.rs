@@ -1,13 +1,17 @@
 //! Programs from the start of a server to its end: prepared while the process is small and has all its rights, started
 //! when it has given them up, ended with it.
 
-use super::{Answering, RunsPrograms, Shared, Workspace, revise::reviser, sendfile::SendSites};
+use super::{
+    Answering, Grounds, RunsPrograms, Shared, Workspace, revise::reviser, sendfile::SendSites, spool::Spools,
+    workspace::Parent,
+};
 use crate::{
     cgi::{self, Cgi, CgiError},
     files::{SiteError, Store},
     log::Notices,
     options::ServeOptions,
     php::{self, Php, PhpError, PhpOptions, PhpSource, Pools, Prepared, Supervisor, Wanted},
+    privileges::{self, When},
     sandbox::Rights,
 };
 use std::{
@@ -23,8 +27,23 @@ use vermeil_spawn::{Channel, Keeper, Preparation, ProfileId, Revisions};
 #[non_exhaustive]
 pub enum SetupError {
     /// The private folder.
-    #[error("cannot make a private folder in {folder}: {source}; name another with TMPDIR")]
+    #[error(
+        "cannot make a private folder in {folder}: {source}; name another with the environment variable {variable}"
+    )]
     Workspace {
+        /// Where.
+        folder: PathBuf,
+        /// The variable that names it.
+        variable: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Programs that could reach more than they may.
+    #[error("{0}")]
+    Exposed(String),
+    /// The folder for request bodies.
+    #[error("cannot keep request bodies in {folder}: {source}; name another folder by spool_folder in [php]")]
+    Spool {
         /// Where.
         folder: PathBuf,
         /// What the system said.
@@ -63,50 +82,90 @@ pub(crate) struct Setup {
     /// Of the spawner, if there is one.
     keeper: Option<Keeper>,
     workspace: Workspace,
+    grounds: Grounds,
+    spool: PathBuf,
 }
 
+/// The private folder of a server, as [`Setup::make_room`] makes it.
+pub(crate) struct Room(Option<Workspace>);
+
 impl Setup {
-    /// Prepares what `options` ask for, and a spawner for the programs that a reload may bring. To be called before the
-    /// process has other threads; `server` is who it will be then, if that is another.
-    pub(crate) fn prepare(
-        options: &ServeOptions,
-        server: Option<(u32, u32)>,
-    ) -> Result<Option<Self>, SetupError> {
-        let has_any =
-            options.php.is_some() || cgi::is_wanted(options) || options.hosts.pools().next().is_some();
-        if has_any {
-            return Self::prepare_now(options, server).map(Some);
+    /// Makes the private folder that `options` need, for the server's user. To be called before the rights of the superuser
+    /// are given up, because only the superuser may write in the folder of a service.
+    ///
+    /// # Errors
+    /// It cannot be made, and programs need it.
+    pub(crate) fn make_room(options: &ServeOptions) -> Result<Room, SetupError> {
+        if let Some(why) = privileges::exposure(options) {
+            return Err(SetupError::Exposed(why));
         }
-        // What nobody may ever ask for keeps no server from starting.
-        Ok(options.file.as_ref().and_then(|_| Self::prepare_now(options, server).ok()))
+        if !has_any(options) && options.file.is_none() {
+            return Ok(Room(None));
+        }
+        let Parent { folder, variable } = Workspace::parent();
+        let made = Workspace::create(&folder, privileges::owner(options)).and_then(|workspace| {
+            if privileges::when(options) == When::BeforePrograms {
+                workspace.give_away()?;
+            }
+            Ok(workspace)
+        });
+        match made {
+            Ok(workspace) => Ok(Room(Some(workspace))),
+            Err(source) if has_any(options) => Err(SetupError::Workspace { folder, variable, source }),
+            // It is for programs that a reload may bring.
+            Err(_) => Ok(Room(None)),
+        }
     }
 
-    fn prepare_now(options: &ServeOptions, server: Option<(u32, u32)>) -> Result<Self, SetupError> {
-        let folder = Workspace::parent();
-        let workspace =
-            Workspace::create(&folder, server).map_err(|source| SetupError::Workspace { folder, source })?;
+    /// Prepares what `options` ask for, and a spawner for the programs that a reload may bring. To be called before the
+    /// process has other threads.
+    pub(crate) fn prepare(options: &ServeOptions, room: Room) -> Result<Option<Self>, SetupError> {
+        let Some(workspace) = room.0 else { return Ok(None) };
+        match Self::prepare_now(options, workspace) {
+            // It is for programs that a reload may bring.
+            Err(_) if !has_any(options) => Ok(None),
+            prepared => prepared.map(Some),
+        }
+    }
+
+    fn prepare_now(options: &ServeOptions, workspace: Workspace) -> Result<Self, SetupError> {
+        let grounds = workspace.grounds();
+        let spool = Spools::folder(&options.gateway);
         let php = options.php.clone();
         let own_php = php.as_ref().filter(|php| php.is_ours());
-        let reviser = reviser(options, workspace.grounds());
+        let reviser = reviser(options, &grounds);
         let is_revisable = reviser.is_some();
         // Pools of hosts are asked for by a file only.
         if own_php.is_none() && !cgi::is_wanted(options) && !is_revisable {
             let (own, pools, pools_channel, cgi, revisions) = (None, Vec::new(), None, None, None);
             let (channels, keeper) = (Vec::new(), None);
-            return Ok(Self { php, own, pools, pools_channel, cgi, revisions, channels, keeper, workspace });
+            return Ok(Self {
+                php,
+                own,
+                pools,
+                pools_channel,
+                cgi,
+                revisions,
+                channels,
+                keeper,
+                workspace,
+                grounds,
+                spool,
+            });
         }
         let mut preparation = match reviser {
             Some(reviser) => vermeil_spawn::start_revisable(reviser)?,
             None => vermeil_spawn::start()?,
         };
-        let (content_bytes, grounds) = (options.gateway.content_bytes, workspace.grounds());
+        let content_bytes = options.gateway.content_bytes;
         let own =
-            own_php.map(|php| php::prepare(php, content_bytes, grounds, &mut preparation)).transpose()?;
-        let pools = if is_revisable {
-            Self::prepare_pools(options, &workspace, &mut preparation)?
-        } else {
-            Vec::new()
-        };
+            own_php.map(|php| php::prepare(php, content_bytes, &grounds, &mut preparation)).transpose()?;
+        let pools =
+            if is_revisable { Self::prepare_pools(options, &grounds, &mut preparation)? } else { Vec::new() };
+        workspace.give_away().map_err(|source| {
+            let Parent { folder, variable } = Workspace::parent();
+            SetupError::Workspace { folder, variable, source }
+        })?;
         let has_cgi = cgi::is_wanted(options);
         let cgi = has_cgi.then(|| cgi::prepare(options, &mut preparation)).transpose()?;
         let of_cgi = if has_cgi || is_revisable { options.cpus.len() } else { 0 };
@@ -118,19 +177,27 @@ impl Setup {
         let revisions = is_revisable.then(|| keeper.revisions()).transpose();
         let revisions = revisions.map_err(SetupError::Revisions)?;
         let (cgi, keeper) = (cgi.map(cgi::PreparedCgi::share), Some(keeper));
-        Ok(Self { php, own, pools, pools_channel, cgi, revisions, channels, keeper, workspace })
+        Ok(Self {
+            php,
+            own,
+            pools,
+            pools_channel,
+            cgi,
+            revisions,
+            channels,
+            keeper,
+            workspace,
+            grounds,
+            spool,
+        })
     }
 
     fn prepare_pools(
         options: &ServeOptions,
-        workspace: &Workspace,
+        grounds: &Grounds,
         preparation: &mut Preparation,
     ) -> Result<Vec<(Wanted, ProfileId)>, SetupError> {
-        let grounds = workspace.grounds();
-        let folder = workspace.path().to_owned();
-        php::make_folders(grounds).map_err(|source| SetupError::Workspace { folder, source })?;
         let prepared = php::wanted_by_hosts(options, grounds)?.into_iter().map(|wanted| {
-            wanted.make_home()?;
             let profile = preparation.define(&wanted.profile(grounds)).map_err(PhpError::from)?;
             Ok((wanted, profile))
         });
@@ -143,7 +210,7 @@ impl Setup {
             Some(PhpSource::Tcp(addr)) => Some(addr.port()),
             _ => None,
         };
-        Rights { workspace: Some(self.workspace.path()), connect_port }
+        Rights { workspace: Some(self.workspace.path()), spool: Some(&self.spool), connect_port }
     }
 
     /// Starts them, and waits until they can be used.
@@ -154,7 +221,21 @@ impl Setup {
         notices: &Arc<Notices>,
     ) -> Result<RunningPrograms, SetupError> {
         let connect_port = self.rights().connect_port;
-        let Self { php, own, pools, pools_channel, cgi, revisions, channels, keeper, workspace } = self;
+        let Self {
+            php,
+            own,
+            pools,
+            pools_channel,
+            cgi,
+            revisions,
+            channels,
+            keeper,
+            workspace,
+            grounds,
+            spool,
+        } = self;
+        // As the user that the server is now.
+        Spools::try_out(&spool).map_err(|source| SetupError::Spool { folder: spool.clone(), source })?;
         let cores = options.cpus.len();
         let (php, supervisor) = match (php, own) {
             (None, _) => (None, None),
@@ -166,7 +247,6 @@ impl Setup {
                 (Some(php), Some(supervisor))
             }
         };
-        let grounds = workspace.grounds().clone();
         let of_hosts = Pools::new(grounds, pools_channel, cores, notices.clone(), connect_port)
             .map_err(|source| PhpError::Files { path: "the pools of hosts".into(), source })?;
         let begun = of_hosts.begin(pools, options.php_pools.running_max)?;
@@ -174,10 +254,14 @@ impl Setup {
         let (options, revisions) = (options.gateway.clone(), revisions.map(Mutex::new));
         let answering = Answering { options, php, pools: begun.of_hosts, send_sites };
         let running = RunsPrograms { pools: of_hosts, supervisor, cgi, revisions };
-        let spool = workspace.grounds().spool();
         let shared = Shared::new(spool, store, notices.clone(), answering, running);
         Ok(RunningPrograms { shared, channels, keeper, workspace })
     }
+}
+
+/// Whether `options` ask for programs now.
+fn has_any(options: &ServeOptions) -> bool {
+    options.php.is_some() || cgi::is_wanted(options) || options.hosts.pools().next().is_some()
 }
 
 /// Programs that run.

@@ -3,6 +3,7 @@
 //! The file is made with `O_TMPFILE`, so nothing is left behind whatever happens. Writing may wait for a disk, so its
 //! caller runs it where waiting is allowed.
 
+use super::GatewayOptions;
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
     io::Errno,
@@ -11,7 +12,7 @@ use std::{
     fs::File,
     io::{self, Write as _},
     os::fd::OwnedFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -29,6 +30,26 @@ pub(crate) struct Spools {
 impl Spools {
     pub(crate) fn new(folder: PathBuf, max: u64) -> Arc<Self> {
         Arc::new(Self { folder, used: AtomicU64::new(0), max })
+    }
+
+    /// The folder that `options` say, or the first for large temporary files where one can be made. Never the folder of a service
+    /// in `/run`, because that is memory.
+    pub(crate) fn folder(options: &GatewayOptions) -> PathBuf {
+        if let Some(folder) = &options.spool_folder {
+            return folder.clone();
+        }
+        let named = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        let usual = ["/var/tmp", "/tmp"].map(PathBuf::from);
+        let found = usual.iter().find(|folder| Self::try_out(folder).is_ok());
+        named.unwrap_or_else(|| found.unwrap_or(&usual[0]).clone())
+    }
+
+    /// Makes a file in `folder`, and lets it go.
+    ///
+    /// # Errors
+    /// What the file system says; not every one has files without a name.
+    pub(crate) fn try_out(folder: &Path) -> io::Result<()> {
+        nameless(folder).map(drop)
     }
 
     fn take(&self, bytes: u64) -> bool {
@@ -52,9 +73,7 @@ impl Spool {
     /// # Errors
     /// What the file system says; not every one has files without a name.
     pub(super) fn create(spools: Arc<Spools>) -> io::Result<Self> {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = openat(CWD, &spools.folder, flags, Mode::RUSR | Mode::WUSR)?;
-        Ok(Self { file: file.into(), bytes: 0, spools })
+        Ok(Self { file: nameless(&spools.folder)?, bytes: 0, spools })
     }
 
     /// Appends `piece`; may wait.
@@ -81,6 +100,12 @@ impl Spool {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+fn nameless(folder: &Path) -> io::Result<File> {
+    // `EXCL`: it never gets a name.
+    let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 impl Drop for Spool {

@@ -1,92 +1,141 @@
-//! The server's private folder: spooled content, and what a pool of our own needs. Made at the start, removed at the
-//! end.
+//! The server's private folder: what pools of our own need. Made at the start, removed at the end.
 //!
 //! ```text
 //! vermeil-1a2b…/          0711: its name cannot be guessed, and others may pass through
-//! ├─ spool/               0700: content without a name
-//! ├─ php/                 0700, of the pool's user: its socket and configuration
-//! ├─ pools/               0700: sockets of hosts' pools that get theirs from us
-//! ├─ configurations/      0711: those of hosts' pools that need one
-//! └─ users/               0755, of who starts programs: a folder for each user whose pools make their own sockets
+//! ├─ pools/               0700: the sockets of pools
+//! └─ configurations/      0711: what php-fpm reads
 //! ```
 //!
-//! A server that is killed leaves it behind. So each server holds a lock on its folder for as long as it lives, and whoever
+//! Everything in it belongs to the process that makes it, until [`Workspace::give_away`] gives all of it to the server's user
+//! at once. So the superuser never changes anything where that user could have put a link. Only the server's user reaches the
+//! sockets; a pool is handed its listening socket and needs no path to it.
+//!
+//! A server that is killed leaves the folder behind. So each server holds a lock on its folder for as long as it lives, and a server that
 //! starts removes the folders of its own user on which there is none. Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/operation.rs`).
 
 use crate::voice::say;
 use rustix::{
-    fs::{FlockOperation, Gid, Mode, OFlags, Uid, chmod, chown, flock, fstat, mkdir, open, rename},
+    fs::{
+        Access, AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, Uid, access, chownat, fchown, flock, fstat,
+        open,
+    },
     process::geteuid,
 };
 use std::{
     collections::hash_map::RandomState,
+    env,
+    ffi::OsStr,
     fs,
     hash::BuildHasher,
     io,
-    os::fd::OwnedFd,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
     path::{Path, PathBuf},
 };
+use vermeil_io::output::{Owner, Place, make_folder};
 
 /// A private folder.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    grounds: Grounds,
+    path: PathBuf,
     /// The folder, locked; the kernel lets go of it when the process ends, however that happens.
-    _lock: OwnedFd,
+    folder: OwnedFd,
+    /// Folders in it.
+    within: [OwnedFd; 2],
+    /// The user that the server becomes, if that is another.
+    server: Option<Owner>,
 }
 
-/// Where a private folder is, and whose. The keeper has a copy, by which it makes folders for the users of a new
-/// configuration's pools.
+/// Where a private folder is made, and the variable of the environment that says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parent {
+    pub(crate) folder: PathBuf,
+    pub(crate) variable: &'static str,
+}
+
+/// Where a private folder is, and who starts programs. The keeper has a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Grounds {
     path: PathBuf,
-    /// Who the server will be when it uses it, if it is not what it was when it was made.
-    server: Option<(u32, u32)>,
-    /// Who starts programs: who the server was when the folder was made.
     starter: u32,
 }
 
 impl Workspace {
-    /// Makes one below `parent`, for a server that will be `server`.
+    /// Makes one below `parent`, for a server that becomes `server`.
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn create(parent: &Path, server: Option<(u32, u32)>) -> io::Result<Self> {
+    pub(crate) fn create(parent: &Path, server: Option<Owner>) -> io::Result<Self> {
         remove_left_over(parent, server);
         let name = format!("{PREFIX}{:016x}", RandomState::new().hash_one(0));
         // It has no name that others look for until it is locked.
-        let (path, unlocked) = (parent.join(&name), parent.join(format!(".{name}")));
-        mkdir(&unlocked, Mode::from_raw_mode(0o711))?;
-        let lock = open_folder(&unlocked)
-            .and_then(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).map(|()| lock))
-            .and_then(|lock| rename(&unlocked, &path).map(|()| lock));
-        let lock = lock.inspect_err(|_| drop(fs::remove_dir(&unlocked)))?;
-        let grounds = Grounds { path, server, starter: geteuid().as_raw() };
-        let workspace = Self { grounds, _lock: lock };
-        let grounds = workspace.grounds();
-        // Whatever mask we were started with.
-        chmod(&grounds.path, Mode::from_raw_mode(0o711))?;
-        mkdir(grounds.spool(), Mode::RWXU)?;
-        grounds.give_to_server(&grounds.spool())?;
-        grounds.give_to_server(&grounds.path)?;
-        Ok(workspace)
+        let path = parent.join(&name);
+        let (named, unlocked) = (Place::find(&path)?, Place::find(&parent.join(format!(".{name}")))?);
+        let folder = unlocked.make_folder(0o711, None)?;
+        let filled = Self::fill(&folder).and_then(|within| {
+            flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+            unlocked.rename(&named)?;
+            Ok(within)
+        });
+        match filled {
+            Ok(within) => Ok(Self { path, folder, within, server }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(unlocked.path());
+                Err(error)
+            }
+        }
     }
 
-    /// Where temporary files of services belong, or of everybody.
-    pub(crate) fn parent() -> PathBuf {
-        // One folder, for a service of systemd with `RuntimeDirectory=`.
-        let runtime = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
-        runtime.filter(|path| path.is_absolute() && path.is_dir()).unwrap_or_else(std::env::temp_dir)
+    fn fill(folder: &OwnedFd) -> io::Result<[OwnedFd; 2]> {
+        let make = |name: &str, mode| make_folder(folder.as_fd(), OsStr::new(name), mode, None);
+        Ok([make("pools", 0o700)?, make("configurations", 0o711)?])
+    }
+
+    /// Gives it, with all that is in it, to the user that the server becomes. Nothing may be made in it afterwards but by
+    /// that user.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn give_away(&self) -> io::Result<()> {
+        let Some(Owner { uid, gid }) = self.server.filter(|_| geteuid().is_root()) else { return Ok(()) };
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        for folder in &self.within {
+            for entry in Dir::read_from(folder)? {
+                let entry = entry?;
+                if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                    chownat(folder, entry.file_name(), uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+                }
+            }
+            fchown(folder, uid, gid)?;
+        }
+        Ok(fchown(&self.folder, uid, gid)?)
+    }
+
+    /// Where temporary files of services belong, or else of all programs.
+    pub(crate) fn parent() -> Parent {
+        // A service manager names one folder, such as systemd with `RuntimeDirectory=`.
+        let runtime = env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+        // An instance that is not the superuser's may not write there, and programs of other users have to pass through.
+        let is_fit = |path: &PathBuf| {
+            let is_writable = access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+            path.is_absolute() && path.is_dir() && is_writable && (!geteuid().is_root() || all_may_pass(path))
+        };
+        match runtime.filter(is_fit) {
+            Some(folder) => Parent { folder, variable: "RUNTIME_DIRECTORY" },
+            None => Parent { folder: env::temp_dir(), variable: "TMPDIR" },
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.grounds.path
+        &self.path
     }
 
-    /// Where it is, and whose.
-    pub(crate) fn grounds(&self) -> &Grounds {
-        &self.grounds
+    /// Where it is, for programs that this process, as it is now, starts.
+    pub(crate) fn grounds(&self) -> Grounds {
+        Grounds { path: self.path.clone(), starter: geteuid().as_raw() }
     }
 }
 
@@ -100,38 +149,14 @@ impl Grounds {
         self.starter == 0
     }
 
-    /// Who the server will be, if it is not what it is now.
-    pub(crate) fn server(&self) -> Option<(u32, u32)> {
-        self.server
+    /// The socket of the pool `number`.
+    pub(crate) fn socket(&self, number: usize) -> PathBuf {
+        self.path.join(format!("pools/{number}.sock"))
     }
 
-    /// Gives `path` to who the server will be.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(crate) fn give_to_server(&self, path: &Path) -> io::Result<()> {
-        match self.server {
-            Some((uid, gid)) => Ok(chown(path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?),
-            None => Ok(()),
-        }
-    }
-
-    /// The folder for content without a name.
-    pub(crate) fn spool(&self) -> PathBuf {
-        self.path.join("spool")
-    }
-
-    /// Makes a folder in it that belongs to `owner`, or to us.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(crate) fn folder(&self, name: &str, owner: Option<(u32, u32)>) -> io::Result<PathBuf> {
-        let path = self.path.join(name);
-        mkdir(&path, Mode::RWXU)?;
-        if let Some((uid, gid)) = owner {
-            chown(&path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-        }
-        Ok(path)
+    /// The configuration of the pool `number`.
+    pub(crate) fn configuration(&self, number: usize) -> PathBuf {
+        self.path.join(format!("configurations/{number}.conf"))
     }
 }
 
@@ -143,8 +168,14 @@ fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, flags, Mode::empty())
 }
 
+/// Whether every user may pass through `path` and all folders above.
+fn all_may_pass(path: &Path) -> bool {
+    let may_pass = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.mode() & 0o001 != 0);
+    path.ancestors().all(may_pass)
+}
+
 /// Removes the folders in `parent` that servers of our user, or of the user that we will be, have left behind.
-fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
+fn remove_left_over(parent: &Path, server: Option<Owner>) {
     let ours = geteuid().as_raw();
     let removed = fs::read_dir(parent).into_iter().flatten().flatten().filter(|entry| {
         let path = entry.path();
@@ -155,7 +186,7 @@ fn remove_left_over(parent: &Path, server: Option<(u32, u32)>) {
         // Held until it is removed, so that two who start at once do not both.
         let Some(folder) = is_named.then(|| open_folder(&path).ok()).flatten() else { return false };
         let Ok(found) = fstat(&folder) else { return false };
-        let is_ours = found.st_uid == ours || server.is_some_and(|(uid, _)| found.st_uid == uid);
+        let is_ours = found.st_uid == ours || server.is_some_and(|server| found.st_uid == server.uid);
         is_ours
             && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
             && fs::remove_dir_all(&path).is_ok()
@@ -186,18 +217,36 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn it_is_private_and_goes_with_what_is_in_it() {
+    fn folder_is_private_and_goes_with_its_content() {
         let parent = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::create(parent.path(), None).expect("made");
-        let php = workspace.grounds().folder("php", None).expect("made");
-        fs::write(php.join("x"), "y").expect("written");
+        let pools = workspace.path().join("pools");
+        fs::write(pools.join("x"), "y").expect("written");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
-        assert_eq!(
-            (mode(workspace.path()), mode(&workspace.grounds().spool()), mode(&php)),
-            (0o711, 0o700, 0o700)
-        );
+        assert_eq!((mode(workspace.path()), mode(&pools)), (0o711, 0o700));
         drop(workspace);
         assert_eq!(fs::read_dir(parent.path()).expect("listed").count(), 0);
+    }
+
+    #[test]
+    fn server_user_gets_everything_at_once() {
+        if !geteuid().is_root() {
+            return eprintln!("SKIPPED: only the superuser gives files away");
+        }
+        let parent = tempfile::tempdir().expect("a folder");
+        let owner = Owner { uid: 65_534, gid: 65_534 };
+        let workspace = Workspace::create(parent.path(), Some(owner)).expect("made");
+        let grounds = workspace.grounds();
+        fs::write(grounds.configuration(0), "").expect("written");
+        let secret = parent.path().join("secret");
+        fs::write(&secret, "").expect("written");
+        std::os::unix::fs::symlink(&secret, grounds.socket(0)).expect("linked");
+        let owner_of = |path: &Path| fs::symlink_metadata(path).expect("there").uid();
+        assert_eq!(owner_of(grounds.path()), 0);
+        workspace.give_away().expect("given");
+        let given = [grounds.path().to_owned(), grounds.configuration(0), grounds.socket(0)];
+        assert!(given.iter().all(|path| owner_of(path) == owner.uid));
+        assert_eq!(owner_of(&secret), 0);
     }
 
     #[test]
@@ -207,13 +256,13 @@ mod tests {
         let living = Workspace::create(parent.path(), None).expect("made");
         let names = ["vermeil-00112233445566aa", "vermeil-short", "vermeil-00112233445566xx", "other"];
         for name in names {
-            fs::create_dir_all(at(name).join("spool")).expect("made");
+            fs::create_dir_all(at(name).join("pools")).expect("made");
         }
         std::os::unix::fs::symlink("other", at("vermeil-00112233445566bb")).expect("made");
         let second = Workspace::create(parent.path(), None).expect("made");
         assert!(!at(names[0]).exists(), "nobody holds it");
-        assert!(names[1..].iter().all(|name| at(name).join("spool").exists()));
+        assert!(names[1..].iter().all(|name| at(name).join("pools").exists()));
         assert!(at("vermeil-00112233445566bb").is_symlink());
-        assert!(living.grounds().spool().exists() && second.grounds().spool().exists());
+        assert!(living.path().join("pools").exists() && second.path().join("pools").exists());
     }
 }

@@ -20,7 +20,7 @@ pub use options::{
 };
 pub use own::PhpError;
 pub(crate) use own::{
-    Pools, Prepared, Revised, Supervisor, Wanted, look_for, make_folders, prepare, profiles, wanted_by_hosts,
+    Pools, Prepared, Revised, Supervisor, Wanted, look_for, prepare, profiles, wanted_by_hosts,
 };
 pub(crate) use run::run;
 pub use snapshot::PoolSnapshot;

@@ -2,6 +2,7 @@
 
 use crate::privileges::User;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use vermeil_spawn::NewPrivileges;
 
 /// Requests that may wait for PHP unless told otherwise. Guess: with 2 ms for each and four children, half a second of
 /// work.
@@ -45,6 +46,8 @@ pub struct PhpOptions {
     pub requests_per_child: u32,
     /// The user that a pool of our own runs as, if we are the superuser. Default: `www-data`, or `nobody`.
     pub user: Option<String>,
+    /// Whether a pool of our own may gain privileges by executing other programs. Default: no.
+    pub new_privileges: NewPrivileges,
 }
 
 /// Where PHP is.
@@ -76,6 +79,7 @@ impl PhpOptions {
             queue_max: QUEUE_MAX,
             requests_per_child: REQUESTS_PER_CHILD,
             user: None,
+            new_privileges: NewPrivileges::Refused,
         }
     }
 
@@ -106,6 +110,8 @@ pub struct PoolOptions {
     pub requests_per_child: u32,
     /// How long it is kept without a request. See [`IDLE_STOP`].
     pub idle_stop: Duration,
+    /// Whether it may gain privileges by executing other programs. Default: no.
+    pub new_privileges: NewPrivileges,
 }
 
 impl Default for PoolOptions {
@@ -116,6 +122,7 @@ impl Default for PoolOptions {
             queue_max: QUEUE_MAX,
             requests_per_child: REQUESTS_PER_CHILD,
             idle_stop: IDLE_STOP,
+            new_privileges: NewPrivileges::Refused,
         }
     }
 }

@@ -100,8 +100,8 @@ struct Run {
     job: JobId,
     stderr: Option<OwnedFd>,
     errors: ErrorLines,
-    /// Held for the pool to be given again; nothing if it listens by itself.
-    _listener: Option<OwnedFd>,
+    /// Closed with the life of the pool, so that connections which no child took do not wait for ever.
+    _listener: OwnedFd,
     since: Instant,
     /// When it is looked whether it is idle.
     look: Instant,
@@ -286,10 +286,8 @@ impl Watch {
         if let Some(stderr) = &run.stderr {
             launch::hear(stderr, |bytes| run.errors.push(bytes));
         }
-        if pool.plan.is_listened_for() {
-            // The next one gets a socket of its own; what cannot be removed is replaced then.
-            let _ = fs::remove_file(&pool.plan.socket);
-        }
+        // The next one gets a socket of its own.
+        let _ = fs::remove_file(&pool.plan.socket);
         if !run.is_killed {
             let (count, since) = (&pool.php.restarts, run.since.elapsed());
             if let Some(count) = count {
@@ -374,8 +372,7 @@ impl Watch {
         let pool = self.pools.get_mut(&number).expect("it waits");
         pool.php.pool.set_starting();
         let asked = pool.plan.listener().map_err(|error| error.to_string()).and_then(|listener| {
-            launch::ask(&mut self.channel, pool.profile, &pool.plan, listener.as_ref())
-                .map(|asked| (asked, listener))
+            launch::ask(&mut self.channel, pool.profile, &pool.plan, &listener).map(|asked| (asked, listener))
         });
         match asked {
             Ok((launch::Asked { job, stderr }, listener)) => {

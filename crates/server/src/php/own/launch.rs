@@ -21,7 +21,7 @@ pub(super) struct Asked {
     pub(super) stderr: OwnedFd,
 }
 
-/// Asks the spawner for the pool of `plan`, with `listener` as its standard input if it is ours to make.
+/// Asks the spawner for the pool of `plan`, with `listener` as its standard input.
 ///
 /// # Errors
 /// It cannot be asked for, in words.
@@ -29,7 +29,7 @@ pub(super) fn ask(
     channel: &mut Channel,
     profile: ProfileId,
     plan: &Plan,
-    listener: Option<&OwnedFd>,
+    listener: &OwnedFd,
 ) -> Result<Asked, String> {
     let (stderr, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
     let mut request = Request::new(profile, Program::Listed(0));
@@ -45,13 +45,8 @@ pub(super) fn ask(
     Ok(Asked { job, stderr })
 }
 
-fn stdio(listener: Option<&OwnedFd>, stderr: OwnedFd) -> io::Result<Stdio> {
-    let nothing = || std::fs::File::options().read(true).open("/dev/null").map(OwnedFd::from);
-    let stdin = match listener {
-        Some(listener) => listener.try_clone()?,
-        None => nothing()?,
-    };
-    Ok(Stdio { stdin, stdout: stderr.try_clone()?, stderr })
+fn stdio(listener: &OwnedFd, stderr: OwnedFd) -> io::Result<Stdio> {
+    Ok(Stdio { stdin: listener.try_clone()?, stdout: stderr.try_clone()?, stderr })
 }
 
 /// Whether a pool may say more.

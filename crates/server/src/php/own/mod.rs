@@ -1,12 +1,11 @@
 //! A pool of our own: PHP found, configured, started by the spawner, and started again when it ends.
 //!
-//! php-fpm is preferred; with php-cgi the listening socket is ours and outlives it, so a restart refuses nobody. Both
+//! php-fpm is preferred. The listening socket is ours and outlives the pool, so a restart refuses no request. Both
 //! run as many children as configured, always, and replace them after so many requests. Tested in `own/tests.rs`, and
 //! through the binary with both.
 
 mod demand;
 mod find;
-mod home;
 mod launch;
 mod plan;
 mod roster;
@@ -20,23 +19,20 @@ pub(crate) use find::{Found, Kind, find, find_cgi};
 pub(crate) use plan::Plan;
 pub(crate) use roster::{Pools, Revised};
 pub(crate) use supervise::Supervisor;
-pub(crate) use wanted::{Wanted, make_folders, profiles, wanted_by_hosts};
+pub(crate) use wanted::{Wanted, profiles, wanted_by_hosts};
 
 use crate::{gateway::Grounds, options::ServeOptions};
-use home::Home;
-use std::{
-    io,
-    net::SocketAddr,
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
-};
+use std::{io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf};
 use thiserror::Error;
-use vermeil_spawn::{DefineError, Identity, Preparation, Profile, ProfileId, UserError};
+use vermeil_spawn::{DefineError, Identity, NewPrivileges, Preparation, Profile, ProfileId, UserError};
 
 use super::PhpOptions;
 
 /// Users that web servers' programs run as, in the order of preference.
 const USERS: [&str; 2] = ["www-data", "nobody"];
+
+/// The number of the server's first pool; those of hosts follow.
+const FIRST: usize = 0;
 
 /// A pool of our own could not be started.
 #[derive(Debug, Error)]
@@ -93,8 +89,8 @@ pub enum PhpError {
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) profile: ProfileId,
-    /// The listening socket, if the program gets it from us.
-    pub(crate) listener: Option<OwnedFd>,
+    /// The listening socket, which the program gets from us.
+    pub(crate) listener: OwnedFd,
 }
 
 /// Finds PHP, writes what it needs, and tells the spawner about it.
@@ -110,20 +106,12 @@ pub(crate) fn prepare(
         None => default_identity(grounds)?,
     };
     let PhpOptions { children, requests_per_child, .. } = *options;
-    let home = Home::of(grounds, Path::new("php"), identity.as_ref());
-    let folder = home.path().to_owned();
-    let files = |source| PhpError::Files { path: home.path().to_owned(), source };
-    home.make().map_err(files)?;
-    let (socket, configuration) = (folder.join("php.sock"), folder.join("php-fpm.conf"));
-    let guard = home.guard();
-    let plan =
-        Plan { found, folder, socket, configuration, guard, children, requests_per_child, content_bytes };
+    let files = |source| PhpError::Files { path: grounds.path().to_owned(), source };
+    let (socket, configuration) = (grounds.socket(FIRST), grounds.configuration(FIRST));
+    let plan = Plan { found, socket, configuration, children, requests_per_child, content_bytes };
     plan.write().map_err(files)?;
     let listener = plan.listener().map_err(files)?;
-    if listener.is_some() {
-        grounds.give_to_server(&plan.socket).map_err(files)?;
-    }
-    let profile = preparation.define(&profile(plan.program(), plan.folder(), identity))?;
+    let profile = preparation.define(&profile(&plan.found, grounds, identity, options.new_privileges))?;
     Ok(Prepared { plan, profile, listener })
 }
 
@@ -149,8 +137,19 @@ fn found(program: Option<&PathBuf>, look: impl FnOnce() -> Option<Found>) -> Res
     }
 }
 
-fn profile(program: &Path, folder: &Path, identity: Option<Identity>) -> Profile {
-    Profile { listed: vec![program.to_owned()], identity, ..Profile::new(folder) }
+fn profile(
+    found: &Found,
+    grounds: &Grounds,
+    identity: Option<Identity>,
+    new_privileges: NewPrivileges,
+) -> Profile {
+    Profile {
+        listed: vec![found.program.clone()],
+        identity,
+        new_privileges,
+        input_at_3: found.kind == Kind::Fpm,
+        ..Profile::new(grounds.path())
+    }
 }
 
 /// Who a pool runs as unless it is said; who starts it, unless that is the superuser.

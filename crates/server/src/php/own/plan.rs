@@ -1,6 +1,7 @@
 //! How the pool is started: its program, arguments, environment, configuration and socket.
 //!
-//! Pure but for [`Plan::write`] and [`Plan::listener`]. The pool is static: as many children as configured, started at
+//! Pure but for [`Plan::write`] and [`Plan::listener`]. The server makes the listening socket, where its own user alone reaches
+//! the name, and the program inherits the socket: php-cgi as standard input, php-fpm as descriptor 3. The pool is static: as many children as configured, started at
 //! once. The op-code cache is on. Bounds on uploads are those of the server, so that neither refuses what the other
 //! takes.
 
@@ -8,48 +9,37 @@ use super::{Found, Kind};
 use crate::php::stream::Address;
 use std::{
     fmt::Write as _,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     os::{
         fd::OwnedFd,
         unix::{fs::PermissionsExt as _, net::UnixListener},
     },
     path::{Path, PathBuf},
 };
+use vermeil_io::output::{Output, Place};
 
 /// Connections that the pool's socket queues. All that are opened are served at once; others wait in our own queue.
-const BACKLOG: u32 = 511;
+const BACKLOG: i32 = 511;
+
+/// By this name php-fpm finds the socket that it has inherited. No file has it, so php-fpm removes none when it ends.
+const INHERITED: &str = "/nonexistent/vermeil";
 
 /// What starting the pool takes.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) found: Found,
-    /// Where it runs.
-    pub(super) folder: PathBuf,
     pub(super) socket: PathBuf,
     /// The file that php-fpm reads.
     pub(super) configuration: PathBuf,
-    pub(super) guard: Guard,
     pub(super) children: usize,
     pub(super) requests_per_child: u32,
     pub(super) content_bytes: u64,
 }
 
-/// What keeps others from the pool's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guard {
-    /// Its own permissions: it is for the pool's user, who is the server's or served by the superuser.
-    Socket,
-    /// The folder it is in, which the server's group may pass through and nobody else.
-    Folder,
-}
-
 impl Plan {
     pub(crate) fn program(&self) -> &Path {
         &self.found.program
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// Where it will listen.
@@ -62,9 +52,10 @@ impl Plan {
         if self.found.kind == Kind::Cgi {
             return Ok(());
         }
-        fs::write(&self.configuration, self.text())?;
+        let mut file = Output::replace().open(&self.configuration)?;
         // Whatever mask we were started with.
-        fs::set_permissions(&self.configuration, fs::Permissions::from_mode(0o644))
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.write_all(self.text().as_bytes())
     }
 
     /// Removes what is left of it, as far as that is ours to remove.
@@ -75,17 +66,12 @@ impl Plan {
         }
     }
 
-    /// The socket that the program gets as standard input, if it is ours to make.
-    pub(crate) fn listener(&self) -> io::Result<Option<OwnedFd>> {
-        match self.found.kind {
-            Kind::Fpm => Ok(None),
-            Kind::Cgi => UnixListener::bind(&self.socket).map(|socket| Some(socket.into())),
-        }
-    }
-
-    /// Whether the listening socket is ours to make.
-    pub(super) fn is_listened_for(&self) -> bool {
-        self.found.kind == Kind::Cgi
+    /// The socket that the program gets as standard input. Its name is the server's user's alone.
+    pub(crate) fn listener(&self) -> io::Result<OwnedFd> {
+        let socket = UnixListener::bind(Place::find(&self.socket)?.way())?;
+        fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600))?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(socket.into())
     }
 
     /// php-fpm's configuration.
@@ -93,13 +79,8 @@ impl Plan {
         let mut text = String::from("[global]\n");
         // With `--force-stderr` nothing is written there; the default may not be opened by everybody.
         text.push_str("error_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n");
-        let mode = match self.guard {
-            Guard::Socket => "0600",
-            Guard::Folder => "0666",
-        };
         let (children, requests) = (self.children, self.requests_per_child);
-        let socket = self.socket.display();
-        writeln!(text, "listen = {socket}\nlisten.mode = {mode}\nlisten.backlog = {BACKLOG}")
+        writeln!(text, "listen = {INHERITED}")
             .and_then(|()| writeln!(text, "pm = static\npm.max_children = {children}"))
             .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
             .expect("a string takes every character");
@@ -137,6 +118,9 @@ impl Plan {
     /// The environment.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned())];
+        if self.found.kind == Kind::Fpm {
+            variables.push(("FPM_SOCKETS", format!("{INHERITED}=3")));
+        }
         if self.found.kind == Kind::Cgi {
             variables.push(("PHP_FCGI_CHILDREN", self.children.to_string()));
             // Never, as far as its counter goes.

@@ -112,7 +112,7 @@ impl Pools {
         connect_port: Option<u16>,
     ) -> io::Result<Self> {
         // The server's first pool is number 0.
-        let entries = Mutex::new(Entries { numbers: 1, ..Entries::default() });
+        let entries = Mutex::new(Entries { numbers: super::FIRST + 1, ..Entries::default() });
         let roster = Roster { bell: Bell::new()?, is_over: AtomicBool::new(false), entries };
         let thread = Mutex::new(channel.map_or(Thread::Never, Thread::Waits));
         Ok(Self { grounds, cores, notices, connect_port, roster: Arc::new(roster), thread })

@@ -19,9 +19,11 @@ use rustix::{
     io::write,
 };
 use std::{
+    io::{self, Read as _, Write as _},
     mem,
     os::fd::OwnedFd,
     os::unix::net::UnixStream,
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -118,18 +120,31 @@ impl First {
     fn wait(&self, address: &Address) -> Result<(), &'static str> {
         let Address::Unix(path) = address else { unreachable!("a pool of our own has a UNIX socket") };
         let deadline = Instant::now() + START;
+        let mut asked = None;
         while Instant::now() < deadline {
             if self.ended.load(Ordering::Acquire) {
                 return Err("ended");
             }
-            if UnixStream::connect(path).is_ok() {
-                let _words = self.words();
-                self.listens.store(true, Ordering::Release);
-                return Ok(());
+            let Some(stream) = &mut asked else {
+                asked = ask(path).ok();
+                if asked.is_none() {
+                    thread::sleep(START_LOOK);
+                }
+                continue;
+            };
+            match stream.read(&mut [0; 64]) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                Err(_) => asked = None,
+                // A child has the connection, whatever it answers.
+                Ok(_) => {
+                    let _words = self.words();
+                    self.listens.store(true, Ordering::Release);
+                    return Ok(());
+                }
             }
-            thread::sleep(START_LOOK);
         }
-        Err("does not listen")
+        Err("does not answer")
     }
 
     fn words(&self) -> MutexGuard<'_, Vec<u8>> {
@@ -159,6 +174,17 @@ impl First {
         let last = &words[words.len().saturating_sub(LAST_WORDS_BYTES)..];
         String::from_utf8_lossy(last).trim().to_owned()
     }
+}
+
+/// The question of FastCGI that every application answers at once: which values it knows.
+const GET_VALUES: [u8; 8] = [1, 9, 0, 0, 0, 0, 0, 0];
+
+/// Asks the pool whether it is there. The socket takes connections before the pool runs, so being connected says nothing.
+fn ask(path: &Path) -> io::Result<UnixStream> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(START_LOOK))?;
+    stream.write_all(&GET_VALUES)?;
+    Ok(stream)
 }
 
 /// What the thread has.
@@ -207,7 +233,7 @@ impl Watch {
     /// From a start to its end, or nothing when told to stop.
     fn one_life(&mut self) -> Option<String> {
         let Prepared { plan, profile, listener } = &self.prepared;
-        let asked = launch::ask(&mut self.channel, *profile, plan, listener.as_ref());
+        let asked = launch::ask(&mut self.channel, *profile, plan, listener);
         let mut stderr = match asked {
             Ok(launch::Asked { stderr, .. }) => Some(stderr),
             Err(why) => return Some(format!("cannot be started: {why}")),

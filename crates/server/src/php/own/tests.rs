@@ -1,7 +1,7 @@
 //! What is found, and what it is told.
 
+use super::find::find_in;
 use super::*;
-use super::{find::find_in, plan::Guard};
 use crate::php::{PhpOptions, PhpSource};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -41,10 +41,8 @@ fn the_plain_name_is_found_then_the_newest_and_fpm_before_cgi() {
 fn plan(found: Found, options: &PhpOptions, content_bytes: u64) -> Plan {
     Plan {
         found,
-        folder: "/run/v/php".into(),
-        socket: "/run/v/php/php.sock".into(),
-        configuration: "/run/v/php/php-fpm.conf".into(),
-        guard: Guard::Socket,
+        socket: "/run/v/pools/0.sock".into(),
+        configuration: "/run/v/configurations/0.conf".into(),
         children: options.children,
         requests_per_child: options.requests_per_child,
         content_bytes,
@@ -59,7 +57,7 @@ fn php_fpm_is_told_all_in_a_file() {
     assert_eq!(
         plan.text(),
         "[global]\nerror_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n\
-         listen = /run/v/php/php.sock\nlisten.mode = 0600\nlisten.backlog = 511\n\
+         listen = /nonexistent/vermeil\n\
          pm = static\npm.max_children = 7\npm.max_requests = 9\n\
          catch_workers_output = yes\ndecorate_workers_output = no\n\
          security.limit_extensions = .php .phP .pHp .pHP .Php .PhP .PHp .PHP\n"
@@ -70,12 +68,12 @@ fn php_fpm_is_told_all_in_a_file() {
             "--nodaemonize",
             "--force-stderr",
             "--fpm-config",
-            "/run/v/php/php-fpm.conf",
+            "/run/v/configurations/0.conf",
             "-d",
             "opcache.enable=1"
         ]
     );
-    assert_eq!(plan.variables().len(), 1);
+    assert_eq!(plan.variables()[1..], [("FPM_SOCKETS", "/nonexistent/vermeil=3".to_owned())]);
 }
 
 #[test]

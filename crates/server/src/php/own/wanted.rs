@@ -4,13 +4,13 @@
 //! have found. So nothing here depends on rights that the server gives up, or on what it does. Tested through the binary
 //! (`crates/cli/tests/e2e/php/reload.rs`).
 
-use super::{Found, Kind, PhpError, Plan, default_identity, find, find_cgi, found, home::Home, plan::Guard};
+use super::{Found, PhpError, Plan, default_identity, find, find_cgi, found};
 use crate::{
     gateway::Grounds,
     options::ServeOptions,
     php::{PhpOptions, PoolOptions, pool::PoolBounds},
 };
-use std::{fs, io, path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use vermeil_spawn::{Identity, Profile};
 
 /// Whose pool it is, and what was said of it.
@@ -33,8 +33,6 @@ pub(super) struct Key {
 pub(crate) struct Wanted {
     pub(super) key: Key,
     identity: Option<Identity>,
-    /// Nothing for a program that gets its socket from us, and needs to get at nothing.
-    home: Option<Home>,
 }
 
 /// All that `options` ask for, but for a pool of others.
@@ -47,7 +45,7 @@ pub(crate) fn wanted(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Wa
             Some(user) => Some(Identity::of_user(user)?),
             None => default_identity(grounds)?,
         };
-        all.push(Wanted::new(Whose::Server(php.clone()), found, content_bytes, identity, grounds));
+        all.push(Wanted::new(Whose::Server(php.clone()), found, content_bytes, identity));
     }
     all.extend(wanted_by_hosts(options, grounds)?);
     Ok(all)
@@ -68,56 +66,28 @@ pub(crate) fn wanted_by_hosts(options: &ServeOptions, grounds: &Grounds) -> Resu
                 None => default_identity(grounds)?,
             };
             let whose = Whose::Hosts(pool.clone());
-            Ok(Wanted::new(whose, found.clone(), content_bytes, identity, grounds))
+            Ok(Wanted::new(whose, found.clone(), content_bytes, identity))
         })
         .collect()
 }
 
-/// The profiles of all pools that `options` ask for; folders that they need are there then. For the keeper.
+/// The profiles of all pools that `options` ask for. For the keeper.
 pub(crate) fn profiles(options: &ServeOptions, grounds: &Grounds) -> Result<Vec<Profile>, PhpError> {
-    let wanted = wanted(options, grounds)?;
-    wanted.iter().map(|wanted| wanted.make_home().map(|()| wanted.profile(grounds))).collect()
-}
-
-/// Makes the folders that pools may need later.
-///
-/// # Errors
-/// What the file system says.
-pub(crate) fn make_folders(grounds: &Grounds) -> io::Result<()> {
-    grounds.folder("pools", grounds.server())?;
-    // No folder for secrets: who is to read a file in it may be anybody.
-    for (name, owner, mode) in [("configurations", grounds.server(), 0o711), ("users", None, 0o755)] {
-        let folder = grounds.folder(name, owner)?;
-        fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-    }
-    Ok(())
+    Ok(wanted(options, grounds)?.iter().map(|wanted| wanted.profile(grounds)).collect())
 }
 
 impl Wanted {
-    fn new(
-        whose: Whose,
-        found: Found,
-        content_bytes: u64,
-        identity: Option<Identity>,
-        grounds: &Grounds,
-    ) -> Self {
-        let home = (found.kind == Kind::Fpm).then(|| Home::of_user(grounds, identity.as_ref()));
-        Self { key: Key { whose, found, content_bytes }, identity, home }
-    }
-
-    /// Makes the folder it needs, if it needs one.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(crate) fn make_home(&self) -> Result<(), PhpError> {
-        let Some(home) = &self.home else { return Ok(()) };
-        home.make().map_err(|source| PhpError::Files { path: home.path().to_owned(), source })
+    fn new(whose: Whose, found: Found, content_bytes: u64, identity: Option<Identity>) -> Self {
+        Self { key: Key { whose, found, content_bytes }, identity }
     }
 
     /// Who it runs as, and what.
     pub(crate) fn profile(&self, grounds: &Grounds) -> Profile {
-        let folder = self.home.as_ref().map_or(grounds.path(), Home::path);
-        super::profile(&self.key.found.program, folder, self.identity.clone())
+        let new_privileges = match &self.key.whose {
+            Whose::Server(php) => php.new_privileges,
+            Whose::Hosts(pool) => pool.new_privileges,
+        };
+        super::profile(&self.key.found, grounds, self.identity.clone(), new_privileges)
     }
 
     /// How it is started as the pool `number`.
@@ -126,17 +96,10 @@ impl Wanted {
             Whose::Server(php) => (php.children, php.requests_per_child),
             Whose::Hosts(pool) => (pool.children, pool.requests_per_child),
         };
-        let within = |folder: &Path| folder.join(format!("{number}.sock"));
-        let (folder, socket, guard) = match &self.home {
-            Some(home) => (home.path(), within(home.path()), home.guard()),
-            None => (grounds.path(), within(&grounds.path().join("pools")), Guard::Socket),
-        };
         Plan {
             found: self.key.found.clone(),
-            folder: folder.to_owned(),
-            socket,
-            configuration: grounds.path().join(format!("configurations/{number}.conf")),
-            guard,
+            socket: grounds.socket(number),
+            configuration: grounds.configuration(number),
             children,
             requests_per_child,
             content_bytes: self.key.content_bytes,
