@@ -5,6 +5,7 @@
 
 mod apache;
 mod application;
+mod boundaries;
 mod children;
 mod content;
 mod crashes;
