@@ -79,7 +79,7 @@ impl Preconditions<'_> {
         }
         let client_is_current = match (self.if_none_match, self.if_modified_since) {
             (Some(tags), _) => has_tag(tags, current.etag, Comparison::Weak),
-            (None, Some(date)) => is_unmodified_since(date, current.last_modified).unwrap_or(false),
+            (None, Some(date)) => current.last_modified.is_some_and(|sent| is_date(date, sent)),
             (None, None) => false,
         };
         if client_is_current { Verdict::NotModified } else { Verdict::Proceed }
@@ -90,8 +90,7 @@ impl Preconditions<'_> {
     /// never matches.
     pub fn range_applies(&self, current: &Validators<'_>) -> bool {
         let Some(validator) = self.if_range else { return true };
-        validator == current.etag
-            || current.last_modified.is_some_and(|date| parse_date(validator) == Some(date.seconds()))
+        validator == current.etag || current.last_modified.is_some_and(|sent| is_date(validator, sent))
     }
 }
 
@@ -147,6 +146,12 @@ fn next_tag<'a>(rest: &mut &'a [u8]) -> Option<ListedTag<'a>> {
     Some(ListedTag { tag, weak })
 }
 
+/// Whether `text` is the very date that is sent. For `If-Modified-Since` RFC 9110 §13.1.3 takes a later one as well; but
+/// after a change back to older content that would confirm a copy of the newer, as only clients without tags have it.
+fn is_date(text: &[u8], sent: &HttpDate) -> bool {
+    text == sent.as_bytes() || parse_date(text) == Some(sent.seconds())
+}
+
 /// Whether nothing changed after `date`; `None` if it is not a date, or if there is none to compare it with.
 fn is_unmodified_since(date: &[u8], last_modified: Option<&HttpDate>) -> Option<bool> {
     let last_modified = last_modified?;
@@ -156,8 +161,29 @@ fn is_unmodified_since(date: &[u8], last_modified: Option<&HttpDate>) -> Option<
     Some(last_modified.seconds() <= parse_date(date)?)
 }
 
-/// Seconds since 1970 of a date in one of the three forms of RFC 9110 §5.6.7.
+/// Seconds since 1970 of a date in one of the three forms of RFC 9110 §5.6.7; negative before.
 fn parse_date(text: &[u8]) -> Option<i64> {
-    let time = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
+    let text = std::str::from_utf8(text).ok()?;
+    since_1970(text).or_else(|| before_1970(text))
+}
+
+fn since_1970(text: &str) -> Option<i64> {
+    let time = httpdate::parse_http_date(text).ok()?;
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
+}
+
+/// A date with a year of four digits before 1970, which `httpdate` does not read: the same date some periods of the
+/// calendar later, less those periods.
+#[cold]
+fn before_1970(text: &str) -> Option<i64> {
+    /// The Gregorian calendar, days of the week included, repeats itself after so many years.
+    const PERIOD_YEARS: u32 = 400;
+    const PERIOD_SECONDS: i64 = 146_097 * 86_400;
+    let is_year = |word: &&str| word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let year = text.split(' ').find(is_year)?;
+    let at = year.as_ptr().addr() - text.as_ptr().addr();
+    let number: u32 = year.parse().ok().filter(|&number| number < 1970)?;
+    let periods = (1970 - number).div_ceil(PERIOD_YEARS);
+    let later = format!("{}{}{}", &text[..at], number + periods * PERIOD_YEARS, &text[at + 4..]);
+    Some(since_1970(&later)? - i64::from(periods) * PERIOD_SECONDS)
 }
