@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "the corpus uses all of it")]
 mod converse;
 
-use converse::{check_against_httparse, check_prefixes, converse};
+use converse::{check_against_httparse, check_moment, check_prefixes, converse};
 use libfuzzer_sys::fuzz_target;
 use vermeil_http::Limits;
 
@@ -16,5 +16,6 @@ fuzz_target!(|data: (u16, &[u8])| {
     let (front, back) = bytes.split_at(usize::from(cut).min(bytes.len()));
     assert_eq!(converse([bytes], &limits), converse([front, back], &limits));
     check_prefixes(bytes, &limits);
+    check_moment(bytes, &limits);
     check_against_httparse(bytes, &limits);
 });
