@@ -17,8 +17,11 @@ use crate::limits::Limits;
 use crate::rejection::Rejection;
 use crate::request::{Framing, Parsed, Request, parse};
 
+mod progress;
 #[cfg(test)]
 mod tests;
+
+use progress::Place;
 
 /// The input side of one connection.
 ///
@@ -53,11 +56,14 @@ pub struct Conversation {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Waiting for a head; of the buffer, `seen` bytes have been found to be a valid prefix of one.
+    /// Waiting for a head; of the buffer, `seen` bytes have been found to be a valid prefix of one, which ends in `place`.
     Head {
         seen: usize,
+        place: Place,
     },
     Body(BodyReader),
+    /// The content of the last request is longer than the limit, so it is not read.
+    TooLong,
     Closed,
 }
 
@@ -101,7 +107,7 @@ impl Default for Conversation {
 impl Conversation {
     /// A connection that has just been accepted.
     pub fn new() -> Self {
-        Self { state: State::Head { seen: 0 }, goes_on: true, requests: 0 }
+        Self { state: State::BEGIN, goes_on: true, requests: 0 }
     }
 
     /// A connection on which so many requests have been read, and nothing of the next.
@@ -118,15 +124,15 @@ impl Conversation {
     /// connection and one that a header or body timeout is for.
     pub fn is_amid_request(&self) -> bool {
         match self.state {
-            State::Head { seen } => seen > 0,
-            State::Body(_) => true,
+            State::Head { seen, .. } => seen > 0,
+            State::Body(_) | State::TooLong => true,
             State::Closed => false,
         }
     }
 
     /// Whether the content of a request is being read.
     pub fn is_amid_body(&self) -> bool {
-        matches!(self.state, State::Body(_))
+        matches!(self.state, State::Body(_) | State::TooLong)
     }
 
     /// No more is to be read: the answer to the present request is the last one. For a server that drains, or
@@ -141,12 +147,15 @@ impl Conversation {
     #[inline]
     pub fn next<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Event<'a> {
         match &mut self.state {
-            State::Head { seen } if !is_worth_parsing(buf, *seen, limits) => Event::NeedMore,
-            State::Head { .. } => self.head(buf, limits),
+            State::Head { seen, place } => match is_still_open(buf, seen, place, limits) {
+                true => Event::NeedMore,
+                false => self.head(buf, limits),
+            },
             State::Body(reader) => {
                 let read = reader.read(buf);
                 self.body(read)
             }
+            State::TooLong => self.reject(Rejection::BodyTooLong),
             State::Closed => Event::Closed,
         }
     }
@@ -156,21 +165,21 @@ impl Conversation {
         let (mut request, consumed) = match parse(buf, limits) {
             Parsed::Complete { request, consumed } => (request, consumed),
             Parsed::Incomplete => {
-                self.state = State::Head { seen: buf.len() };
+                self.state = State::Head { seen: buf.len(), place: Place::of(buf) };
                 return Event::NeedMore;
             }
             Parsed::Rejected(rejection) => return self.reject(rejection),
         };
         self.requests += 1;
-        request.keep_alive &= self.requests < limits.requests_per_connection;
+        // Content that is too long ends the connection, but is no reason not to answer: what the request asks for, and
+        // whether that takes the method, is judged before the content.
+        let reader = BodyReader::new(request.body, limits);
+        request.keep_alive &= self.requests < limits.requests_per_connection && reader.is_ok();
         self.goes_on = request.keep_alive;
-        if request.body == Framing::None {
-            self.end_request();
-        } else {
-            match BodyReader::new(request.body, limits) {
-                Ok(reader) => self.state = State::Body(reader),
-                Err(rejection) => return self.reject(rejection),
-            }
+        match reader {
+            Ok(_) if request.body == Framing::None => self.end_request(),
+            Ok(reader) => self.state = State::Body(reader),
+            Err(_) => self.state = State::TooLong,
         }
         Event::Request { request, consumed }
     }
@@ -189,7 +198,7 @@ impl Conversation {
     }
 
     fn end_request(&mut self) {
-        self.state = if self.goes_on { State::Head { seen: 0 } } else { State::Closed };
+        self.state = if self.goes_on { State::BEGIN } else { State::Closed };
     }
 
     #[cold]
@@ -199,16 +208,29 @@ impl Conversation {
     }
 }
 
-/// Whether parsing `buf` again can be worth its cost, `seen` bytes of it being a valid prefix. Parsing starts
-/// over each time, so a peer that sends its head byte by byte would make it quadratic. New bytes matter if
-/// they end a line, of which there are at most [`Limits::header_count`]; if they fill the buffer; or if they
-/// are many, an eighth of what is known, so that the sum over all attempts stays below nine times the head.
+impl State {
+    /// Nothing of a head has come.
+    const BEGIN: Self = Self::Head { seen: 0, place: Place::Method(0) };
+}
+
+/// Whether `buf` still leaves the verdict open, `seen` bytes of it being a valid prefix that ends in `place`; if so both
+/// go on to its end. Parsing starts over each time, so a peer that sends its head byte by byte would make it quadratic.
+/// Only a byte that may decide something is worth a pass: the ends of lines, of which there are at most
+/// [`Limits::header_count`], the few bytes of a version, and those at which a limit is reached.
 #[inline]
-fn is_worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
-    const WORTH_SHIFT: u32 = 3;
-    if seen == 0 {
-        return !buf.is_empty();
+fn is_still_open(buf: &[u8], seen: &mut usize, place: &mut Place, limits: &Limits) -> bool {
+    if *seen == 0 {
+        return buf.is_empty();
     }
-    let Some(new) = buf.get(seen..) else { return true };
-    new.contains(&b'\n') || new.len() > seen >> WORTH_SHIFT || buf.len() >= limits.header_bytes
+    let Some(new) = buf.get(*seen..) else { return false };
+    let bytes_max = match place.is_in_request_line() {
+        true => limits.request_line_bytes.min(limits.header_bytes),
+        false => limits.header_bytes,
+    };
+    let after = place.after(new);
+    if after == Place::Elsewhere || buf.len() >= bytes_max {
+        return false;
+    }
+    (*seen, *place) = (buf.len(), after);
+    true
 }

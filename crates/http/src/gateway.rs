@@ -8,6 +8,7 @@
 pub mod body;
 mod fault;
 mod head;
+mod oddity;
 pub mod redirect;
 pub mod split;
 mod variables;
@@ -18,4 +19,5 @@ mod tests;
 pub use body::{Body, BodyFraming};
 pub use fault::BadHead;
 pub use head::{Answer, HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ResponseHead};
+pub use oddity::Oddity;
 pub use variables::{Invocation, Link, Scheme, Script};

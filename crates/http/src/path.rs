@@ -5,7 +5,9 @@
 //! Symbolic links and permissions are the file system's part; this is only about names. Properties (no `..`
 //! in any result, decoding what was encoded gives it back) are tested in `path/tests.rs`.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, percent_encode_byte};
 
 use crate::response::Status;
 
@@ -82,6 +84,65 @@ pub fn decode<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<DecodedPath<'a>
     checked(DecodedPath { bytes: out, is_dir: out.ends_with(b"/"), has_dotfile: has_dotfile(out) })
 }
 
+/// A decoded path of which a part may be for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramPath<'a> {
+    /// As [`DecodedPath::bytes`]; an encoded slash has become one that separates.
+    pub bytes: &'a [u8],
+    /// How much of it was before any slash that was encoded, also before one that went with dot segments.
+    encoded_slash: Option<usize>,
+}
+
+impl ProgramPath<'_> {
+    /// How many bytes may be the name of a program, with its folders: no name of a file holds a slash, so an encoded one
+    /// can only be in what is behind the program.
+    pub fn names_max(&self) -> usize {
+        self.encoded_slash.map_or(self.bytes.len(), |at| at.saturating_sub(1))
+    }
+
+    /// Whether a slash was encoded, so that the whole can name no file.
+    pub fn has_encoded_slash(&self) -> bool {
+        self.encoded_slash.is_some()
+    }
+}
+
+/// As [`decode`], for a path that may name a program: what follows the program may hold encoded slashes, which are
+/// separators there, since programs cannot tell them from others.
+///
+/// # Errors
+/// The first thing that is wrong with it, never [`PathError::EncodedSlash`].
+pub fn decode_for_program<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<ProgramPath<'a>, PathError> {
+    let mut encoded_slash = None;
+    let bytes = match is_plain(raw) {
+        true => raw,
+        false => {
+            decode_with(raw, out, EncodedSlashes::Separate(&mut encoded_slash))?;
+            &*out
+        }
+    };
+    if bytes.len() > PATH_BYTES_MAX {
+        Err(PathError::TooLong)
+    } else {
+        Ok(ProgramPath { bytes, encoded_slash })
+    }
+}
+
+/// A part of a target with its bytes beyond ASCII escaped, as a client that escapes would have sent it.
+pub fn escaped(raw: &[u8]) -> Cow<'_, [u8]> {
+    if raw.is_ascii() {
+        return Cow::Borrowed(raw);
+    }
+    let mut escaped = Vec::with_capacity(raw.len() + 32);
+    for &byte in raw {
+        if byte.is_ascii() {
+            escaped.push(byte);
+        } else {
+            escaped.extend_from_slice(percent_encode_byte(byte).as_bytes());
+        }
+    }
+    Cow::Owned(escaped)
+}
+
 fn checked(path: DecodedPath<'_>) -> Result<DecodedPath<'_>, PathError> {
     if path.bytes.len() > PATH_BYTES_MAX { Err(PathError::TooLong) } else { Ok(path) }
 }
@@ -98,6 +159,18 @@ fn is_plain(raw: &[u8]) -> bool {
 }
 
 fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+    decode_with(raw, out, EncodedSlashes::Refused)
+}
+
+/// What becomes of encoded slashes.
+enum EncodedSlashes<'a> {
+    Refused,
+    /// They end segments. Here stands how much of the path has had none: what dot segments take away behind the first
+    /// of them does not come back.
+    Separate(&'a mut Option<usize>),
+}
+
+fn decode_with(raw: &[u8], out: &mut Vec<u8>, mut slashes: EncodedSlashes<'_>) -> Result<(), PathError> {
     let Some(mut rest) = raw.strip_prefix(b"/") else { return Err(PathError::NotAbsolute) };
     out.clear();
     out.push(b'/');
@@ -105,16 +178,34 @@ fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     while let [byte, after @ ..] = rest {
         rest = after;
         match byte {
-            b'/' => segment_at = end_segment(out, segment_at, SegmentEnd::Slash),
+            b'/' => {
+                segment_at = end_segment(out, segment_at, SegmentEnd::Slash);
+                if let EncodedSlashes::Separate(Some(at)) = &mut slashes {
+                    *at = (*at).min(out.len());
+                }
+            }
             0 => return Err(PathError::Nul),
             b'%' => {
-                out.push(escaped_byte(rest)?);
+                match escaped_byte(rest)? {
+                    b'/' => {
+                        let EncodedSlashes::Separate(first) = &mut slashes else {
+                            return Err(PathError::EncodedSlash);
+                        };
+                        let at = first.unwrap_or(out.len());
+                        segment_at = end_segment(out, segment_at, SegmentEnd::Slash);
+                        **first = Some(at.min(out.len()));
+                    }
+                    byte => out.push(byte),
+                }
                 rest = &rest[2..];
             }
             &byte => out.push(byte),
         }
     }
     end_segment(out, segment_at, SegmentEnd::Path);
+    if let EncodedSlashes::Separate(Some(at)) = slashes {
+        *at = (*at).min(out.len());
+    }
     Ok(())
 }
 
@@ -123,7 +214,6 @@ fn escaped_byte(rest: &[u8]) -> Result<u8, PathError> {
     let digit = |i: usize| rest.get(i).and_then(|&b| char::from(b).to_digit(16)).ok_or(PathError::BadEscape);
     match (digit(0)? << 4 | digit(1)?) as u8 {
         0 => Err(PathError::Nul),
-        b'/' => Err(PathError::EncodedSlash),
         byte => Ok(byte),
     }
 }

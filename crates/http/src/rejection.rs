@@ -17,7 +17,7 @@ pub enum Rejection {
     TooManyEmptyLines,
     /// No method, a byte that no method has, or a method longer than any in use.
     Method,
-    /// A request target with a control byte, a space, a fragment or a byte that is not ASCII, or none at all.
+    /// A request target with a control byte, a space or a fragment, or none at all.
     Target,
     /// A target in a form that the method does not allow, or a URI of a scheme other than http and https.
     TargetForm,
@@ -25,7 +25,7 @@ pub enum Rejection {
     RequestLineTooLong,
     /// The protocol version is not of the form `HTTP/1.1`.
     VersionSyntax,
-    /// A well-formed version that is neither 1.0 nor 1.1.
+    /// A well-formed version of another major number than 1.
     VersionUnsupported,
     /// A field line without a name or colon, or with a space or another foreign byte before its colon.
     FieldName,
@@ -93,9 +93,7 @@ impl Rejection {
             Self::TargetForm => (BadRequest, "the request target has a form its method does not allow"),
             Self::RequestLineTooLong => (UriTooLong, "the request line is too long"),
             Self::VersionSyntax => (BadRequest, "the protocol version is not valid"),
-            Self::VersionUnsupported => {
-                (HttpVersionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken here")
-            }
+            Self::VersionUnsupported => (HttpVersionNotSupported, "only HTTP/1.x is spoken here"),
             Self::FieldName => (BadRequest, "a header field's name is not valid"),
             Self::LineFolding => (BadRequest, "a header field line starts with white space"),
             Self::FieldValue => (BadRequest, "a header field's value holds a control character"),

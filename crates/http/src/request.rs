@@ -129,12 +129,12 @@ impl<'a> Method<'a> {
 pub enum Version {
     /// HTTP/1.0
     Http10,
-    /// HTTP/1.1
+    /// HTTP/1.1, or a later minor version, which is answered as 1.1 (RFC 9110 §2.5).
     Http11,
 }
 
 impl Version {
-    /// The version as it stands in the request line.
+    /// The version as it is spoken here.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -148,7 +148,7 @@ impl Version {
 pub struct Target<'a> {
     /// Which of the four forms it has.
     pub form: TargetForm,
-    /// All of it.
+    /// All of it, as it came. Bytes beyond ASCII mean what their escapes mean: [`path::escaped`](crate::path::escaped).
     pub raw: &'a [u8],
     /// The path, still percent-encoded. Starts with `/` in origin and absolute form, is empty in the others.
     pub path: &'a [u8],

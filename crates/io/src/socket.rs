@@ -170,6 +170,35 @@ pub fn acknowledged_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(info[AT..].try_into().expect("eight bytes are left")))
 }
 
+/// What is known of the peer of a TCP connection that has closed its sending side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// It has acknowledged all that was sent, so it still receives.
+    Receives,
+    /// It has not acknowledged all yet.
+    Unknown,
+    /// It has gone: what was sent was answered with a reset.
+    Gone,
+}
+
+/// Asks for the peer of a TCP connection that has closed its sending side (`TCP_INFO`). A peer
+/// that has closed the whole connection looks the same until something is sent, which it resets.
+///
+/// # Errors
+/// The descriptor is not a TCP socket.
+pub fn peer_after_end(fd: BorrowedFd<'_>) -> io::Result<Peer> {
+    /// `tcpi_unacked` in `struct tcp_info` (`linux/tcp.h`), in segments: after 8 bytes and 4 words.
+    const AT: usize = 8 + 4 * 4;
+    /// `tcpi_state`, the first byte, of a connection that was reset (`net/tcp_states.h`).
+    const CLOSE: u8 = 7;
+    let info = tcp_info::<{ AT + 4 }>(fd)?;
+    Ok(match info[AT..] {
+        _ if info[0] == CLOSE => Peer::Gone,
+        [0, 0, 0, 0] => Peer::Receives,
+        _ => Peer::Unknown,
+    })
+}
+
 /// The first bytes of the kernel's `struct tcp_info`; zero beyond the end of an older kernel's
 /// structure.
 #[allow(unsafe_code)]

@@ -10,7 +10,7 @@ use crate::{
     files::{Content, FileEntry, Handle, ListingJob, Lookup, Outcome, SERVER, Site, SiteError, Variant},
     gateway::{self, Call},
     hosts::{Action, Found, Host, HostId, OpenJob, Path, Route, RunBy, Template},
-    local::Local,
+    local::{self, Local},
     log::NoticeKind,
     slow::{self, Piece, What},
 };
@@ -18,9 +18,9 @@ use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
 use vermeil::now_ms;
 use vermeil_http::{
-    Method, Rejection, Request, Status, TargetForm, Verdict,
+    Framing, Method, Rejection, Request, Status, TargetForm, Verdict,
     negotiate::{self, Choice},
-    path,
+    path::{self, PathError},
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
     response::{Content as Sends, ErrorPage, HeadWriter},
 };
@@ -28,6 +28,9 @@ use vermeil_http::{
 /// Largest body that is copied behind its head, in bytes, so that both leave as one piece of memory. Beyond it the
 /// kernel gathers them. Default from bench `serve`: at 1 KB copying wins clearly, at 20 KB it does not.
 pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes of a request line that a notice quotes, before its reason.
+pub(crate) const SAID_BYTES_MAX: usize = 300;
 
 /// What is only true now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";
@@ -74,9 +77,6 @@ pub(crate) fn answer(local: &mut Local, request: &Request<'_>, head: Head, out: 
 
 /// Answers `request` with what its path is in the folder of `host`.
 fn files(local: &mut Local, host: HostId, request: &Request<'_>, head: Head, out: &mut Vec<u8>) -> Answer {
-    if !matches!(request.method, Method::Get | Method::Head) {
-        return without_file(local, request.method, head, out);
-    }
     match local.hosts.find(host) {
         Found::Open => {}
         Found::NoFolder => return error(local, Status::NotFound, b"", head, out),
@@ -153,9 +153,15 @@ pub(crate) fn found_by_files(
     out: &mut Vec<u8>,
 ) -> Answer {
     match handle.outcome() {
-        Outcome::Listing { .. } => listed(local, site, handle, head, out),
+        Outcome::Listing { .. } if reads(request.method) => listed(local, site, handle, head, out),
+        Outcome::Listing { .. } => without_file(local, request.method, head, out),
         _ => resolved(local, request, handle, head, out),
     }
+}
+
+/// Whether `method` asks for content: what is there takes no others here.
+fn reads(method: Method<'_>) -> bool {
+    matches!(method, Method::Get | Method::Head)
 }
 
 /// Answers what asks for no file's content.
@@ -175,15 +181,19 @@ fn routed(
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     let mut decoded = Vec::new();
-    let decoded = match path::decode(request.target.path, &mut decoded) {
-        Ok(decoded) => decoded.bytes,
+    let path = match path::decode_for_program(request.target.path, &mut decoded) {
+        Ok(path) => path,
         Err(wrong) => return Some(error(local, wrong.status(), b"", head, out)),
     };
+    let decoded = path.bytes;
     let Host { rules, name, .. } = local.hosts.hosts().host(host);
     let route = rules.routes.iter().find(|route| route.matches(decoded))?;
+    if path.has_encoded_slash() && !matches!(route.action, Action::Files | Action::Cgi) {
+        return Some(error(local, PathError::EncodedSlash.status(), b"", head, out));
+    }
     match &route.action {
         Action::Files => None,
-        Action::Status | Action::Ready if !matches!(request.method, Method::Get | Method::Head) => {
+        Action::Status | Action::Ready if !reads(request.method) => {
             Some(without_file(local, request.method, head, out))
         }
         Action::Status => Some(Answer::Slow(What::Status(form(request)))),
@@ -213,6 +223,9 @@ pub(crate) fn by_route(
         Action::Redirect { to, status } => {
             let location = location(to, route, name, request, decoded);
             redirect_by_route(local, *status, location, head, out)
+        }
+        Action::Status | Action::Ready if !reads(request.method) => {
+            without_file(local, request.method, head, out)
         }
         Action::Status => Answer::Slow(What::Status(form(request))),
         Action::Ready => ready(local, head, out),
@@ -316,12 +329,19 @@ pub(crate) fn resolved(
         gateway::note_file();
     }
     match handle.outcome() {
+        // What is asked for comes first, then whether it takes the method, then conditions, then content.
+        Outcome::File(_) | Outcome::Program { .. } | Outcome::Forbidden if !reads(request.method) => {
+            without_file(local, request.method, head, out)
+        }
         Outcome::File(file) => Reply { local, request, handle, head, out }.file(file),
         Outcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
         Outcome::Listing { .. } => unreachable!("lists are made by jobs"),
         Outcome::Program { .. } | Outcome::Forbidden => error(local, Status::Forbidden, b"", head, out),
         Outcome::NotFound(_) => match handle.not_found_page() {
-            Some(page) => Reply { local, request, handle, head, out }.not_found(page),
+            Some(page) if reads(request.method) => {
+                Reply { local, request, handle, head, out }.not_found(page)
+            }
+            Some(_) => error(local, Status::NotFound, b"", head, out),
             None => error(local, Status::NotFound, b"", head, out),
         },
         Outcome::Unavailable(status) => error(local, *status, slow::RETRY_AFTER, head, out),
@@ -351,7 +371,7 @@ fn redirect(
     if let Some(query) = query {
         // A query of a valid target holds no line end.
         line.push(b'?');
-        line.extend_from_slice(query);
+        line.extend_from_slice(&path::escaped(query));
     }
     line.extend_from_slice(b"\r\n");
     error(local, Status::MovedPermanently, &line, head, out)
@@ -376,6 +396,46 @@ pub(crate) fn page(local: &mut Local, status: Status, lines: &[u8], head: Head, 
 /// Refuses input that is no request.
 pub(crate) fn refuse(local: &mut Local, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
     detailed_page(local, rejection.status(), rejection.reason(), b"", Head::UNKNOWN, out)
+}
+
+/// Says which limit a request has reached, and what changes it. `received` is the request, or what came of it.
+pub(crate) fn say_limit(local: &mut Local, rejection: Rejection, received: &[u8]) {
+    let limits = &local.server.limits;
+    // What programs may be sent may be more, and is then what counts for all.
+    let is_of_programs = local
+        .programs
+        .as_ref()
+        .is_some_and(|programs| programs.answering.options.content_bytes >= limits.body_bytes);
+    let (what, most, cure) = match rejection {
+        Rejection::RequestLineTooLong => {
+            let cure = "--request-line-bytes, or request_line_bytes in [limits]";
+            ("line", format!("{} bytes", limits.request_line_bytes), cure)
+        }
+        Rejection::TooManyFields => {
+            ("head", format!("{} fields", limits.header_count), "--header-count, or header_count in [limits]")
+        }
+        Rejection::HeadTooLong => {
+            ("head", format!("{} bytes", limits.header_bytes), "--header-bytes, or header_bytes in [limits]")
+        }
+        Rejection::BodyTooLong => {
+            let cure = match is_of_programs {
+                true => "--php-body-bytes, or body_bytes in [php]",
+                false => "--body-bytes, or body_bytes in [limits]",
+            };
+            ("content", format!("{} bytes", limits.body_bytes), cure)
+        }
+        Rejection::TrailersTooLong => {
+            ("trailer section", format!("{} bytes", limits.trailer_bytes), "no option and no key")
+        }
+        _ => return,
+    };
+    let line = local::request_line(received);
+    let line = line[..line.len().min(SAID_BYTES_MAX)].escape_ascii();
+    let status = rejection.status().code();
+    let notice = format_args!(
+        "{line}: the {what} of the request has more than {most}; that limit is changed by {cure} ({status})"
+    );
+    local.server.notices.say(NoticeKind::LimitReached, notice);
 }
 
 fn detailed_page(
@@ -439,6 +499,12 @@ impl Reply<'_> {
             Verdict::PreconditionFailed => {
                 return error(self.local, Status::PreconditionFailed, b"", self.head, self.out);
             }
+        }
+        if matches!(self.request.body, Framing::Length(bytes) if bytes > self.local.server.limits.body_bytes)
+        {
+            let line = [self.request.method.as_bytes(), b" ", self.request.target.raw].concat();
+            say_limit(self.local, Rejection::BodyTooLong, &line);
+            return error(self.local, Status::ContentTooLarge, b"", self.head, self.out);
         }
         match self.ranges(variant) {
             Ranges::Whole => self.whole(variant, Status::Ok),

@@ -10,8 +10,10 @@
 //! An idle connection keeps no buffer, and one that waits for long is not even its core's alone (`rest.rs`). Tested through
 //! the binary on both drivers (`crates/cli/tests`).
 
+mod half_closed;
 mod rest;
 mod taken;
+mod under_way;
 
 use crate::{
     answer::{self, Answer},
@@ -22,6 +24,7 @@ use crate::{
     slow::{self, Slow, What},
 };
 use bytes::Bytes;
+use half_closed::HalfClosed;
 use std::{
     future::poll_fn,
     io, mem,
@@ -32,6 +35,7 @@ use std::{
     time::Duration,
 };
 use taken::while_taken;
+use under_way::UnderWay;
 use vermeil::{More, Sleep, TcpStream};
 use vermeil_http::{
     Conversation, Event, Limits, Method, Rejection, Request, Status, Version,
@@ -66,6 +70,10 @@ pub(crate) struct Connection {
     farewell: Farewell,
     /// Both ends, once a program was told of them: they cost two system calls. Shared with the request that is answered.
     link: Option<Arc<Link>>,
+    /// The request that is answered, if its answer has to wait.
+    under_way: Option<Box<UnderWay>>,
+    /// The client has sent its last byte.
+    half_closed: Option<Box<HalfClosed>>,
 }
 
 /// What the next bytes will be, which decides how long they may take.
@@ -202,6 +210,8 @@ impl Connection {
             waiting_for: WaitingFor::Nothing,
             farewell: Farewell::Expected,
             link: None,
+            under_way: None,
+            half_closed: None,
         }
     }
 
@@ -300,6 +310,7 @@ impl Connection {
             Event::Reject(rejection) => {
                 // It was answered, and stands in the log.
                 local.server.count_request();
+                answer::say_limit(local, rejection, unread);
                 let sent = answer::refuse(local, rejection, &mut self.output);
                 local.log_answer(self.peer, unread, None, sent);
                 Some(Next::Close(Farewell::Ours))
@@ -314,6 +325,7 @@ impl Connection {
         if self.output.is_empty() && body.is_empty() {
             return Ok(());
         }
+        self.drop_first_sent();
         let output = mem::take(&mut self.output);
         self.sent().await?;
         self.stream.send(output, body, more)?;
@@ -349,6 +361,12 @@ impl Connection {
     async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
         self.drop_consumed();
         let waiting_for = self.next_wait();
+        if self.half_closed.is_some() {
+            if waiting_for == WaitingFor::RestOfHead {
+                self.log_begun();
+            }
+            return Ok(Some(Farewell::Expected));
+        }
         let mut after_rest = None;
         if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
             // The first request's time runs from the start of the connection.
@@ -380,9 +398,14 @@ impl Connection {
             self.place.set_idle(Idle::No);
         }
         match received {
-            Ok(Ok(0)) => Ok(Some(Farewell::Expected)),
-            Ok(Ok(_)) => Ok(None),
-            Ok(Err(error)) => Err(error.into()),
+            Ok(Ok(1..)) => Ok(None),
+            Ok(ended) => {
+                if waiting_for == WaitingFor::RestOfHead {
+                    self.log_begun();
+                }
+                ended?;
+                Ok(Some(Farewell::Expected))
+            }
             Err(_) if waiting_for == WaitingFor::RestOfHead => {
                 let (output, unread) = (&mut self.output, &self.input[..]);
                 local::with(|local| {
@@ -398,6 +421,18 @@ impl Connection {
                 Err(Lost::Late)
             }
         }
+    }
+
+    /// Counts and logs a request of which the client has sent a part, before it left.
+    fn log_begun(&self) {
+        let unread = &self.input[self.consumed..];
+        if local::request_line(unread).is_empty() {
+            return;
+        }
+        local::with(|local| {
+            local.server.count_request();
+            local.log_answer(self.peer, unread, None, under_way::LEFT);
+        });
     }
 
     /// Whether bytes were received that nothing was made of yet.
@@ -424,6 +459,9 @@ impl Connection {
                 Event::NeedMore => {}
                 Event::Request { .. } | Event::Closed => unreachable!("content is read to its end once"),
             }
+            if self.half_closed.is_some() {
+                return Err(Lost::Peer);
+            }
             self.drop_consumed();
             // The next wait begins anew.
             self.waiting_for = WaitingFor::Nothing;
@@ -448,17 +486,18 @@ impl Connection {
         self.waiting_for = WaitingFor::Nothing;
     }
 
-    /// Ready when the client has gone: it has closed its end, or vanished. What it sends meanwhile is kept, up to a
-    /// bound, beyond which it is not watched.
+    /// Ready when the client has gone: it has closed the connection, or vanished. One that has closed its sending side only
+    /// is still there. What it sends meanwhile is kept, up to a bound, beyond which it is not watched.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.input.len() - self.consumed < WATCHED_BYTES_MAX {
+        while self.half_closed.is_none() && self.input.len() - self.consumed < WATCHED_BYTES_MAX {
             match self.stream.poll_recv(context, &mut self.input) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(1..)) => {}
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(0)) => self.half_closed = Some(Box::new(HalfClosed::new())),
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
             }
         }
-        Poll::Pending
+        self.poll_left(context)
     }
 
     /// Both ends, for a program.

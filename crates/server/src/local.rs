@@ -27,7 +27,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 use vermeil::{Task, TcpListener, now_ms, yield_now};
-use vermeil_http::{HttpDate, Request};
+use vermeil_http::{HttpDate, Request, request::FieldLines};
 
 thread_local! {
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
@@ -120,14 +120,18 @@ impl Local {
     ) {
         let Some(peer) = peer else { return };
         let seconds = self.clock.date(now_ms()).seconds();
+        let (referer, user_agent) = match request {
+            Some(request) => (request.referer, request.user_agent),
+            None => refused_fields(received),
+        };
         self.log.record(&Record {
             peer,
             unix_seconds: seconds.unsigned_abs(),
             request_line: request_line(received),
             status: sent.status,
             body_bytes: sent.body_bytes,
-            referer: request.and_then(|request| request.referer),
-            user_agent: request.and_then(|request| request.user_agent),
+            referer,
+            user_agent,
         });
         if let Some(flusher) = self.log_flusher.take() {
             flusher.wake();
@@ -140,6 +144,16 @@ impl Local {
             self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         self.boundaries
     }
+}
+
+/// `Referer` and `User-Agent` of what is no request, or one that was refused, as far as they were received.
+#[cold]
+fn refused_fields(received: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+    let first = |known: &[u8]| {
+        let mut lines = FieldLines::of_refused(received);
+        lines.find(|(name, _)| name.eq_ignore_ascii_case(known)).map(|(_, value)| value)
+    };
+    (first(b"referer"), first(b"user-agent"))
 }
 
 /// The first line of what was received.

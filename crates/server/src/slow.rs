@@ -68,11 +68,19 @@ pub(crate) struct Slow {
 
 /// Gives the answer to its end, or to where it goes on as any other.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
-    let Slow { mut what, request, head } = slow;
+    let Slow { what, request, head } = slow;
+    let request = Bytes::from(request);
+    connection.begin(request.clone());
+    let given = give(connection, what, &request, head).await;
+    connection.end(&given);
+    given.map(drop)
+}
+
+async fn give(connection: &mut Connection, mut what: What, request: &[u8], head: Head) -> Result<Sent, Lost> {
     // What is answered: the request, or what a program has redirected it to.
-    let mut acting = Cow::Borrowed(&request[..]);
+    let mut acting = Cow::Borrowed(request);
     let mut redirects = 0;
-    let sent = loop {
+    loop {
         let next = match what {
             What::Open(job) => {
                 // Earlier answers of a pipeline need not wait.
@@ -130,7 +138,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                 match answered {
                     Ok(Outcome::Answer(answer)) => answer,
                     Ok(Outcome::Redirected(_)) if redirects == LOCAL_REDIRECTS_MAX => {
-                        gateway::say_too_many_redirects(&call);
+                        gateway::say_too_many_redirects(&parsed(&acting, &limits), head, &call);
                         let out = &mut connection.output;
                         local::with(|local| answer::error(local, Status::BadGateway, b"", head, out))
                     }
@@ -142,7 +150,7 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
                     }
                     Err(Ended { lost, sent }) => {
                         if let Some(sent) = sent {
-                            log(connection, &request, sent);
+                            connection.note(sent);
                         }
                         return Err(lost);
                     }
@@ -150,38 +158,24 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
             }
             What::Send { handle, coding, pieces, sent } => {
                 let mut body_bytes = 0;
+                connection.note(Sent { body_bytes, ..sent });
                 let result = send(connection, &handle, coding, pieces, &mut body_bytes).await;
                 if matches!(result, Err(Lost::Cut)) {
-                    say_cut(&request);
+                    say_cut(request);
                 }
-                if result.is_err() {
-                    log(connection, &request, Sent { body_bytes, ..sent });
-                }
-                result?;
-                break sent;
+                connection.note(Sent { body_bytes, ..sent });
+                return result.map(|()| sent);
             }
         };
         match next {
-            Answer::Ready(sent) => break sent,
+            Answer::Ready(sent) => return Ok(sent),
             Answer::Body(sent, body) => {
-                let flushed = connection.flush(body, More::No).await;
-                log(connection, &request, sent);
-                return flushed;
+                connection.note(sent);
+                return connection.flush(body, More::No).await.map(|()| sent);
             }
             Answer::Slow(next) => what = next,
         }
-    };
-    log(connection, &request, sent);
-    Ok(())
-}
-
-fn log(connection: &Connection, request: &[u8], sent: Sent) {
-    local::with(|local| {
-        if local.log.is_on() {
-            let limits = local.server.limits.clone();
-            local.log_answer(connection.peer, request, Some(&parsed(request, &limits)), sent);
-        }
-    });
+    }
 }
 
 /// The request again: it was parsed from these bytes before.

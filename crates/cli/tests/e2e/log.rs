@@ -9,6 +9,8 @@ on_both!(
     what_a_client_sends_cannot_forge_a_line,
     a_file_is_opened_anew_on_sighup,
     off_writes_nothing,
+    each_request_has_one_line_however_it_ends,
+    refused_request_keeps_its_fields,
 );
 
 /// The part of a line behind the time; checks the rest.
@@ -113,4 +115,144 @@ fn off_writes_nothing(io: Io) {
     assert_eq!(server.get("/").status, 200);
     server.stops_clean();
     assert_eq!(server.stdout(), "");
+}
+
+/// A site whose programs another user may run, and a server for it.
+fn with_programs(io: Io, args: &[&str]) -> (Site, Server, std::path::PathBuf) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let site = Site::new();
+    let open = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    let ran = site.outside("ran");
+    fs::create_dir(&ran).expect("a folder");
+    // Says that it runs, then waits for what never comes.
+    let wait = format!("#!/bin/sh\n: > {0}/$QUERY_STRING\nsleep 1000\n", ran.display());
+    let begun = format!(
+        "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\nbegun'\n: > {0}/$QUERY_STRING\n\
+         while :; do sleep 0.05; echo more; done\n",
+        ran.display()
+    );
+    let now = "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\nnow'\n";
+    site.write("large.bin", &noise(1, 20_000_000));
+    for (name, text) in [("wait", &*wait), ("begun", &*begun), ("now", now), ("bad", "#!/bin/sh\necho bad\n")]
+    {
+        site.write(&format!("cgi-bin/{name}"), text.as_bytes());
+        open(&site.path(&format!("cgi-bin/{name}")), 0o755);
+    }
+    for folder in [site.outside(""), site.root(), site.path("cgi-bin")] {
+        open(&folder, 0o755);
+    }
+    open(&ran, 0o777);
+    let mut all = vec!["--log", "-", "--cgi", "/cgi-bin/"];
+    if rustix::process::geteuid().is_root() {
+        all.extend(["--cgi-user", "nobody"]);
+    }
+    all.extend(args);
+    let server = Server::start(io, &site, &all);
+    (site, server, ran)
+}
+
+/// Programs of clients that left had run, and no line told of them.
+fn each_request_has_one_line_however_it_ends(io: Io) {
+    let limits = ["--cgi-timeout", "100s", "--body-timeout", "500ms", "--drain-timeout", "100ms"];
+    let (_site, server, ran) = with_programs(io, &limits);
+    let runs = |name: &str| until("the program runs", || ran.join(name).exists().then_some(()));
+    let line = |words: &str| {
+        until(words, || server.stdout().contains(words).then_some(()));
+    };
+    // The client leaves: while the program is silent, amid its answer, amid its own content, amid its head, amid a file.
+    let mut silent = server.client();
+    silent.ask("GET", "/cgi-bin/wait?silent", &[]);
+    runs("silent");
+    drop(silent);
+    line("\"GET /cgi-bin/wait?silent HTTP/1.1\" 499 - ");
+    let mut amid = server.client();
+    amid.ask("GET", "/cgi-bin/begun?amid", &[]);
+    runs("amid");
+    amid.receive_at_least(20);
+    drop(amid);
+    line("\"GET /cgi-bin/begun?amid HTTP/1.1\" 200 ");
+    let mut content = server.client();
+    content.send("POST /cgi-bin/now?content HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1");
+    drop(content);
+    line("\"POST /cgi-bin/now?content HTTP/1.1\" 499 - ");
+    let mut head = server.client();
+    head.send("GET /head HTTP/1.1\r\nUser-Agent: half\r\nHost");
+    drop(head);
+    line("\"GET /head HTTP/1.1\" 499 - \"-\" \"half\"");
+    let mut file = server.narrow_client();
+    file.ask("GET", "/large.bin?left", &[]);
+    file.receive_at_least(1);
+    drop(file);
+    line("\"GET /large.bin?left HTTP/1.1\" 200 ");
+    // A half-closed one, a late one, a bad answer.
+    let mut half = server.client();
+    half.ask("GET", "/cgi-bin/now?half", &[]);
+    half.finish();
+    assert_eq!(half.read_to_end(), super::support::End::Closed);
+    line("\"GET /cgi-bin/now?half HTTP/1.1\" 200 3 ");
+    let mut late = server.client();
+    late.send("POST /cgi-bin/now?late HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1");
+    assert_eq!(late.read(Content::Follows).status, 408);
+    line("\"POST /cgi-bin/now?late HTTP/1.1\" 408 ");
+    assert_eq!(server.get("/cgi-bin/bad").status, 502);
+    // A client that asks for nothing has no line.
+    drop(server.client());
+    // What is left when the server stops is cut.
+    let mut cut = server.client();
+    cut.ask("GET", "/cgi-bin/wait?cut", &[]);
+    runs("cut");
+    let mut begun = server.client();
+    begun.ask("GET", "/cgi-bin/begun?cut-amid", &[]);
+    begun.receive_at_least(20);
+    // Something was cut.
+    assert_eq!(server.stop(), Some(4));
+    server.says("vermeil: stopped: 10 requests");
+    let log = server.stdout();
+    assert_eq!(log.lines().count(), 10, "{log}");
+    assert!(log.contains("\"GET /cgi-bin/wait?cut HTTP/1.1\" 503 - "), "{log}");
+    assert!(log.contains("\"GET /cgi-bin/begun?cut-amid HTTP/1.1\" 200 "), "{log}");
+}
+
+/// Their line had neither, and no notice said which limit it was.
+fn refused_request_keeps_its_fields(io: Io) {
+    let limits =
+        ["--header-bytes", "2K", "--header-count", "5", "--body-bytes", "10", "--request-line-bytes", "200"];
+    let fields = "Host: test\r\nReferer: http://from/\r\nUser-Agent: test/1\r\n";
+    let long = format!("X: {}\r\n", "x".repeat(3000));
+    let many = "X: y\r\n".repeat(6);
+    for (line, more, status, notice) in [
+        (
+            "GET /index.html",
+            &*long,
+            431,
+            "the head of the request has more than 2048 bytes; that limit is changed by --header-bytes, or header_bytes in [limits] (431)",
+        ),
+        ("GET /index.html", &*many, 431, "more than 5 fields; that limit is changed by --header-count"),
+        (
+            "GET /index.html",
+            "Content-Length: 100000000\r\n",
+            413,
+            "GET /index.html: the content of the request has more than 67108864 bytes; that limit is changed by --php-body-bytes, or body_bytes in [php] (413)",
+        ),
+        (
+            "POST /cgi-bin/now",
+            "Content-Length: 100000000\r\n",
+            413,
+            "more than 67108864 bytes; that limit is changed by body_bytes in [php] of a configuration (413)",
+        ),
+    ] {
+        // Each kind of notice has its pace.
+        let (_site, server, _ran) = with_programs(io, &limits);
+        let mut client = server.client();
+        client.send(format!("{line} HTTP/1.1\r\n{fields}{more}\r\n"));
+        assert_eq!(client.read(Content::Follows).status, status, "{line}");
+        server.says(notice);
+        server.stops_clean();
+        let log = server.stdout();
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.contains(&format!("\"{line} HTTP/1.1\" {status} ")), "{log}");
+        assert!(log.trim_end().ends_with("\"http://from/\" \"test/1\""), "{log}");
+    }
 }

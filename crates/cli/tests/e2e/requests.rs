@@ -14,7 +14,97 @@ on_both!(
     close_is_honoured,
     pipelined_requests_are_answered_in_order,
     the_last_request_of_a_connection_says_so,
+    target_is_judged_before_method,
+    raw_utf8_target_is_served_as_escaped,
+    later_minor_version_is_answered_as_1_1,
+    bad_method_is_refused_in_two_pieces,
 );
+
+fn target_is_judged_before_method(io: Io) {
+    let site = Site::new();
+    site.write("file.txt", b"x");
+    site.write("folder/index.html", b"x");
+    site.write("listed/x", b"x");
+    let server = Server::configured(
+        io,
+        &site,
+        "[[host]]\nnames = [\"test\"]\nroot = \"site\"\n\
+         [[host.route]]\nprefix = \"/status\"\naction = \"status\"\n\
+         [[host.route]]\nprefix = \"/old\"\naction = \"redirect\"\nto = \"/new{rest}\"\n",
+    );
+    let mut client = server.client();
+    for (target, read, written, options) in [
+        ("/missing", 404, 404, 404),
+        ("/missing/", 404, 404, 404),
+        ("/file.txt/x", 404, 404, 404),
+        ("/.hidden", 404, 404, 404),
+        ("/a%2Fb", 404, 404, 404),
+        ("/%zz", 400, 400, 400),
+        ("/file.txt", 200, 405, 204),
+        ("/folder", 301, 301, 301),
+        ("/folder/", 200, 405, 204),
+        ("/listed/", 200, 405, 204),
+        ("/status", 200, 405, 204),
+        ("/old/x", 301, 301, 301),
+    ] {
+        for (method, status) in [("GET", read), ("POST", written), ("DELETE", written), ("OPTIONS", options)]
+        {
+            assert_eq!(client.request(method, target, &[]).status, status, "{method} {target}");
+        }
+        // Conditions come behind both.
+        let refused = client.request("POST", target, &["If-Match: \"x\""]);
+        assert_eq!(refused.status, written, "{target}");
+    }
+    server.stops_clean();
+}
+
+fn raw_utf8_target_is_served_as_escaped(io: Io) {
+    let site = Site::new();
+    site.write("caf\u{e9}.txt", b"utf8");
+    site.write("d\u{e9}p\u{f4}t/index.html", b"folder");
+    let server = Server::start(io, &site, &["--log", "-"]);
+    let mut client = server.client();
+    assert_eq!(client.get("/caf\u{e9}.txt").text(), "utf8");
+    assert_eq!(client.get("/caf%C3%A9.txt?q=\u{e9}").text(), "utf8");
+    let moved = client.get("/d\u{e9}p\u{f4}t?q=\u{e9}");
+    assert_eq!((moved.status, moved.field("location")), (301, "/d%C3%A9p%C3%B4t/?q=%C3%A9"));
+    // A control byte stays refused.
+    client.send("GET /\u{7f} HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(client.read(Content::Follows).status, 400);
+    server.stops_clean();
+    assert!(server.stdout().contains(r#""GET /caf\xC3\xA9.txt HTTP/1.1" 200"#), "{}", server.stdout());
+}
+
+fn later_minor_version_is_answered_as_1_1(io: Io) {
+    let (_site, server) = served(io, &[]);
+    let mut client = server.client();
+    for version in ["1.2", "1.9"] {
+        client.send(format!("GET /small.txt HTTP/{version}\r\nHost: h\r\n\r\n"));
+        let response = client.read(Content::Follows);
+        assert_eq!((response.status, response.closes()), (200, false), "{version}");
+    }
+    for version in ["0.9", "2.0", "3.1"] {
+        let mut client = server.client();
+        client.send(format!("GET / HTTP/{version}\r\nHost: h\r\n\r\n"));
+        assert_eq!(client.read(Content::Follows).status, 505, "{version}");
+    }
+    server.stops_clean();
+}
+
+/// The second piece was not looked at before the header timeout.
+fn bad_method_is_refused_in_two_pieces(io: Io) {
+    let (_site, server) = served(io, &["--header-timeout", "1h"]);
+    for (first, second) in [("GJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ", "\0"), ("GET /aaaaaaaaaaaaaaaaaaaaa", "\u{7}")]
+    {
+        let mut client = server.client();
+        // The answer behind it shows that the server has taken the first piece by itself.
+        client.send(format!("GET /missing HTTP/1.1\r\nHost: h\r\n\r\n{first}"));
+        assert_eq!(client.read(Content::Follows).status, 404);
+        client.send(second);
+        assert_eq!(client.read(Content::Follows).status, 400, "{first}");
+    }
+    server.stops_clean();
+}
 
 fn served(io: Io, args: &[&str]) -> (Site, Server) {
     let site = Site::new();
@@ -41,7 +131,8 @@ fn head_is_get_without_the_content(io: Io) {
 fn options_names_what_is_allowed(io: Io) {
     let (_site, server) = served(io, &[]);
     let mut client = server.client();
-    for target in ["*", "/small.txt", "/missing"] {
+    assert_eq!(client.request("OPTIONS", "/missing", &[]).status, 404);
+    for target in ["*", "/small.txt"] {
         let response = client.request("OPTIONS", target, &[]);
         assert_eq!((response.status, response.field("allow")), (204, "GET, HEAD, OPTIONS"));
     }
@@ -84,12 +175,23 @@ fn a_body_over_the_limit_is_refused_and_the_connection_closed(io: Io) {
     client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n");
     client.send([b'x'; 1000]);
     assert!(!client.read(Content::Follows).closes());
-    client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n");
+    client.send("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n");
     // The server reads on for a while so that no reset overtakes its answer.
     client.send([b'x'; 1001]);
     let response = client.read(Content::Follows);
     assert_eq!((response.status, response.closes()), (413, true));
     client.ends_silently();
+    server.says(
+        "GET /: the content of the request has more than 1000 bytes; that limit is changed by --body-bytes",
+    );
+    // What is asked for and how come before its content.
+    for (request, status) in [("PUT /", 405), ("PUT /missing", 404)] {
+        let mut client = server.client();
+        client.send(format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n"));
+        let response = client.read(Content::Follows);
+        assert_eq!((response.status, response.closes()), (status, true), "{request}");
+        client.ends_silently();
+    }
     server.stops_clean();
 }
 

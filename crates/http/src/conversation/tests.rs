@@ -61,12 +61,12 @@ fn a_closed_conversation_reads_nothing() {
 fn a_head_that_drips_is_not_parsed_at_each_byte() {
     let limits = Limits::default();
     let head = [b"GET / HTTP/1.1\r\nHost: h\r\nX: ".as_slice(), &[b'a'; 32_000]].concat();
-    let mut seen = 0;
+    let (mut seen, mut place) = (0, Place::Method(0));
     let mut bytes_parsed = 0;
     for len in 1..=head.len() {
-        if is_worth_parsing(&head[..len], seen, &limits) {
+        if !is_still_open(&head[..len], &mut seen, &mut place, &limits) {
             bytes_parsed += len;
-            seen = len;
+            (seen, place) = (len, Place::of(&head[..len]));
         }
     }
     assert!(bytes_parsed <= 10 * head.len(), "{bytes_parsed}");
@@ -79,4 +79,29 @@ fn a_full_buffer_is_always_judged() {
     let mut conversation = Conversation::new();
     assert_eq!(conversation.next(&head[..63], &limits), Event::NeedMore);
     assert_eq!(conversation.next(&head[..64], &limits), Event::Reject(Rejection::HeadTooLong));
+}
+
+/// The bytes behind a method that is too long were not looked at before a line end: 408 after a while, instead of 400.
+#[test]
+fn bad_method_is_refused_however_it_is_cut() {
+    let limits = Limits::default();
+    let bytes = [b"G".as_slice(), &[b'J'; 29], b"\0"].concat();
+    for cut in 1..bytes.len() {
+        let mut conversation = Conversation::new();
+        assert_eq!(conversation.next(&bytes[..cut], &limits), Event::NeedMore);
+        assert_eq!(conversation.next(&bytes, &limits), Event::Reject(Rejection::Method), "{cut}");
+    }
+}
+
+/// 413 was the answer whatever was asked for, and nothing of the request was known to the log.
+#[test]
+fn content_over_the_limit_is_judged_behind_its_request() {
+    let limits = Limits { body_bytes: 3, ..Limits::default() };
+    let head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n";
+    let mut conversation = Conversation::new();
+    let Event::Request { request, consumed } = conversation.next(head, &limits) else { panic!("no request") };
+    assert_eq!((request.keep_alive, consumed), (false, head.len()));
+    assert!(conversation.is_amid_body());
+    assert_eq!(conversation.next(b"", &limits), Event::Reject(Rejection::BodyTooLong));
+    assert_eq!(conversation.next(GET, &limits), Event::Closed);
 }

@@ -6,7 +6,7 @@
 
 use super::ResponseHead;
 use crate::request::Version;
-use crate::response::Content;
+use crate::response::{Content, HeadWriter};
 use std::io::Write as _;
 
 /// The framing of one answer.
@@ -23,7 +23,7 @@ pub enum BodyFraming {
 }
 
 /// The field line that says [`BodyFraming::Chunked`].
-pub const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
+const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
 
 /// What ends content in chunks.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -117,6 +117,18 @@ impl Body {
             Piece::Chunk => bytes as u64,
         };
         piece
+    }
+
+    /// Says the framing in the client's head, for the content of `head`.
+    pub fn write_framing<'w>(&self, head: &ResponseHead, writer: HeadWriter<'w>) -> HeadWriter<'w> {
+        match (self.framing, head.content_length) {
+            (BodyFraming::Length(length), _) => writer.content_length(length),
+            (BodyFraming::Chunked, _) => writer.lines(CHUNKED),
+            // What a GET would be sent.
+            (BodyFraming::None, Some(length)) if head.has_content() => writer.content_length(length),
+            (BodyFraming::None, _) if head.status == 205 => writer.content_length(0),
+            (BodyFraming::None | BodyFraming::UntilClose, _) => writer,
+        }
     }
 
     /// The program has ended.

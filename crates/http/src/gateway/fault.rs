@@ -8,13 +8,15 @@ use std::fmt;
 pub enum BadHead {
     /// The program ended before its head did.
     Truncated,
-    /// None of `Content-Type`, `Location` and `Status`, of which one must be there (RFC 3875 §6.2).
-    NoCgiField,
-    /// A line without a colon, with white space before it, or whose name is no token; the rest of a folded line.
+    /// A line without a colon, or with white space in what stands before it: text where the head should be.
     FieldName,
+    /// A line that starts with white space, as the rest of a folded line does.
+    LineFolding,
+    /// `HTTP/1.1 200 OK`, which is the server's to say, or a program's that writes the whole answer.
+    StatusLine,
     /// A control character in a value: a way to write lines that the program did not mean to.
     FieldValue,
-    /// More than one of a field that can be there only once.
+    /// More than one of a field that can be there only once, where no one of them can be preferred.
     Repeated,
     /// `Status` is not a final status code and its reason.
     Status,
@@ -37,16 +39,19 @@ impl BadHead {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Truncated => "it ended before its head did",
-            Self::NoCgiField => "it has neither Content-Type nor Location nor Status",
             Self::FieldName => "a line of its head is not a name, a colon and a value",
+            Self::LineFolding => "a line of its head starts with white space",
+            Self::StatusLine => "its head begins with a status line: write \"Status: 200 OK\" instead",
             Self::FieldValue => "a value in its head holds a control character",
-            Self::Repeated => "Status, Location, Content-Type or Content-Length stands in its head twice",
+            Self::Repeated => {
+                "Content-Length, X-Sendfile or X-Accel-Redirect stands in its head twice with two values"
+            }
             Self::Status => "Status is not a number from 200 to 599 and a reason",
-            Self::Location => "Location is not valid",
+            Self::Location => "Location is empty, or no path that this server can answer",
             Self::Length => "Content-Length is not a decimal number",
             Self::TransferCoding => "Transfer-Encoding is not the program's to choose",
-            Self::TooLong => "its head is too long",
-            Self::TooManyFields => "its head has too many fields",
+            Self::TooLong => "its head is longer than 64 KiB, a bound that no key changes",
+            Self::TooManyFields => "its head has more than 200 fields, a bound that no key changes",
             Self::TooManyRedirects => "it redirects within this server again and again",
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! Lines end in LF or CRLF, as programs write them. Everything that is handed on is a token, a colon and text without
 //! control characters, so no program can write a line it did not mean to. What the server decides itself (`Connection`,
-//! `Date`, `Server`, framing) is dropped; `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering` are taken out, whoever allows them.
+//! `Date`, `Server`, framing) is replaced; `X-Accel-Redirect`, `X-Sendfile` and `X-Accel-Buffering` are taken out, whoever allows them.
+//! What is odd and harmless passes, as with other servers; what is left out is told ([`Oddity`]); the rest is refused.
 //! Tested in `gateway/tests/heads.rs`.
 
-use super::BadHead;
+use super::{BadHead, Oddity};
 use crate::response::Status;
 use crate::scan;
 
@@ -86,6 +87,7 @@ pub struct HeadReader {
     at: usize,
     fields: usize,
     draft: Draft,
+    oddities: Vec<Oddity>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -93,7 +95,10 @@ struct Draft {
     status: Option<(u16, Vec<u8>)>,
     location: Option<Vec<u8>>,
     content_length: Option<u64>,
-    has_content_type: bool,
+    /// Its line, as it is handed on.
+    content_type: Option<Vec<u8>>,
+    /// Whether there are fields to hand on that are not about the content.
+    has_other_fields: bool,
     is_unbuffered: bool,
     accel_redirect: Option<Vec<u8>>,
     send_file: Option<Vec<u8>>,
@@ -103,7 +108,12 @@ struct Draft {
 impl HeadReader {
     /// Reads within `limits`.
     pub fn new(limits: HeadLimits) -> Self {
-        Self { limits, at: 0, fields: 0, draft: Draft::default() }
+        Self { limits, at: 0, fields: 0, draft: Draft::default(), oddities: Vec::new() }
+    }
+
+    /// What of the head is not handed on, once there is an answer.
+    pub fn oddities(&self) -> &[Oddity] {
+        &self.oddities
     }
 
     /// Looks at `output`, all that the program has written so far. Gives the answer and the length of the head, or
@@ -116,15 +126,18 @@ impl HeadReader {
         while let Some(len) = line_len(&cut[self.at..]) {
             let line = &cut[self.at..self.at + len];
             self.at += len + 1;
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            // Several, where a program writes CRLF to a stream that makes CRLF of each LF.
+            let text = line.iter().rposition(|&byte| byte != b'\r').map_or(0, |last| last + 1);
+            let line = &line[..text];
             if line.is_empty() {
-                return std::mem::take(&mut self.draft).finish().map(|answer| Some((answer, self.at)));
+                let draft = std::mem::take(&mut self.draft);
+                return draft.finish(&mut self.oddities).map(|answer| Some((answer, self.at)));
             }
             self.fields += 1;
             if self.fields > self.limits.fields {
                 return Err(BadHead::TooManyFields);
             }
-            self.draft.take(line)?;
+            self.draft.take(line, self.fields == 1, &mut self.oddities)?;
         }
         if output.len() >= self.limits.bytes { Err(BadHead::TooLong) } else { Ok(None) }
     }
@@ -136,13 +149,13 @@ fn line_len(bytes: &[u8]) -> Option<usize> {
     bytes[text..].iter().position(|&byte| byte == b'\n').map(|more| text + more)
 }
 
-/// Fields that are the server's to write, or about a connection the client does not have with the program.
-const DROPPED: [&[u8]; 12] = [
-    b"connection",
-    b"date",
+/// Fields that are the server's to write: the client gets the server's.
+const REPLACED: [&[u8]; 3] = [b"connection", b"date", b"server"];
+
+/// Fields about a connection that the client does not have with the program, and those for other servers.
+const NOT_FOR_CLIENTS: [&[u8]; 9] = [
     b"keep-alive",
     b"proxy-connection",
-    b"server",
     b"te",
     b"trailer",
     b"upgrade",
@@ -153,71 +166,74 @@ const DROPPED: [&[u8]; 12] = [
 ];
 
 impl Draft {
-    fn take(&mut self, line: &[u8]) -> Result<(), BadHead> {
-        let name_len = scan::token_len(line);
-        if name_len == 0 || line.get(name_len) != Some(&b':') {
-            return Err(BadHead::FieldName);
-        }
-        let (name, value) = (&line[..name_len], scan::trim(&line[name_len + 1..]));
+    fn take(&mut self, line: &[u8], is_first: bool, oddities: &mut Vec<Oddity>) -> Result<(), BadHead> {
+        let Some((name, value)) = split(line, is_first)? else {
+            oddities.push(Oddity::Name(line.to_vec()));
+            return Ok(());
+        };
         if scan::text_len(value) < value.len() {
             return Err(BadHead::FieldValue);
         }
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         if is(b"status") {
-            once(&mut self.status, status(value)?)
+            last(&mut self.status, status(value)?, "Status", oddities);
         } else if is(b"location") {
-            once(&mut self.location, value.to_vec())
+            last(&mut self.location, value.to_vec(), "Location", oddities);
+        } else if is(b"content-type") {
+            last(&mut self.content_type, field_line(name, value), "Content-Type", oddities);
         } else if is(b"content-length") {
-            let length = scan::decimal_saturating(value).filter(|&length| length < u64::MAX);
-            once(&mut self.content_length, length.ok_or(BadHead::Length)?)
+            match scan::decimal_saturating(value).filter(|&length| length < u64::MAX) {
+                Some(length) => once(&mut self.content_length, length)?,
+                None => oddities.push(Oddity::Length(value.to_vec())),
+            }
         } else if is(b"transfer-encoding") {
-            Err(BadHead::TransferCoding)
+            if !value.eq_ignore_ascii_case(b"identity") {
+                return Err(BadHead::TransferCoding);
+            }
         } else if is(b"x-accel-redirect") {
-            once(&mut self.accel_redirect, value.to_vec())
+            once(&mut self.accel_redirect, value.to_vec())?;
         } else if is(b"x-sendfile") {
-            once(&mut self.send_file, value.to_vec())
+            once(&mut self.send_file, value.to_vec())?;
         } else if is(b"x-accel-buffering") {
             self.is_unbuffered = value.eq_ignore_ascii_case(b"no");
-            Ok(())
-        } else {
-            if is(b"content-type") && std::mem::replace(&mut self.has_content_type, true) {
-                return Err(BadHead::Repeated);
-            }
-            if !DROPPED.into_iter().any(is) {
-                self.line(name, value);
-            }
-            Ok(())
+        } else if NOT_FOR_CLIENTS.into_iter().any(is) {
+            oddities.push(Oddity::NotForClients(name.to_vec()));
+        } else if !REPLACED.into_iter().any(is) {
+            let is_about_content = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+            self.has_other_fields |= !is_about_content;
+            self.lines.extend_from_slice(&field_line(name, value));
         }
+        Ok(())
     }
 
-    fn line(&mut self, name: &[u8], value: &[u8]) {
-        self.lines.reserve(name.len() + value.len() + 4);
-        for piece in [name, b": ", value, b"\r\n"] {
-            self.lines.extend_from_slice(piece);
-        }
-    }
-
-    fn finish(mut self) -> Result<Answer, BadHead> {
+    fn finish(mut self, oddities: &mut Vec<Oddity>) -> Result<Answer, BadHead> {
         let sends_file = self.accel_redirect.is_some() || self.send_file.is_some();
-        let has_cgi_field = self.has_content_type || self.location.is_some() || self.status.is_some();
-        if !has_cgi_field && !sends_file {
-            return Err(BadHead::NoCgiField);
+        let given = self.status.take();
+        let is_status_given = given.is_some();
+        let (mut status, mut reason) = given.unwrap_or((200, b"OK".to_vec()));
+        if let Some(line) = self.content_type.take() {
+            self.lines.splice(..0, line);
         }
-        let is_status_given = self.status.is_some();
-        let (mut status, mut reason) = self.status.take().unwrap_or((200, b"OK".to_vec()));
-        if let Some(location) = self.location.take() {
+        if sends_file {
+            tell_beside_file(&self, status, oddities);
+        } else if let Some(location) = self.location.take() {
             if location.is_empty() {
                 return Err(BadHead::Location);
             }
             // `//host/path` names another host.
             let is_local = location.starts_with(b"/") && !location.starts_with(b"//");
-            if is_local && !is_status_given && !sends_file {
+            // Beside a redirect within the server RFC 3875 §6.2.2 allows no other field, and none could reach the client;
+            // and only the client can go to a fragment.
+            if is_local && !is_status_given && !self.has_other_fields && !location.contains(&b'#') {
                 return Ok(Answer::LocalRedirect(location));
             }
             if !is_status_given {
                 (status, reason) = (302, b"Found".to_vec());
             }
-            self.line(b"Location", &location);
+            self.lines.extend_from_slice(&field_line(b"Location", &location));
+        }
+        if matches!((status, self.content_length), (204 | 205, Some(1..))) {
+            oddities.push(Oddity::LengthOfNothing(status));
         }
         let Self { content_length, is_unbuffered, lines, .. } = self;
         let head = ResponseHead { status, is_status_given, reason, content_length, is_unbuffered, lines };
@@ -230,10 +246,57 @@ impl Draft {
     }
 }
 
-fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), BadHead> {
+/// What a file's own head says instead. `ETag`, `Last-Modified` and the like, which describe the file, are replaced.
+fn tell_beside_file(draft: &Draft, status: u16, oddities: &mut Vec<Oddity>) {
+    if status != 200 {
+        oddities.push(Oddity::BesideFile("Status"));
+    }
+    if draft.location.is_some() {
+        oddities.push(Oddity::BesideFile("Location"));
+    }
+    let is_coded =
+        |line: &[u8]| line.get(..17).is_some_and(|name| name.eq_ignore_ascii_case(b"content-encoding:"));
+    if draft.lines.split(|&byte| byte == b'\n').any(is_coded) {
+        oddities.push(Oddity::BesideFile("Content-Encoding"));
+    }
+}
+
+/// Name and value of a line; nothing if what stands before its colon is one word that names no field.
+fn split(line: &[u8], is_first: bool) -> Result<Option<(&[u8], &[u8])>, BadHead> {
+    if line.starts_with(b" ") || line.starts_with(b"\t") {
+        return Err(BadHead::LineFolding);
+    }
+    if is_first && line.starts_with(b"HTTP/") {
+        return Err(BadHead::StatusLine);
+    }
+    let colon = line.iter().position(|&byte| byte == b':').ok_or(BadHead::FieldName)?;
+    // White space before the colon is harmless here: the line is written anew.
+    let name = scan::trim(&line[..colon]);
+    let is_word = !name.is_empty() && name.iter().all(|&byte| byte > b' ' && byte != 0x7f);
+    match is_word {
+        false => Err(BadHead::FieldName),
+        true if scan::token_len(name) < name.len() => Ok(None),
+        true => Ok(Some((name, scan::trim(&line[colon + 1..])))),
+    }
+}
+
+fn field_line(name: &[u8], value: &[u8]) -> Vec<u8> {
+    [name, b": ", value, b"\r\n"].concat()
+}
+
+/// Of two values the last counts, as with Apache.
+fn last<T: PartialEq>(slot: &mut Option<T>, value: T, name: &'static str, oddities: &mut Vec<Oddity>) {
+    if slot.as_ref().is_some_and(|before| *before != value) {
+        oddities.push(Oddity::Repeated(name));
+    }
+    *slot = Some(value);
+}
+
+/// Two equal values are one.
+fn once<T: PartialEq>(slot: &mut Option<T>, value: T) -> Result<(), BadHead> {
     match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(BadHead::Repeated),
+        Some(before) if slot.as_ref() != Some(&before) => Err(BadHead::Repeated),
+        _ => Ok(()),
     }
 }
 
@@ -242,8 +305,8 @@ fn status(value: &[u8]) -> Result<(u16, Vec<u8>), BadHead> {
     let (code, reason) = value.split_at_checked(3).ok_or(BadHead::Status)?;
     let reason = match reason {
         [] => reason,
-        [b' ', rest @ ..] => scan::trim(rest),
-        _ => return Err(BadHead::Status),
+        [b'0'..=b'9', ..] => return Err(BadHead::Status),
+        rest => scan::trim(rest),
     };
     let code = scan::decimal_saturating(code).and_then(|code| u16::try_from(code).ok());
     match code {

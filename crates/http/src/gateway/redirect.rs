@@ -2,6 +2,7 @@
 
 use super::BadHead;
 use crate::request::{Method, Request, Version};
+use percent_encoding::percent_encode_byte;
 
 /// Local redirects followed in a row. Apache's `LimitInternalRecursion` is 10.
 pub const LOCAL_REDIRECTS_MAX: u32 = 10;
@@ -17,14 +18,15 @@ fn is_about_content(name: &[u8]) -> bool {
 /// `request` without its content. HEAD stays HEAD, everything else becomes GET, since the content has been read.
 ///
 /// # Errors
-/// [`BadHead::Location`] if `location` cannot stand in a request line.
+/// [`BadHead::Location`] if `location` is no path, or has a fragment, which no request has.
 pub fn write_request(request: &Request<'_>, location: &[u8], out: &mut Vec<u8>) -> Result<(), BadHead> {
-    if !location.starts_with(b"/") || crate::scan::target_len(location) < location.len() {
+    if !location.starts_with(b"/") || location.contains(&b'#') {
         return Err(BadHead::Location);
     }
+    let location = escaped(location);
     let method: &[u8] = if request.method == Method::Head { b"HEAD " } else { b"GET " };
     let version: &[u8] = if request.version == Version::Http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" };
-    for piece in [method, location, version] {
+    for piece in [method, &location, version] {
         out.extend_from_slice(piece);
     }
     let mut line = |name: &[u8], value: &[u8]| {
@@ -42,4 +44,16 @@ pub fn write_request(request: &Request<'_>, location: &[u8], out: &mut Vec<u8>) 
     }
     out.extend_from_slice(b"\r\n");
     Ok(())
+}
+
+/// `location` with what cannot stand in a request line escaped: programs write spaces and names as they are.
+fn escaped(location: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(location.len());
+    for &byte in location {
+        match byte.is_ascii_graphic() {
+            true => escaped.push(byte),
+            false => escaped.extend_from_slice(percent_encode_byte(byte).as_bytes()),
+        }
+    }
+    escaped
 }

@@ -5,7 +5,10 @@
 //! (CVE-2016-5385), so both are dropped. Fields about the connection are dropped as well (§4.1.18).
 //! Tested in `gateway/tests/variables.rs`.
 
-use crate::request::{Request, Target};
+use crate::{
+    path,
+    request::{Request, Target},
+};
 use std::net::{IpAddr, SocketAddr};
 
 /// How the client's connection is secured.
@@ -98,7 +101,7 @@ impl Invocation<'_> {
         put(b"SERVER_PROTOCOL", request.version.as_str().as_bytes());
         put(b"REQUEST_METHOD", request.method.as_bytes());
         put(b"REQUEST_URI", &request_uri(&request.target));
-        put(b"QUERY_STRING", request.target.query.unwrap_or_default());
+        put(b"QUERY_STRING", &path::escaped(request.target.query.unwrap_or_default()));
         put(b"DOCUMENT_ROOT", script.document_root);
         put(b"SCRIPT_NAME", script.name);
         put(b"SCRIPT_FILENAME", script.filename);
@@ -139,12 +142,12 @@ impl Invocation<'_> {
     }
 }
 
-/// The path and query as they came; without the host that an absolute target names.
+/// The path and query as they came, but escaped; without the host that an absolute target names.
 fn request_uri(target: &Target<'_>) -> Vec<u8> {
-    let mut uri = target.path.to_vec();
+    let mut uri = path::escaped(target.path).into_owned();
     if let Some(query) = target.query {
         uri.push(b'?');
-        uri.extend_from_slice(query);
+        uri.extend_from_slice(&path::escaped(query));
     }
     uri
 }

@@ -212,3 +212,36 @@ proptest! {
         prop_assert_eq!(path.bytes, &expected[..]);
     }
 }
+
+#[test]
+fn program_is_named_before_any_encoded_slash() {
+    for (raw, expected, name_len, may) in [
+        ("/x.php/a/b", "/x.php/a/b", 6, true),
+        ("/x.php/a%2Fb", "/x.php/a/b", 6, true),
+        ("/x.php/%2fa", "/x.php/a", 6, true),
+        ("/x.php/%2F", "/x.php/", 6, true),
+        ("/x.php/a%2F..", "/x.php/", 6, true),
+        // The slash behind the name must be a plain one.
+        ("/x.php%2Fa", "/x.php/a", 6, false),
+        ("/a%2Fx.php/b", "/a/x.php/b", 8, false),
+        ("/%2Fx.php", "/x.php", 6, false),
+        // Also if the encoded slash has gone.
+        ("/a%2F../x.php", "/x.php", 6, false),
+        ("/long-name%2F../x.php", "/x.php", 6, false),
+        ("/x.php/a%2Fb/../../../x.php", "/x.php", 6, false),
+        ("/a/b%2Fc/../../../x.php", "/x.php", 6, false),
+    ] {
+        let mut out = Vec::new();
+        let path = decode_for_program(raw.as_bytes(), &mut out).expect("a path");
+        assert_eq!(path.bytes.escape_ascii().to_string(), expected, "{raw}");
+        assert_eq!(name_len <= path.names_max(), may, "{raw}");
+        assert_eq!(path.has_encoded_slash(), raw.to_lowercase().contains("%2f"), "{raw}");
+    }
+    assert_eq!(decode_for_program(b"/a%2", &mut Vec::new()), Err(PathError::BadEscape));
+}
+
+#[test]
+fn bytes_beyond_ascii_are_escaped() {
+    assert_eq!(escaped("/café?q=%C3%A9".as_bytes()), b"/caf%C3%A9?q=%C3%A9".as_slice());
+    assert!(matches!(escaped(b"/a"), Cow::Borrowed(b"/a")));
+}

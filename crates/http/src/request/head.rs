@@ -146,6 +146,17 @@ pub struct FieldLines<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> FieldLines<'a> {
+    /// The field lines of `received`, which is no whole head, or one that was refused: those behind its first line, up
+    /// to the first that is none.
+    pub fn of_refused(received: &'a [u8]) -> Self {
+        let start = received.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(received.len());
+        let lines = &received[start..];
+        let line_end = lines.iter().position(|&byte| byte == b'\n').map_or(lines.len(), |at| at + 1);
+        Self { rest: &lines[line_end..] }
+    }
+}
+
 impl<'a> Iterator for FieldLines<'a> {
     type Item = (&'a [u8], &'a [u8]);
 

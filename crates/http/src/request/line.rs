@@ -69,24 +69,30 @@ fn version(buf: &[u8]) -> Result<Version, Stop> {
     match buf.first_chunk::<VERSION_LINE_LEN>() {
         Some(b"HTTP/1.1\r\n") => Ok(Version::Http11),
         Some(b"HTTP/1.0\r\n") => Ok(Version::Http10),
-        _ => Err(other_version(buf)),
+        _ => other_version(buf),
     }
 }
 
-/// Why `buf` does not start with a version known here: it is another, it is none, or it is not all there.
+/// A version that is not one of the usual two: a later minor version of HTTP/1, another major version, none, or not
+/// all there.
 #[cold]
-fn other_version(buf: &[u8]) -> Stop {
+fn other_version(buf: &[u8]) -> Result<Version, Stop> {
     const PATTERN: &[u8; VERSION_LINE_LEN] = b"HTTP/0.0\r\n";
     for (&byte, &pattern) in buf.iter().zip(PATTERN) {
         let matches = if pattern == b'0' { byte.is_ascii_digit() } else { byte == pattern };
         match (matches, pattern, byte) {
             (true, ..) => {}
-            (false, b'\r', b'\n') => return Rejection::BareLf.into(),
-            (false, b'\n', _) => return Rejection::BareCr.into(),
-            (false, ..) => return Rejection::VersionSyntax.into(),
+            (false, b'\r', b'\n') => return Err(Rejection::BareLf.into()),
+            (false, b'\n', _) => return Err(Rejection::BareCr.into()),
+            (false, ..) => return Err(Rejection::VersionSyntax.into()),
         }
     }
-    if buf.len() < VERSION_LINE_LEN { Stop::More } else { Rejection::VersionUnsupported.into() }
+    match buf.get(..VERSION_LINE_LEN) {
+        None => Err(Stop::More),
+        // 1.0 and 1.1 are known already.
+        Some(line) if line.starts_with(b"HTTP/1.") => Ok(Version::Http11),
+        Some(_) => Err(Rejection::VersionUnsupported.into()),
+    }
 }
 
 /// Cuts a target into its parts; the second value is the authority it names.

@@ -101,8 +101,8 @@ pub(crate) const VALID: &[Entry] = &[
 ];
 
 pub(crate) const MALFORMED: &[Entry] = &[
-    ("length over its limit", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1048577\r\n\r\n", "413 BodyTooLong"),
-    ("the largest length", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551614\r\n\r\n", "413 BodyTooLong"),
+    ("length over its limit", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1048577\r\n\r\n", "PUT / h close; 413 BodyTooLong"),
+    ("the largest length", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551614\r\n\r\n", "PUT / h close; 413 BodyTooLong"),
     ("length that overflows", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551616\r\n\r\n", "400 LengthSyntax"),
     ("length that wraps to 5", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551621\r\n\r\nhello", "400 LengthSyntax"),
     ("length of many digits", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999999\r\n\r\n", "400 LengthSyntax"),

@@ -7,7 +7,7 @@ mod framing;
 mod heads;
 mod mutation;
 
-use converse::{check_against_httparse, check_prefixes, converse, without_positions};
+use converse::{check_against_httparse, check_moment, check_prefixes, converse, without_positions};
 use vermeil_http::Limits;
 
 /// One entry: bytes, and in one line what becomes of them (see [`converse`]).
@@ -47,14 +47,11 @@ fn the_corpus_is_large_and_its_names_are_unique() {
     assert!(twice.is_empty(), "{twice:?}");
 }
 
-/// A last byte is added to all, since a machine that waits for the end of a line may see an error in an
-/// unfinished line only when the line ends.
 #[test]
 fn no_cut_changes_a_line() {
     let limits = Limits::default();
     for Case { name, input, .. } in corpus() {
-        let input = [input, b"\n"].concat();
-        let whole = converse([&input[..]], &limits);
+        let whole = converse([input], &limits);
         assert_eq!(converse(input.chunks(1), &limits), whole, "{name}, byte by byte");
         for at in 0..=input.len() {
             let (first, second) = input.split_at(at);
@@ -68,6 +65,14 @@ fn no_prefix_contradicts_the_whole() {
     let limits = Limits::default();
     for case in corpus() {
         check_prefixes(case.input, &limits);
+    }
+}
+
+#[test]
+fn connection_decides_as_early_as_the_parser() {
+    let limits = Limits::default();
+    for case in corpus() {
+        check_moment(case.input, &limits);
     }
 }
 

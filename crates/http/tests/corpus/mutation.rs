@@ -6,7 +6,7 @@ use proptest::sample::Index;
 use proptest::test_runner::{Config, RngSeed};
 use vermeil_http::Limits;
 
-use crate::converse::{check_against_httparse, check_prefixes, converse};
+use crate::converse::{check_against_httparse, check_moment, check_prefixes, converse};
 use crate::{Case, corpus};
 
 /// Bytes at which parsers decide something.
@@ -82,10 +82,9 @@ fn cut<'a>(input: &'a [u8], at: &[Index]) -> Vec<&'a [u8]> {
 fn check(input: &[u8], limits: &Limits, cuts: &[Index]) -> Result<(), TestCaseError> {
     check_prefixes(input, limits);
     check_against_httparse(input, limits);
-    // See `no_cut_changes_a_line` in `main.rs` for the last byte.
-    let input = [input, b"\n"].concat();
-    let whole = converse([&input[..]], limits);
-    prop_assert_eq!(converse(cut(&input, cuts), limits), whole.clone(), "{}", input.escape_ascii());
+    check_moment(input, limits);
+    let whole = converse([input], limits);
+    prop_assert_eq!(converse(cut(input, cuts), limits), whole.clone(), "{}", input.escape_ascii());
     prop_assert_eq!(converse(input.chunks(1), limits), whole, "{}", input.escape_ascii());
     Ok(())
 }

@@ -19,8 +19,10 @@ pub(crate) enum Looked {
     Nothing,
     /// Not all of it is in the kernel's caches: look where waiting is allowed.
     MustWait,
+    /// This part of the path is a symbolic link.
+    Link(Vec<u8>),
     /// The system does not let us look.
-    Refused,
+    Refused(Errno),
 }
 
 /// Whether looking may wait for a disk.
@@ -36,6 +38,8 @@ pub(crate) struct Look {
     pub(crate) root: Arc<File>,
     /// Decoded, without dot segments and empty segments; starts with a slash.
     pub(crate) path: Vec<u8>,
+    /// How much of it may be the names of a program and its folders: behind that, slashes were encoded.
+    pub(crate) names_max: usize,
     /// How the program's name ends, if that is what makes it one. In any case of letters.
     pub(crate) suffix: Option<Box<str>>,
 }
@@ -50,7 +54,7 @@ impl Look {
     fn whole(&self) -> Option<Looked> {
         let has_hidden = self.path.windows(2).any(|pair| pair == b"/.");
         let name = self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        if has_hidden || name.is_empty() || !self.may_be(name) {
+        if has_hidden || name.is_empty() || !self.may_be(name) || self.names_max < self.path.len() {
             return None;
         }
         let is_file = self.kind(&self.path[1..], Wait::No) == Ok(FileType::RegularFile);
@@ -59,7 +63,7 @@ impl Look {
 
     fn on_the_way(&self, wait: Wait) -> Looked {
         let ends = self.path.iter().enumerate().skip(1).filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
-        for end in ends.chain([self.path.len()]) {
+        for end in ends.chain([self.path.len()]).take_while(|&end| end <= self.names_max) {
             let (script, path_info) = self.path.split_at(end);
             let name = script.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
             if name.is_empty() || name.starts_with(b".") {
@@ -70,11 +74,12 @@ impl Look {
                 Ok(FileType::RegularFile) if self.may_be(name) => {
                     return Looked::Found(Program { script: script.into(), path_info: path_info.into() });
                 }
+                Ok(FileType::Symlink) => return Looked::Link(script.to_vec()),
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP) => {
                     return Looked::Nothing;
                 }
                 Err(Errno::AGAIN) if wait == Wait::No => return Looked::MustWait,
-                Err(_) => return Looked::Refused,
+                Err(error) => return Looked::Refused(error),
             }
         }
         Looked::Nothing
@@ -104,7 +109,7 @@ mod tests {
 
     fn look(root: &tempfile::TempDir, path: &str, suffix: Option<&str>) -> Looked {
         let root = Arc::new(File::open(root.path()).expect("a folder"));
-        Look { root, path: path.into(), suffix: suffix.map(Into::into) }.now(Wait::Yes)
+        Look { root, path: path.into(), names_max: path.len(), suffix: suffix.map(Into::into) }.now(Wait::Yes)
     }
 
     fn found(script: &str, path_info: &str) -> Looked {
@@ -128,7 +133,8 @@ mod tests {
             ("/cgi-bin/sub/", None, Looked::Nothing),
             ("/cgi-bin/", None, Looked::Nothing),
             ("/cgi-bin/missing", None, Looked::Nothing),
-            ("/cgi-bin/link", None, Looked::Nothing),
+            ("/cgi-bin/link", None, Looked::Link(b"/cgi-bin/link".to_vec())),
+            ("/cgi-bin/link/x", None, Looked::Link(b"/cgi-bin/link".to_vec())),
             ("/cgi-bin/.hidden", None, Looked::Nothing),
             ("/plain.txt/x.cgi", Some(".cgi"), Looked::Nothing),
             ("/", None, Looked::Nothing),

@@ -107,8 +107,8 @@ pub(crate) struct CgiSite {
 
 /// What a request for a program came to.
 pub(crate) enum Answered {
-    /// There is no program, or it may not be asked.
-    No(Status),
+    /// There is no program, or it may not be asked; and the reason, if it is one for whoever runs the server.
+    No(Status, Option<String>),
     /// It was asked.
     Yes(Result<Relayed, Broken>),
 }
@@ -120,27 +120,24 @@ pub(crate) async fn answer(
     head: Head,
     call: &Call,
 ) -> Result<Answered, Lost> {
-    if matches!(request.method, Method::Trace | Method::Connect) {
-        return Ok(Answered::No(Status::MethodNotAllowed));
-    }
     let asked = match Asked::of(request, call) {
         Ok(asked) => asked,
-        Err(status) => return Ok(Answered::No(status)),
+        Err(status) => return Ok(Answered::No(status, None)),
     };
     let Some(site) = asked.cgi.site(&asked.site) else {
-        return Ok(Answered::No(Status::ServiceUnavailable));
+        return Ok(Answered::No(Status::ServiceUnavailable, None));
     };
     let site = &*site;
     let mut looked = Looked::Nothing;
-    for Candidate { path, suffix } in asked.candidates {
-        let look = Look { root: site.folder.clone(), path, suffix };
+    for Candidate { path, names_max, suffix } in asked.candidates {
+        let look = Look { root: site.folder.clone(), path, names_max, suffix };
         looked = match look.now(Wait::No) {
             Looked::MustWait => {
                 // Earlier answers of a pipeline need not wait.
                 connection.flush(Bytes::new(), More::No).await?;
                 match blocking(move || look.now(Wait::Yes)).await {
                     Ok(looked) => looked,
-                    Err(_) => return Ok(Answered::No(Status::ServiceUnavailable)),
+                    Err(_) => return Ok(Answered::No(Status::ServiceUnavailable, None)),
                 }
             }
             looked => looked,
@@ -151,9 +148,25 @@ pub(crate) async fn answer(
     }
     let program = match looked {
         Looked::Found(program) => program,
-        Looked::Nothing => return Ok(Answered::No(Status::NotFound)),
-        Looked::Refused | Looked::MustWait => return Ok(Answered::No(Status::Forbidden)),
+        Looked::Nothing => return Ok(Answered::No(Status::NotFound, None)),
+        Looked::Link(path) => {
+            let why = format!(
+                "{} is a symbolic link, and none is followed to a program: put the program itself there, or a script that \
+                 executes it",
+                path.escape_ascii()
+            );
+            return Ok(Answered::No(Status::NotFound, Some(why)));
+        }
+        Looked::Refused(why) => {
+            let why = format!("the server may not look for the program: {why}");
+            return Ok(Answered::No(Status::Forbidden, Some(why)));
+        }
+        Looked::MustWait => return Ok(Answered::No(Status::ServiceUnavailable, None)),
     };
+    // Behind the look: a program that is not there takes no method.
+    if matches!(request.method, Method::Trace | Method::Connect) {
+        return Ok(Answered::No(Status::MethodNotAllowed, None));
+    }
     let run = Run { cgi: &asked.cgi, shared: &asked.shared, site, request, call, program: &program, head };
     let result = run.run(connection).await;
     asked.cgi.count(&result);
@@ -173,30 +186,38 @@ struct Asked {
 struct Candidate {
     /// Decoded.
     path: Vec<u8>,
+    /// The names of a program and its folders end before here.
+    names_max: usize,
     /// Of the route that gives the path to CGI.
     suffix: Option<Box<str>>,
 }
 
 impl Candidate {
     /// Nothing if no route gives `path` to CGI.
-    fn of(path: Vec<u8>, rules: &Rules) -> Option<Self> {
+    fn of(path: Vec<u8>, names_max: usize, rules: &Rules) -> Option<Self> {
         let route = rules.routes.iter().find(|route| route.matches(&path))?;
-        (route.action == Action::Cgi).then(|| Self { suffix: route.suffix.clone(), path })
+        (route.action == Action::Cgi).then(|| Self { suffix: route.suffix.clone(), names_max, path })
     }
 
     /// For a request of `path`: the path itself, and the index pages of the folder that it may name.
-    fn all(path: &[u8], rules: &Rules) -> Vec<Self> {
-        let indexes = rules.files.index_names.iter().filter(|_| path.ends_with(b"/"));
-        let indexes = indexes.map(|name| [path, name.as_bytes()].concat());
-        std::iter::once(path.to_vec()).chain(indexes).filter_map(|path| Self::of(path, rules)).collect()
+    fn all(path: &[u8], names_max: usize, rules: &Rules) -> Vec<Self> {
+        let is_folder = path.ends_with(b"/") && names_max == path.len();
+        let indexes = rules.files.index_names.iter().filter(|_| is_folder);
+        let indexes = indexes.map(|name| [path, name.as_bytes()].concat()).map(|page| (page.len(), page));
+        let all = std::iter::once((names_max, path.to_vec())).chain(indexes);
+        all.filter_map(|(names_max, path)| Self::of(path, names_max, rules)).collect()
     }
 }
 
 impl Asked {
     fn of(request: &Request<'_>, call: &Call) -> Result<Self, Status> {
         let mut decoded = Vec::new();
-        let path = path::decode(request.target.path, &mut decoded).map_err(|error| error.status())?;
-        let path = call.script.as_deref().unwrap_or(path.bytes);
+        let path =
+            path::decode_for_program(request.target.path, &mut decoded).map_err(|error| error.status())?;
+        let (path, names_max) = match call.script.as_deref() {
+            Some(script) => (script, script.len()),
+            None => (path.bytes, path.names_max()),
+        };
         local::with(|local| {
             let programs = local.programs.as_ref().ok_or(Status::NotFound)?;
             let cgi = programs.shared.cgi().cloned().ok_or(Status::NotFound)?;
@@ -205,7 +226,7 @@ impl Asked {
                 cgi,
                 shared: programs.shared.clone(),
                 site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
-                candidates: Candidate::all(path, host.rules),
+                candidates: Candidate::all(path, names_max, host.rules),
             })
         })
     }

@@ -53,6 +53,7 @@ pub(crate) async fn relay(
         let missing = STATUS_LINE_BYTES.saturating_sub(start.len()).min(piece.len());
         start.extend_from_slice(&piece[..missing]);
         connection.output.append(&mut piece);
+        connection.note(sent(&start, body_bytes));
         if let Err(lost) = connection.flush(Bytes::new(), More::No).await {
             return Err(Broken {
                 failure: lost.into(),

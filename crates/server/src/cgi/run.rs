@@ -55,6 +55,7 @@ impl Run<'_> {
         let turn = self.turn(connection, options.timeouts.queue).await?;
         let (process, mut output) = self.start(&content, &link, turn)?;
         if self.is_nph() {
+            connection.note_raw();
             // What it writes is not looked at, and there is no answer once some of it was sent.
             started(connection, &process, options.timeouts.connect).await?;
         }

@@ -29,7 +29,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 use vermeil_http::{
-    Framing, Request, Status,
+    Framing, Rejection, Request, Status,
     gateway::{BadHead, redirect},
     response::Persistence,
 };
@@ -242,10 +242,13 @@ pub(crate) async fn answer(
             cgi::Answered::Yes(result) => {
                 OfProgram { kind: Kind::Cgi, request, head, call }.outcome(connection, result).await
             }
-            cgi::Answered::No(status) => {
+            cgi::Answered::No(status, why) => {
                 connection.settle(file_head.persistence);
-                Ok(OfProgram { kind: Kind::Cgi, request, head: file_head, call }
-                    .page(connection, status, file_head))
+                let of_program = OfProgram { kind: Kind::Cgi, request, head: file_head, call };
+                if let Some(why) = why {
+                    of_program.say(NoticeKind::ProgramFailed, &why, &status.code());
+                }
+                Ok(of_program.page(connection, status, file_head))
             }
         };
     }
@@ -277,6 +280,9 @@ impl OfProgram<'_> {
         connection: &mut Connection,
         result: Result<Relayed, Broken>,
     ) -> Result<Outcome, Ended> {
+        for oddity in connection.take_oddities() {
+            self.say(NoticeKind::ProgramMended, &oddity, &"the answer was given");
+        }
         let (response, named) = match &result {
             Ok(Relayed::AccelRedirect(response, path)) => (response, Named::Path(path)),
             Ok(Relayed::SendFile(response, path)) => (response, Named::File(path)),
@@ -285,9 +291,19 @@ impl OfProgram<'_> {
         connection.settle(self.head.persistence);
         let from = (&self.call.answering.send_sites, self.send_roots());
         match sendfile::send(connection, self.request, self.head, response, named, from).await? {
-            Some(answer) => Ok(Outcome::Answer(answer)),
-            None => {
-                self.say(&sendfile::refusal(named, self.send_cure()), &Status::BadGateway.code());
+            Ok(sending) => {
+                if let Some(why) = sending.why {
+                    self.say(
+                        NoticeKind::ProgramFailed,
+                        &format_args!("{named}: {why}"),
+                        &sending.status.code(),
+                    );
+                }
+                Ok(Outcome::Answer(sending.answer))
+            }
+            Err(refusal) => {
+                let why = refusal.said(named, self.send_cure());
+                self.say(NoticeKind::ProgramFailed, &why, &Status::BadGateway.code());
                 Ok(self.page(connection, Status::BadGateway, self.head))
             }
         }
@@ -341,6 +357,14 @@ impl OfProgram<'_> {
             let Failure::Client(lost) = failure else { unreachable!("anything else has a status") };
             return Err(Ended { lost, sent });
         };
+        if let Failure::Content(Rejection::BodyTooLong) = &failure {
+            let most = self.call.answering.options.content_bytes;
+            let key = failure.limit_key(self.kind, said()).unwrap_or_default();
+            let line = format_args!(
+                "the content of the request has more than {most} bytes; that limit is changed by {key}"
+            );
+            self.say(NoticeKind::LimitReached, &line, &status.code());
+        }
         if failure.concerns_operator() {
             match &sent {
                 Some(_) => self.say_failure(&failure, &"its answer was cut"),
@@ -371,21 +395,29 @@ impl OfProgram<'_> {
     /// Says what was wrong, and what the client got.
     fn say_failure(&self, failure: &Failure, got: &dyn Display) {
         match failure.limit_key(self.kind, said()) {
-            Some(key) => self.say(&format_args!("{failure}; that limit is changed by {key}"), got),
-            None => self.say(failure, got),
+            Some(key) => self.say(
+                NoticeKind::ProgramFailed,
+                &format_args!("{failure}; that limit is changed by {key}"),
+                got,
+            ),
+            None => self.say(NoticeKind::ProgramFailed, failure, got),
         }
     }
 
-    fn say(&self, what: &dyn Display, got: &dyn Display) {
-        let Self { kind, request, call: Call { name, .. }, .. } = self;
+    /// Says what happened and what came of it, with the kind of program, the name of the request, its host and its line.
+    fn say(&self, notice: NoticeKind, what: &dyn Display, got: &dyn Display) {
+        let Self { kind, request, call: Call { name, host, .. }, .. } = self;
         let program = match kind {
             Kind::Cgi => "cgi",
             Kind::Php => "php",
         };
-        let (method, target) = (request.method.as_bytes().escape_ascii(), request.target.raw.escape_ascii());
+        let host = host.host().name.or(request.host).unwrap_or(b"-").escape_ascii();
+        let method = request.method.as_bytes().escape_ascii();
+        let target = request.target.raw;
+        let target = target[..target.len().min(answer::SAID_BYTES_MAX)].escape_ascii();
         local::with(|local| {
-            let line = format_args!("{program} {name}: {method} {target}: {what} ({got})");
-            local.server.notices.say(NoticeKind::ProgramFailed, line);
+            let line = format_args!("{program} {name}: {host}: {method} {target}: {what} ({got})");
+            local.server.notices.say(notice, line);
         });
     }
 }
@@ -398,12 +430,12 @@ fn said() -> Said {
     if is_configured { Said::Key } else { Said::Option }
 }
 
-/// Says that programs redirect in a circle.
-pub(crate) fn say_too_many_redirects(call: &Call) {
-    local::with(|local| {
-        let line = format_args!("php {}: {} (502)", call.name, BadHead::TooManyRedirects.reason());
-        local.server.notices.say(NoticeKind::ProgramFailed, line);
-    });
+/// Says that programs redirect in a circle; `request` is the last of them.
+pub(crate) fn say_too_many_redirects(request: &Request<'_>, head: Head, call: &Call) {
+    let kind = if call.reason == Reason::Cgi { Kind::Cgi } else { Kind::Php };
+    let of_program = OfProgram { kind, request, head, call };
+    let why = BadHead::TooManyRedirects.reason();
+    of_program.say(NoticeKind::ProgramFailed, &why, &Status::BadGateway.code());
 }
 
 fn redirected(request: &Request<'_>, location: &[u8]) -> Result<Vec<u8>, BadHead> {

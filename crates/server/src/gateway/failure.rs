@@ -135,6 +135,11 @@ impl Failure {
             (Self::Silent(_), Kind::Php, Said::Option) => "--php-timeout",
             (Self::Silent(_), Kind::Cgi, Said::Option) => "timeout in [php] of a configuration",
             (Self::Silent(_), _, Said::Key) => "timeout in [php]",
+            (Self::Content(Rejection::BodyTooLong), Kind::Php, Said::Option) => "--php-body-bytes",
+            (Self::Content(Rejection::BodyTooLong), Kind::Cgi, Said::Option) => {
+                "body_bytes in [php] of a configuration"
+            }
+            (Self::Content(Rejection::BodyTooLong), _, Said::Key) => "body_bytes in [php]",
             (Self::Late(_), _, Said::Option) => "--cgi-timeout",
             (Self::Late(_), _, Said::Key) => "timeout in [cgi], or in its [host.cgi]",
             _ => return None,

@@ -28,8 +28,8 @@ use std::{
 use vermeil::{More, Sleep, now_ms, sleep};
 use vermeil_http::{
     gateway::{
-        Answer, BadHead, Body, BodyFraming, HeadLimits, HeadReader, ResponseHead,
-        body::{CHUNK_END, CHUNKED, End, LAST_CHUNK, Piece, chunk_header},
+        Answer, BadHead, Body, BodyFraming, HeadLimits, HeadReader, Oddity, ResponseHead,
+        body::{CHUNK_END, End, LAST_CHUNK, Piece, chunk_header},
     },
     response::{Content as Sends, HeadWriter, Persistence},
 };
@@ -96,6 +96,7 @@ pub(crate) async fn relay(
         failed: None,
         heard: false,
         sent: None,
+        has_excess: false,
     };
     let result = {
         let mut pumping = pin!(pump.run());
@@ -144,6 +145,8 @@ struct Pump<'a, R> {
     /// Whether it has said anything.
     heard: bool,
     sent: Option<Sent>,
+    /// Whether it has written more than it announced.
+    has_excess: bool,
 }
 
 impl<R: Reader> Pump<'_, R> {
@@ -158,6 +161,7 @@ impl<R: Reader> Pump<'_, R> {
             }
         };
         self.output.skip(head_bytes);
+        self.connection.note_oddities(head_reader.oddities());
         match answer {
             Answer::Document(head) => self.document(head).await,
             Answer::LocalRedirect(location) => self.drop_rest(Relayed::LocalRedirect(location)).await,
@@ -239,7 +243,7 @@ impl<R: Reader> Pump<'_, R> {
             _ => self.exchange.head.persistence,
         };
         self.write_head(&head, &body, persistence);
-        self.sent = Some(Sent { status: head.status, body_bytes: 0 });
+        self.note(Sent { status: head.status, body_bytes: 0 });
         let mut long;
         loop {
             long = self.take_piece(&mut body);
@@ -249,7 +253,7 @@ impl<R: Reader> Pump<'_, R> {
             // Waits for the piece before this one, so one is with the client while the next is read.
             self.connection.flush(mem::take(&mut long), More::No).await?;
             hold.set(moment);
-            self.sent = Some(Sent { status: head.status, body_bytes: body.sent() });
+            self.note(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
                 // It was killed behind its answer, of which the client has all.
                 Err(Failure::Program(Trouble::Ended)) if body.is_complete() => break,
@@ -262,8 +266,16 @@ impl<R: Reader> Pump<'_, R> {
             self.connection.sent().await?;
             return Err(Trouble::Ended.into());
         }
+        if self.has_excess {
+            self.connection.note_oddities(&[Oddity::Excess]);
+        }
         let sent = Sent { status: head.status, body_bytes: body.sent() };
         Ok(Relayed::Sent { sent, rest: long, persistence })
+    }
+
+    fn note(&mut self, sent: Sent) {
+        self.sent = Some(sent);
+        self.connection.note(sent);
     }
 
     /// Takes what was read as a piece of content, the last one with the content's end: what is short into the connection's
@@ -272,6 +284,7 @@ impl<R: Reader> Pump<'_, R> {
         let Self { output, connection, ended, .. } = self;
         let out = &mut connection.output;
         let bytes = output.len();
+        let is_announced = matches!(body.framing(), BodyFraming::Length(_));
         let (taken, behind): (_, &[u8]) = match body.piece(bytes) {
             Piece::Dropped => (0, b""),
             Piece::Plain(bytes) => (bytes, b""),
@@ -280,6 +293,7 @@ impl<R: Reader> Pump<'_, R> {
                 (bytes, CHUNK_END)
             }
         };
+        self.has_excess |= is_announced && taken < bytes;
         let end: &[u8] = if *ended && body.end() == End::LastChunk { LAST_CHUNK } else { b"" };
         output.take(taken, out, &[behind, end])
     }
@@ -288,18 +302,11 @@ impl<R: Reader> Pump<'_, R> {
         let out = &mut self.connection.output;
         head.write(out);
         local::with(|local| {
-            let mut writer = HeadWriter::resume(out)
+            let writer = HeadWriter::resume(out)
                 .lines(SERVER)
                 .lines(&local.load_line)
                 .date(local.clock.date(now_ms()));
-            writer = match (body.framing(), head.content_length) {
-                (BodyFraming::Length(length), _) => writer.content_length(length),
-                (BodyFraming::Chunked, _) => writer.lines(CHUNKED),
-                // What a GET would be sent.
-                (BodyFraming::None, Some(length)) if head.has_content() => writer.content_length(length),
-                (BodyFraming::None, _) if head.status == 205 => writer.content_length(0),
-                (BodyFraming::None | BodyFraming::UntilClose, _) => writer,
-            };
+            let writer = body.write_framing(head, writer);
             writer.connection(self.exchange.head.version, persistence).finish();
         });
     }

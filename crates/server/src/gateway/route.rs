@@ -17,7 +17,11 @@ use crate::{
 use bytes::Bytes;
 use std::sync::Arc;
 use vermeil::{More, blocking, now_ms};
-use vermeil_http::{Method, Request, Status, gateway::split, path};
+use vermeil_http::{
+    Method, Request, Status,
+    gateway::split,
+    path::{self, ProgramPath},
+};
 
 /// Why a request may be for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +73,7 @@ fn names_program(path: &[u8]) -> bool {
 /// A client may encode any part of the name.
 #[cold]
 fn names_program_encoded(path: &[u8]) -> bool {
-    path::decode(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
+    path::decode_for_program(path, &mut Vec::new()).is_ok_and(|decoded| names_program(decoded.bytes))
 }
 
 /// Finds what `request` is for.
@@ -80,8 +84,8 @@ pub(crate) async fn find(
     call: &Call,
 ) -> Result<Route, Lost> {
     let mut decoded = Vec::new();
-    let decoded = match path::decode(request.target.path, &mut decoded) {
-        Ok(decoded) => decoded.bytes,
+    let path = match path::decode_for_program(request.target.path, &mut decoded) {
+        Ok(path) => path,
         Err(error) => return Ok(refused(connection, error.status(), head)),
     };
     let site = match site(connection, &call.host).await? {
@@ -96,8 +100,9 @@ pub(crate) async fn find(
     };
     let mut search = Search { connection, site, request, head };
     match call.reason {
-        Reason::Name => search.by_name(decoded).await,
-        Reason::Folder => search.by_folder(decoded, call).await,
+        Reason::Name => search.by_name(path).await,
+        Reason::Folder if path.has_encoded_slash() => search.of_path().await,
+        Reason::Folder => search.by_folder(path.bytes, call).await,
         Reason::Index => {
             let script = call.script.as_deref().expect("an index page has a path");
             let handle = search.look_up(script).await?;
@@ -144,8 +149,10 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    async fn by_name(&mut self, decoded: &[u8]) -> Result<Route, Lost> {
-        for cut in split::candidates(decoded, EXTENSION) {
+    async fn by_name(&mut self, path: ProgramPath<'_>) -> Result<Route, Lost> {
+        for cut in
+            split::candidates(path.bytes, EXTENSION).take_while(|cut| cut.script.len() <= path.names_max())
+        {
             let handle = self.look_up(cut.script).await?;
             if is_program(&handle) {
                 let (script, path_info) = (cut.script.to_vec(), cut.path_info.to_vec());
@@ -203,10 +210,7 @@ impl Search<'_> {
             Err(status) => return refused(connection, status, *head),
         };
         let out = &mut connection.output;
-        Route::File(local::with(|local| match request.method {
-            Method::Get | Method::Head => answer::found_by_files(local, site, request, &handle, *head, out),
-            _ => answer::without_file(local, request.method, *head, out),
-        }))
+        Route::File(local::with(|local| answer::found_by_files(local, site, request, &handle, *head, out)))
     }
 }
 
@@ -265,6 +269,8 @@ mod tests {
             ("GET /x.PHP/y", Some(Reason::Name)),
             ("GET /x%2Ephp", Some(Reason::Name)),
             ("GET /x.%70hp", Some(Reason::Name)),
+            ("GET /x.%70hp/a%2Fb", Some(Reason::Name)),
+            ("GET /x.php/a%2Fb", Some(Reason::Name)),
             ("POST /x.php", Some(Reason::Name)),
             ("OPTIONS /x.php", Some(Reason::Name)),
             ("TRACE /x.php", None),

@@ -17,11 +17,16 @@ use crate::{
 };
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::Arc,
 };
-use vermeil_http::{Request, Status, gateway::ResponseHead, path};
+use vermeil_http::{
+    Framing, Method, Request, Status,
+    gateway::ResponseHead,
+    path::{self, PathError},
+};
 use vermeil_io::CacheOnly;
 
 /// The folders out of which any program may have files sent, open. Those that a reload keeps stay open, with what is cached
@@ -133,17 +138,66 @@ pub(crate) enum Named<'a> {
 
 impl Named<'_> {
     /// Where it is among `roots`, and its path there, encoded.
-    fn find<'s>(self, mut roots: impl Iterator<Item = &'s SendSite>) -> Option<(&'s SendSite, Vec<u8>)> {
-        match self {
+    fn find<'s>(
+        self,
+        mut roots: impl Iterator<Item = &'s SendSite>,
+    ) -> Result<(&'s SendSite, Vec<u8>), Refusal> {
+        let found = match self {
             Self::File(file) => roots.find_map(|root| Some((root, encoded(below(&root.folder, file)?)))),
             Self::Path(raw) => {
-                let raw = raw.split(|&byte| byte == b'?').next()?;
+                let path_len = raw.iter().position(|&byte| byte == b'?').unwrap_or(raw.len());
                 let mut decoded = Vec::new();
-                let decoded = path::decode(raw, &mut decoded).ok()?.bytes;
+                let decoded = path::decode(&raw[..path_len], &mut decoded).map_err(Refusal::NoPath)?.bytes;
                 roots.find_map(|root| Some((root, encoded(below(root.prefix.as_ref()?, decoded)?))))
             }
+        };
+        found.ok_or(Refusal::Elsewhere)
+    }
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "X-Accel-Redirect: {}", path.escape_ascii()),
+            Self::File(path) => write!(f, "X-Sendfile: {}", path.escape_ascii()),
         }
     }
+}
+
+/// Why what a program named is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is no path.
+    NoPath(PathError),
+    /// It is in no folder that was allowed for it.
+    Elsewhere,
+}
+
+impl Refusal {
+    /// The reason, for whoever runs the server; `cure` is where such a folder is named.
+    pub(crate) fn said(self, named: Named<'_>, cure: &str) -> String {
+        match self {
+            Self::NoPath(PathError::NotAbsolute) => format!("{named} does not begin with a slash"),
+            Self::NoPath(PathError::BadEscape) => {
+                format!("{named} has a % without two hexadecimal digits: write the path percent-encoded")
+            }
+            Self::NoPath(PathError::Nul | PathError::EncodedSlash) => {
+                format!("{named} has an encoded NUL or slash, which no name of a file holds")
+            }
+            Self::NoPath(PathError::TooLong) => {
+                format!("{named} is longer than {} bytes", path::PATH_BYTES_MAX)
+            }
+            Self::Elsewhere => format!("{named} is in no folder that files may be sent from ({cure})"),
+        }
+    }
+}
+
+/// The answer that sends what a program named.
+pub(crate) struct Sending {
+    pub(crate) answer: Answer,
+    pub(crate) status: Status,
+    /// Why it is not the file.
+    pub(crate) why: Option<&'static str>,
 }
 
 /// What of `path` follows `start`, in whole segments; starts with a slash.
@@ -151,7 +205,7 @@ fn below<'p>(start: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     path.strip_prefix(start).filter(|rest| rest.starts_with(b"/"))
 }
 
-/// The answer that sends what a program named, or nothing if that is in no folder allowed for it.
+/// The answer that sends what a program named, or why nothing is sent.
 pub(crate) async fn send(
     connection: &mut Connection,
     request: &Request<'_>,
@@ -159,21 +213,36 @@ pub(crate) async fn send(
     response: &ResponseHead,
     named: Named<'_>,
     (sites, roots): (&SendSites, &[SendRoot]),
-) -> Result<Option<Answer>, Lost> {
-    let Some((root, raw_path)) = named.find(sites.of(roots)) else { return Ok(None) };
+) -> Result<Result<Sending, Refusal>, Lost> {
+    let (root, raw_path) = match named.find(sites.of(roots)) {
+        Ok(found) => found,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     let handle = look_up(connection, &root.site, &raw_path).await?;
     let mut file_answer = Vec::new();
-    let answer = local::with(|local| match handle {
+    let sending = local::with(|local| match handle {
         Ok(handle) if matches!(handle.outcome(), Outcome::File(_)) => {
-            answer::resolved(local, request, &handle, head, &mut file_answer)
+            // The program has taken the method, and asks for the file.
+            let method = if request.method == Method::Head { Method::Head } else { Method::Get };
+            let asked = Request { method, body: Framing::None, ..request.clone() };
+            let answer = answer::resolved(local, &asked, &handle, head, &mut file_answer);
+            Sending { answer, status: Status::Ok, why: None }
         }
         Err(status @ Status::ServiceUnavailable) => {
-            answer::error(local, status, slow::RETRY_AFTER, head, &mut file_answer)
+            let answer = answer::error(local, status, slow::RETRY_AFTER, head, &mut file_answer);
+            Sending { answer, status, why: Some("nothing had time to look for that file") }
         }
-        _ => answer::error(local, Status::NotFound, b"", head, &mut file_answer),
+        Ok(handle) if matches!(handle.outcome(), Outcome::Forbidden) => {
+            let answer = answer::error(local, Status::NotFound, b"", head, &mut file_answer);
+            Sending { answer, status: Status::NotFound, why: Some("that is a folder, or may not be read") }
+        }
+        _ => {
+            let answer = answer::error(local, Status::NotFound, b"", head, &mut file_answer);
+            Sending { answer, status: Status::NotFound, why: Some("there is no such file") }
+        }
     });
     merge(&file_answer, &response.lines, &mut connection.output);
-    Ok(Some(answer))
+    Ok(Ok(sending))
 }
 
 /// Fields by which a head describes the file itself, or this server: the program's are left out.
@@ -193,7 +262,10 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
     let (head, rest) = answer.split_at(end);
     let is_error = head.get(9).is_some_and(|&digit| digit >= b'4');
     if is_error {
-        return out.extend_from_slice(answer);
+        out.extend_from_slice(head);
+        let is_for_client = |line: &&[u8]| !is_of_file(line) && !is_of_content(name(line));
+        each(lines).filter(is_for_client).for_each(|line| out.extend_from_slice(line));
+        return out.extend_from_slice(rest);
     }
     // Of several ranges the type is that of their frame; what was not modified has none.
     let names_type = |line: &&[u8]| name(line).eq_ignore_ascii_case(b"content-type");
@@ -205,11 +277,22 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(program_type.filter(|_| names_type(&line)).unwrap_or(line));
     }
     for line in each(lines) {
-        if !OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field)) {
+        if !is_of_file(line) {
             out.extend_from_slice(line);
         }
     }
     out.extend_from_slice(rest);
+}
+
+fn is_of_file(line: &[u8]) -> bool {
+    OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field))
+}
+
+/// Whether a field is about the content that a program meant to send, or how long that may be kept: an error has another.
+fn is_of_content(name: &[u8]) -> bool {
+    let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+    let kept: [&[u8]; 4] = [b"age", b"cache-control", b"expires", b"pragma"];
+    starts || kept.into_iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
 /// Lines, with their ends.
@@ -219,15 +302,6 @@ fn each(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn name(line: &[u8]) -> &[u8] {
     line.split(|&byte| byte == b':').next().unwrap_or_default()
-}
-
-/// That what a program named is in no folder allowed for it, said to whoever runs the server.
-pub(crate) fn refusal(named: Named<'_>, cure: &str) -> String {
-    let (field, path) = match named {
-        Named::Path(path) => ("X-Accel-Redirect", path),
-        Named::File(path) => ("X-Sendfile", path),
-    };
-    format!("{field}: {} is in no folder that files may be sent from ({cure})", path.escape_ascii())
 }
 
 #[cfg(test)]
@@ -264,7 +338,11 @@ mod tests {
         let unmodified = "HTTP/1.1 304 Not Modified\r\nETag: \"f\"\r\n\r\n";
         assert_eq!(merged(unmodified, lines), "HTTP/1.1 304 Not Modified\r\nETag: \"f\"\r\nX: y\r\n\r\n");
         let missing = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\npage";
-        assert_eq!(merged(missing, lines), missing);
+        assert_eq!(
+            merged(missing, "Content-Type: a/b\r\nCache-Control: max-age=9\r\nSet-Cookie: a=b\r\n"),
+            "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\npage",
+            "a cookie is for the client, whatever became of the file"
+        );
     }
 
     #[test]
@@ -279,7 +357,7 @@ mod tests {
         };
         let roots = [open(None, "one"), open(Some("/files/"), "two")];
         let find = |named: Named<'_>| {
-            let (root, path) = named.find(roots.iter())?;
+            let (root, path) = named.find(roots.iter()).ok()?;
             let place = roots.iter().position(|other| std::ptr::eq(root, other)).expect("one of them");
             Some((place, String::from_utf8(path).expect("ASCII")))
         };
@@ -291,6 +369,11 @@ mod tests {
         assert_eq!(by_path("/files/a%20b?c"), Some((1, "/a%20b".into())));
         assert_eq!(by_path("/files/../files/x"), Some((1, "/x".into())));
         assert_eq!((by_path("/filesystem/x"), by_path("/x"), by_path("files/x")), (None, None, None));
+        // It was said that it is in no such folder.
+        let refused = Named::Path(b"/files/90%.txt");
+        let why =
+            refused.find(roots.iter()).map(drop).expect_err("a broken escape").said(refused, "--php-send");
+        assert!(why.starts_with("X-Accel-Redirect: /files/90%.txt has a % without two"), "{why}");
         // What climbs is stopped by the folder itself, as for any request.
         assert_eq!(in_folder("one/../two/x"), Some((0, "/../two/x".into())));
     }

@@ -5,7 +5,10 @@
 
 use crate::files::{has_segment, rest};
 use std::{fmt, str::FromStr};
-use vermeil_http::{Status, path::percent_encode_path};
+use vermeil_http::{
+    Status,
+    path::{escaped, percent_encode_path},
+};
 
 /// A part of a host's paths, and what is done there. Without prefix and suffix it is all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -176,7 +179,7 @@ impl Template {
                 Part::Query => {
                     if let Some(query) = path.query {
                         out.push(b'?');
-                        out.extend_from_slice(query);
+                        out.extend_from_slice(&escaped(query));
                     }
                 }
             }

@@ -44,6 +44,10 @@ pub enum NoticeKind {
     SiteTrouble,
     /// A program did not answer a request as it should.
     ProgramFailed,
+    /// A program's answer was mended, or a part of it left out.
+    ProgramMended,
+    /// A request was refused because of a limit that can be changed.
+    LimitReached,
     /// A program wrote to its error output.
     ProgramSaid,
     /// The spawner was killed, or cannot be spoken to.
@@ -56,7 +60,7 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
@@ -64,6 +68,8 @@ impl NoticeKind {
         Self::LogDropped,
         Self::SiteTrouble,
         Self::ProgramFailed,
+        Self::ProgramMended,
+        Self::LimitReached,
         Self::ProgramSaid,
         Self::SpawnerTrouble,
         Self::NotPolled,
@@ -72,7 +78,7 @@ impl NoticeKind {
 
     /// Lines of this kind within [`INTERVAL_MS`].
     fn lines_max(self) -> u64 {
-        if self == Self::ProgramFailed { FAILURES_MAX } else { 1 }
+        if matches!(self, Self::ProgramFailed | Self::ProgramMended) { FAILURES_MAX } else { 1 }
     }
 
     /// A name for people and for the status page.
@@ -85,6 +91,8 @@ impl NoticeKind {
             Self::LogDropped => "log records dropped",
             Self::SiteTrouble => "folder not served",
             Self::ProgramFailed => "program failed",
+            Self::ProgramMended => "program's answer mended",
+            Self::LimitReached => "request over a limit",
             Self::ProgramSaid => "program said",
             Self::SpawnerTrouble => "spawner",
             Self::NotPolled => "network card not polled",

@@ -16,6 +16,8 @@ on_both! {
     what_was_held_is_sent_although_its_application_dies,
     parts_go_together_unless_the_application_says_otherwise,
     who_writes_a_held_answer_keeps_its_cpu,
+    each_bad_head_is_told_with_its_request,
+    half_closed_client_gets_its_answer,
 }
 
 const END: u8 = 3;
@@ -200,4 +202,85 @@ fn answer(to: &mut UnixStream, id: [u8; 2], text: &str) -> io::Result<()> {
 fn record(kind: u8, id: [u8; 2], content: &[u8]) -> Vec<u8> {
     let [high, low] = u16::try_from(content.len()).expect("short").to_be_bytes();
     [&[1, kind, id[0], id[1], high, low, 0, 0], content].concat()
+}
+
+fn each_bad_head_is_told_with_its_request(io: Io) {
+    let heads: [(&str, &str, u16, &str); 9] = [
+        ("name", "hello world\n\n", 502, "a line of its head is not a name, a colon and a value"),
+        ("folded", "Content-Type: a/b\n folded\n\n", 502, "a line of its head starts with white space"),
+        ("value", "X: a\rb\n\n", 502, "a value in its head holds a control character"),
+        ("status", "Status: OK\n\n", 502, "Status is not a number from 200 to 599 and a reason"),
+        ("coding", "Transfer-Encoding: chunked\n\n", 502, "Transfer-Encoding is not the program"),
+        ("short", "Content-Type: a/b\n", 502, "it ended before its head did"),
+        ("loop", "Location: /loop.php\n\n", 502, "it redirects within this server again and again"),
+        ("odd", "<!--: spam\n\n", 200, "\"<!--: spam\" of its head has no valid name"),
+        ("file", "X-Accel-Redirect: /90%.txt\n\n", 502, "/90%.txt has a % without two hexadecimal digits"),
+    ];
+    let site = site();
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (tell, told) = mpsc::channel::<&str>();
+    thread::spawn(move || {
+        let mut head = "";
+        for stream in listener.incoming() {
+            let mut server = stream.expect("the server connects");
+            // A redirect comes again and again.
+            let Ok(id) = read_until(&mut server, STDIN) else { continue };
+            head = told.try_recv().unwrap_or(head);
+            let all = [record(STDOUT, id, head.as_bytes()), record(END, id, &[0; 8])].concat();
+            server.write_all(&all).expect("there is room");
+        }
+    });
+    for (name, ..) in heads {
+        write(&site, &format!("{name}.php"), "");
+    }
+    let server =
+        Server::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "1"]);
+    for (name, head, status, notice) in heads {
+        tell.send(head).expect("it listens");
+        assert_eq!(server.get(&format!("/{name}.php")).status, status, "{name}");
+        server.says(&format!(": test: GET /{name}.php: "));
+        server.says(notice);
+    }
+    assert!(!server.stderr().contains("vermeil: cgi "), "{server:?}");
+    server.stops_clean();
+}
+
+/// A client that ends its sending side was taken for one that has left.
+fn half_closed_client_gets_its_answer(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (go, told) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut server = stream.expect("the server connects");
+            let Ok(id) = read_until(&mut server, STDIN) else { continue };
+            if told.recv().is_err() {
+                return;
+            }
+            answer(&mut server, id, "late").expect("there is room");
+        }
+    });
+    let server =
+        Server::start(io, &site, &[&format!("--php=unix:{}", socket.display()), "--php-children", "1"]);
+    let (mut first, mut waits) = (server.client(), server.client());
+    for client in [&mut first, &mut waits] {
+        client.ask("GET", "/x.php", &[]);
+        client.finish();
+    }
+    for client in [&mut first, &mut waits] {
+        // The first byte of the answer is sent ahead, to see whether the client is there.
+        client.receive_at_least(1);
+        assert_eq!(client.received(), b"H");
+    }
+    for _ in 0..2 {
+        go.send(()).expect("it waits");
+    }
+    for client in [&mut first, &mut waits] {
+        assert_eq!(client.read(crate::support::Content::Follows).text(), "late");
+        client.ends_silently();
+    }
+    server.stops_clean();
 }

@@ -70,11 +70,11 @@ fn expectations_are_met_and_the_connection_goes_on(io: Io) {
     client.send("POST /echo.php HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nyes");
     assert_eq!(client.read(Content::Follows).text(), "yes");
     assert_eq!(client.get("/echo.php").text(), "");
-    // What no program takes is answered at once, and the connection ends.
+    // What is not there is answered at once, and the connection ends.
     let mut client = server.client();
     client.ask("POST", "/missing.php", &["Expect: 100-continue", "Content-Length: 5"]);
     let refused = client.read(Content::Follows);
-    assert!(refused.closes() && refused.status == 405, "{refused:?}");
+    assert!(refused.closes() && refused.status == 404, "{refused:?}");
 }
 
 fn too_long_content_is_refused(io: Io) {

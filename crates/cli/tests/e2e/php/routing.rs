@@ -41,6 +41,15 @@ fn programs_run_and_are_never_sent(io: Io) {
     }
     assert_eq!(client.request("TRACE", "/hello.php", &[]).status, 405);
     assert_eq!(client.request("POST", "/index.html", &[]).status, 405);
+    for method in ["POST", "PUT", "OPTIONS", "TRACE"] {
+        for target in ["/missing.php", "/missing", "/missing/"] {
+            assert_eq!(client.request(method, target, &[]).status, 404, "{method} {target}");
+        }
+    }
+    write(&site, "untyped.php", "header_remove('Content-Type'); ini_set('default_mimetype', ''); echo 'x';");
+    assert_eq!(client.get("/untyped.php").text(), "x");
+    write(&site, "uri.php", "echo $_SERVER['REQUEST_URI'], '|', $_GET['q'];");
+    assert_eq!(client.get("/uri.php/caf\u{e9}?q=\u{e9}").text(), "/uri.php/caf%C3%A9?q=%C3%A9|\u{e9}");
     server.stops_clean();
 }
 
@@ -59,6 +68,10 @@ fn only_a_regular_file_with_the_name_is_a_program(io: Io) {
         ("/app.php/", 200, "/app.php|/"),
         ("/app.php/a%20b/c.jpg", 200, "/app.php|/a b/c.jpg"),
         ("/app.php/x.php/y", 200, "/app.php|/x.php/y"),
+        ("/app.php/used_%2Fusr", 200, "/app.php|/used_/usr"),
+        ("/app.p%68p/a%2f..%2Fb", 200, "/app.php|/b"),
+        ("/folder.php%2Finner.php", 404, ""),
+        ("/x%2F../app.php", 404, ""),
         ("/folder.php/inner.php/z", 200, "inner /z"),
         ("/image.jpg/x.php", 404, ""),
         ("/image.jpg/.php", 404, ""),
